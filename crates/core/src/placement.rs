@@ -1,0 +1,228 @@
+//! Where every page is, and how full every tier is.
+
+use crate::types::*;
+use alloc::vec::Vec;
+
+/// State of a page in one byte: the only per-page memory of the engine, and the only byte that a
+/// replay loads per access.
+///
+/// | bits | meaning |
+/// | --- | --- |
+/// | 0-2 | tier, meaningful where resident |
+/// | 3 | needs attention at the next touch: armed, absent, or in a tier without direct access |
+/// | 4 | resident |
+/// | 5 | armed: the next touch faults |
+/// | 6 | part of a 2 MiB folio |
+/// | 7 | a move is in flight |
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageState(pub u8);
+
+impl PageState {
+    /// Mask of the tier number.
+    pub const TIER: u8 = 0b0000_0111;
+    /// The touch cannot be served by a plain access.
+    pub const ATTENTION: u8 = 0b0000_1000;
+    /// Resident in a tier.
+    pub const RESIDENT: u8 = 0b0001_0000;
+    /// The next touch faults.
+    pub const ARMED: u8 = 0b0010_0000;
+    /// Mapped as part of a huge folio.
+    pub const HUGE: u8 = 0b0100_0000;
+    /// Being moved.
+    pub const IN_FLIGHT: u8 = 0b1000_0000;
+    /// Not resident.
+    pub const ABSENT: Self = Self(Self::ATTENTION);
+
+    /// Tier of a resident page.
+    pub const fn tier(self) -> Option<TierId> {
+        if self.is_resident() { Some(TierId(self.0 & Self::TIER)) } else { None }
+    }
+    /// Whether it occupies memory.
+    pub const fn is_resident(self) -> bool {
+        self.0 & Self::RESIDENT != 0
+    }
+    /// Whether the next touch faults.
+    pub const fn is_armed(self) -> bool {
+        self.0 & Self::ARMED != 0
+    }
+    /// Whether it belongs to a 2 MiB folio.
+    pub const fn is_huge(self) -> bool {
+        self.0 & Self::HUGE != 0
+    }
+    /// Whether a move is in flight.
+    pub const fn is_in_flight(self) -> bool {
+        self.0 & Self::IN_FLIGHT != 0
+    }
+}
+
+/// Capacity and rules of one tier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TierLimits {
+    /// Pages that may be resident or reserved at once.
+    pub capacity: PageCount,
+    /// Low watermark: pages that moves leave free for new memory.
+    pub keep_free: PageCount,
+    /// Whether programs can load and store in it directly; false for swap tiers, where every
+    /// touch faults.
+    pub direct_access: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Occupancy {
+    used: u64,
+    reserved: u64,
+}
+
+/// The truth about placement. Only the engine changes it.
+///
+/// Invariants: `used` of a tier is the number of resident pages whose state names it; a page has
+/// at most one home; pages that the engine placed or moved never exceed a capacity together with
+/// the reservations for moves in flight. (What others do to memory is truth too, and may exceed a
+/// capacity; the engine then reserves nothing there until there is room.)
+#[derive(Clone, Debug)]
+pub struct Placement {
+    states: Vec<u8>,
+    tiers: Vec<TierLimits>,
+    occupancy: [Occupancy; MAX_TIERS],
+}
+
+impl Placement {
+    /// No page resident. At least two and at most [`MAX_TIERS`] tiers.
+    pub(crate) fn new(tiers: Vec<TierLimits>) -> Self {
+        Self { states: Vec::new(), tiers, occupancy: Default::default() }
+    }
+
+    /// A read-only view for policies.
+    pub fn view(&self) -> View<'_> {
+        View { placement: self }
+    }
+
+    /// State bytes by page id, for a replay's hot loop; pages beyond the end are absent.
+    #[inline]
+    pub fn states(&self) -> &[u8] {
+        &self.states
+    }
+
+    /// Makes room for page ids below `pages`.
+    pub(crate) fn grow(&mut self, pages: u32) {
+        let whole = (pages as usize).next_multiple_of(HUGE_PAGES as usize);
+        if whole > self.states.len() {
+            self.states.resize(whole, PageState::ABSENT.0);
+        }
+    }
+
+    pub(crate) fn state(&self, page: PageId) -> PageState {
+        PageState(self.states.get(page.index()).copied().unwrap_or(PageState::ABSENT.0))
+    }
+
+    pub(crate) fn set_capacity(&mut self, tier: TierId, capacity: PageCount) {
+        self.tiers[tier.index()].capacity = capacity;
+    }
+
+    pub(crate) fn free(&self, tier: TierId) -> PageCount {
+        let occupancy = &self.occupancy[tier.index()];
+        self.tiers[tier.index()]
+            .capacity
+            .saturating_sub(PageCount(occupancy.used + occupancy.reserved))
+    }
+
+    pub(crate) fn reserve(&mut self, tier: TierId, pages: u32) {
+        self.occupancy[tier.index()].reserved += u64::from(pages);
+    }
+
+    pub(crate) fn unreserve(&mut self, tier: TierId, pages: u32) {
+        self.occupancy[tier.index()].reserved -= u64::from(pages);
+    }
+
+    /// Sets where a page is; `None` frees it. Clears what no longer holds (arming, huge, in
+    /// flight) when it becomes absent.
+    pub(crate) fn put(&mut self, page: PageId, tier: Option<TierId>) {
+        let old = self.state(page);
+        if let Some(tier) = old.tier() {
+            self.occupancy[tier.index()].used -= 1;
+        }
+        let new = match tier {
+            None => PageState::ABSENT.0,
+            Some(tier) => {
+                self.occupancy[tier.index()].used += 1;
+                let kept = if old.is_resident() {
+                    old.0 & (PageState::HUGE | PageState::IN_FLIGHT | PageState::ARMED)
+                } else {
+                    0
+                };
+                let direct = self.tiers[tier.index()].direct_access;
+                let attention =
+                    if !direct || kept & PageState::ARMED != 0 { PageState::ATTENTION } else { 0 };
+                tier.0 | PageState::RESIDENT | kept | attention
+            }
+        };
+        self.states[page.index()] = new;
+    }
+
+    pub(crate) fn set_flag(&mut self, page: PageId, flag: u8, on: bool) {
+        let direct = |tier: TierId| self.tiers[tier.index()].direct_access;
+        let state = PageState(self.states[page.index()]);
+        let mut bits = if on { state.0 | flag } else { state.0 & !flag };
+        let attention = match state.tier() {
+            None => true,
+            Some(tier) => bits & PageState::ARMED != 0 || !direct(tier),
+        };
+        bits = bits & !PageState::ATTENTION | if attention { PageState::ATTENTION } else { 0 };
+        self.states[page.index()] = bits;
+    }
+
+    pub(crate) fn metadata_bytes(&self) -> Bytes {
+        Bytes(self.states.capacity() as u64)
+    }
+}
+
+/// What a policy may look at.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    placement: &'a Placement,
+}
+
+impl<'a> View<'a> {
+    /// Number of tiers, at least 2.
+    pub fn tiers(&self) -> usize {
+        self.placement.tiers.len()
+    }
+    /// The slowest tier.
+    pub fn slowest(&self) -> TierId {
+        TierId(self.placement.tiers.len() as u8 - 1)
+    }
+    /// Capacity and rules of a tier.
+    pub fn limits(&self, tier: TierId) -> TierLimits {
+        self.placement.tiers[tier.index()]
+    }
+    /// Pages resident in a tier.
+    pub fn used(&self, tier: TierId) -> PageCount {
+        PageCount(self.placement.occupancy[tier.index()].used)
+    }
+    /// Pages reserved in a tier for moves in flight.
+    pub fn reserved(&self, tier: TierId) -> PageCount {
+        PageCount(self.placement.occupancy[tier.index()].reserved)
+    }
+    /// Pages neither used nor reserved; 0 where others have overfilled the tier.
+    pub fn free(&self, tier: TierId) -> PageCount {
+        self.placement.free(tier)
+    }
+    /// Resident pages in all tiers.
+    pub fn resident(&self) -> PageCount {
+        PageCount((0..self.tiers()).map(|t| self.placement.occupancy[t].used).sum())
+    }
+    /// State of a page; absent for ids never seen.
+    #[inline]
+    pub fn state(&self, page: PageId) -> PageState {
+        self.placement.state(page)
+    }
+    /// State bytes of all pages by id, to be read through [`PageState`].
+    #[inline]
+    pub fn states(&self) -> &'a [u8] {
+        &self.placement.states
+    }
+    /// All page ids known are below this; a multiple of 512.
+    pub fn pages(&self) -> u32 {
+        self.placement.states.len() as u32
+    }
+}

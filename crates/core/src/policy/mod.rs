@@ -1,0 +1,119 @@
+//! Placement policies, one file each.
+
+use crate::action::Plan;
+use crate::budget::Budget;
+use crate::event::{Event, Fault};
+use crate::placement::View;
+use crate::types::*;
+use alloc::boxed::Box;
+use alloc::string::String;
+
+/// Sources of knowledge about accesses that a policy can ask for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Telemetry {
+    /// `Sample` events of loads that missed the last-level cache; the period at the start, 0 none.
+    pub load_sample_period: u32,
+    /// `Sample` events of retired stores; the period at the start, 0 none.
+    pub store_sample_period: u32,
+    /// `Scan` actions are answered.
+    pub access_bits: bool,
+    /// `Arm` actions work, and [`Policy::on_fault`] is called.
+    pub faults: bool,
+    /// `Mapped` and `Unmapped` carry original allocation extents.
+    pub allocation_extents: bool,
+    /// `Counters` events.
+    pub counters: bool,
+    /// `Epoch` events and knowledge of the whole trace: simulator only.
+    pub offline: bool,
+}
+
+/// Answer to a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultDecision {
+    /// Serve the access where the page is (a tier without direct access cannot: it must move).
+    Stay,
+    /// Move the page now, before the access continues; falls back to staying where full.
+    MoveHere(TierId),
+    /// Swap places with this page now.
+    Exchange(PageId),
+}
+
+/// Memory that a page fault is about to allocate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allocation {
+    /// The page, or the 512 of its region where `huge`.
+    pub run: PageRun,
+    /// A 2 MiB folio is wanted.
+    pub huge: bool,
+    /// The faulting process.
+    pub process: ProcessId,
+}
+
+/// Receives a policy's counters: name (`snake_case`, unit last) and value.
+pub type MetricSink<'a> = dyn FnMut(&str, f64) + 'a;
+
+/// Decides where pages ought to be. It proposes; the engine checks and decides.
+///
+/// Object safe, deterministic: the same calls give the same proposals. A policy may hold a seeded
+/// [`crate::rng::Rng`], never a clock.
+pub trait Policy: Send {
+    /// Name with parameters that differ from their defaults, as a user would write it.
+    fn name(&self) -> &str;
+
+    /// What it must be told.
+    fn needs(&self) -> Telemetry;
+
+    /// Takes in a batch of events, oldest first. The engine has applied them already: `view` is
+    /// the state after the batch.
+    fn observe(&mut self, now: Nanos, events: &[Event], view: &View<'_>);
+
+    /// Proposes actions. Called when [`Self::next_wakeup`] has come.
+    fn decide(&mut self, now: Nanos, view: &View<'_>, budget: Budget, plan: &mut Plan);
+
+    /// When `decide` shall run next; `None` never. A time that has passed means at once.
+    fn next_wakeup(&self) -> Option<Nanos>;
+
+    /// Answers a touch of an armed page, or of a page in a tier without direct access, while the
+    /// program waits. The default stays.
+    fn on_fault(&mut self, now: Nanos, fault: &Fault, view: &View<'_>) -> FaultDecision {
+        let _ = (now, fault, view);
+        FaultDecision::Stay
+    }
+
+    /// Tier in which new memory shall be allocated, where the world can choose (the simulator and
+    /// the agent). Falls to the next slower tier with room. The default is the fastest.
+    fn place(&mut self, now: Nanos, allocation: &Allocation, view: &View<'_>) -> TierId {
+        let _ = (now, allocation, view);
+        TierId::FAST
+    }
+
+    /// Share of the fastest tier that allocations shall leave free for it, `[0, 1)`: the engine
+    /// places new memory in a slower tier below it. The default is 0.
+    fn allocation_headroom(&self) -> f64 {
+        0.0
+    }
+
+    /// Reports counters and gauges.
+    fn metrics(&self, sink: &mut MetricSink<'_>) {
+        let _ = sink;
+    }
+
+    /// Bytes of all per-page and other growing state.
+    fn metadata_bytes(&self) -> Bytes;
+
+    /// Sizes of its page classes in pages `[hot, warm, cold]`, where it has such classes.
+    fn classes(&self) -> Option<[u64; 3]> {
+        None
+    }
+}
+
+/// A policy cannot be made as described.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub struct PolicyError {
+    /// What is wrong, and a hint.
+    pub what: String,
+}
+
+/// A policy ready for an engine.
+pub type BoxedPolicy = Box<dyn Policy>;

@@ -1,0 +1,1 @@
+//! Runs a program under the Valgrind recorder and writes its trace.

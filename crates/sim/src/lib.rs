@@ -1,0 +1,1 @@
+//! Replays traces of real programs against a modelled tiered-memory machine.

@@ -1,0 +1,18 @@
+//! Traces: the accesses of a program that reached memory, with the allocations, file operations
+//! and markers around them.
+//!
+//! A trace is read through [`TraceSource`], batch by batch, no matter whether it comes from a
+//! file in the native format, from a text file or from a synthetic generator.
+#![forbid(unsafe_code)]
+
+pub mod batch;
+pub mod error;
+pub mod event;
+pub mod header;
+pub mod mapper;
+
+pub use batch::{Batch, BLOCK_RECORDS, Column, TraceSource};
+pub use error::TraceError;
+pub use event::{TimedEvent, TraceEvent};
+pub use header::TraceHeader;
+pub use mapper::PageMapper;

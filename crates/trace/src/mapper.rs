@@ -1,0 +1,136 @@
+//! Dense page ids for virtual addresses.
+
+use frostline_core::types::{PageId, PageRun, ProcessId, Region};
+use hashbrown::HashMap;
+
+/// Gives 2 MiB blocks of every process's address space their [`Region`] numbers, in order of
+/// appearance, so that neighbours in one allocation stay neighbours.
+#[derive(Debug, Default)]
+pub struct PageMapper {
+    regions: HashMap<(ProcessId, u64), Region>,
+    fresh: Vec<(Region, ProcessId, u64)>,
+    next: u32,
+    recent: Option<(ProcessId, u64, Region)>,
+}
+
+const HUGE_VPN_SHIFT: u32 = 9;
+const PAGE_SHIFT: u32 = 12;
+/// Largest stretch that gets its ids at once: 1 GiB, in 2 MiB regions.
+const GROUP_REGIONS: u64 = 512;
+
+impl PageMapper {
+    /// A mapper that has given out nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Announces an allocation, so that its pages get consecutive ids. Returns the runs assigned:
+    /// all of it up to 1 GiB; nothing of a larger one, whose aligned gigabytes get their ids when
+    /// they are first touched (address space that is only reserved costs nothing).
+    pub fn map(&mut self, process: ProcessId, start: u64, len_bytes: u64) -> Vec<PageRun> {
+        let Some(last) = last_byte(start, len_bytes) else { return Vec::new() };
+        let (first, last) = (start >> PAGE_SHIFT >> HUGE_VPN_SHIFT, last >> PAGE_SHIFT >> HUGE_VPN_SHIFT);
+        if last - first <= GROUP_REGIONS {
+            for huge_vpn in first..=last {
+                self.region(process, huge_vpn);
+            }
+        }
+        self.runs(process, start, len_bytes)
+    }
+
+    /// The page's id; assigns one at its region's first touch.
+    #[inline]
+    pub fn page(&mut self, process: ProcessId, vpn: u64) -> PageId {
+        let huge_vpn = vpn >> HUGE_VPN_SHIFT;
+        let region = match self.recent {
+            Some((p, h, region)) if p == process && h == huge_vpn => region,
+            _ => {
+                let region = self.region(process, huge_vpn);
+                self.recent = Some((process, huge_vpn, region));
+                region
+            }
+        };
+        PageId(region.first().0 + (vpn & 511) as u32)
+    }
+
+    /// The page's id, if it has one.
+    pub fn lookup(&self, process: ProcessId, vpn: u64) -> Option<PageId> {
+        let region = self.regions.get(&(process, vpn >> HUGE_VPN_SHIFT))?;
+        Some(PageId(region.first().0 + (vpn & 511) as u32))
+    }
+
+    /// The ids that pages of `[start, start + len_bytes)` have by now, as few runs as possible, in
+    /// address order. Pages partly covered count.
+    pub fn runs(&self, process: ProcessId, start: u64, len_bytes: u64) -> Vec<PageRun> {
+        let mut runs: Vec<PageRun> = Vec::new();
+        let Some(last) = last_byte(start, len_bytes) else { return runs };
+        let (first_vpn, last_vpn) = (start >> PAGE_SHIFT, last >> PAGE_SHIFT);
+        let (first, last) = (first_vpn >> HUGE_VPN_SHIFT, last_vpn >> HUGE_VPN_SHIFT);
+        let mut add = |huge_vpn: u64, region: Region| {
+            let base = huge_vpn << HUGE_VPN_SHIFT;
+            let from = first_vpn.max(base) - base;
+            let to = last_vpn.min(base + 511) - base;
+            let run = PageRun {
+                start: PageId(region.first().0 + from as u32),
+                pages: (to - from) as u32 + 1,
+            };
+            match runs.last_mut() {
+                Some(previous) if previous.end() == run.start.0 => previous.pages += run.pages,
+                _ => runs.push(run),
+            }
+        };
+        if last - first < self.regions.len() as u64 {
+            for huge_vpn in first..=last {
+                if let Some(&region) = self.regions.get(&(process, huge_vpn)) {
+                    add(huge_vpn, region);
+                }
+            }
+        } else {
+            let mut inside: Vec<_> = self
+                .regions
+                .iter()
+                .filter(|((p, h), _)| *p == process && (first..=last).contains(h))
+                .map(|((_, h), region)| (*h, *region))
+                .collect();
+            inside.sort_unstable();
+            for (huge_vpn, region) in inside {
+                add(huge_vpn, region);
+            }
+        }
+        runs
+    }
+
+    /// Regions named since the last call, for `RegionNamed` events ahead of their first record.
+    pub fn take_fresh(&mut self) -> std::vec::Drain<'_, (Region, ProcessId, u64)> {
+        self.fresh.drain(..)
+    }
+
+    /// Whether [`Self::take_fresh`] would give anything.
+    #[inline]
+    pub fn has_fresh(&self) -> bool {
+        !self.fresh.is_empty()
+    }
+
+    /// All ids given out are below this.
+    pub fn pages(&self) -> u32 {
+        Region(self.next).first().0
+    }
+
+    fn region(&mut self, process: ProcessId, huge_vpn: u64) -> Region {
+        let next = &mut self.next;
+        let fresh = &mut self.fresh;
+        *self.regions.entry((process, huge_vpn)).or_insert_with(|| {
+            let region = Region(*next);
+            *next = next
+                .checked_add(1)
+                .filter(|&n| n < 1 << 23)
+                .expect("a trace holds at most 2^32 pages (16 TiB)");
+            fresh.push((region, process, huge_vpn));
+            region
+        })
+    }
+}
+
+fn last_byte(start: u64, len_bytes: u64) -> Option<u64> {
+    len_bytes.checked_sub(1).map(|more| start.saturating_add(more))
+}
