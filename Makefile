@@ -1,0 +1,42 @@
+# `make test` and `make demo` do their own set-up; see scripts/setup.
+
+CARGO ?= cargo
+export RUST_BACKTRACE ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: help build test lint demo bench clean
+
+help:
+	@echo 'make build   the frostline program, in target/release'
+	@echo 'make test    every check: format, lints, documentation, tidiness, tests'
+	@echo 'make demo    records redis-server and compares placements of its memory'
+	@echo 'make bench   benchmarks, beside their peers where there are any'
+	@echo 'make clean   removes everything built'
+
+build:
+	@scripts/setup build
+	$(CARGO) build --release
+
+# Warnings are errors through the flags of clippy and rustdoc, not through RUSTFLAGS, which would
+# have everything built a second time.
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) xtask tidy
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked --quiet
+
+test:
+	@scripts/setup test
+	@$(MAKE) --no-print-directory lint
+	$(CARGO) test --workspace --locked
+
+demo:
+	@scripts/setup demo
+	@demo/run
+
+bench:
+	@scripts/setup bench
+	$(CARGO) bench --workspace
+
+clean:
+	$(CARGO) clean
