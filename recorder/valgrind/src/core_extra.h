@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+   The few things that the tool needs and the core's public headers do not
+   declare: they are exported by libcoregrind 3.19 under these names. */
+#ifndef FROSTLINE_CORE_EXTRA_H
+#define FROSTLINE_CORE_EXTRA_H
+
+#include "pub_tool_basics.h"
+#include "pub_tool_xarray.h"
+
+/* Move a descriptor out of the program's sight; close-on-exec is set. */
+extern Int VG_(safe_fd)(Int oldfd);
+extern Int VG_(fcntl)(Int fd, Int cmd, Addr arg);
+/* Descriptors from here on belong to the core. */
+extern Int VG_(fd_hard_limit);
+/* Options that the core hands to itself when a followed program calls exec. */
+extern XArray* VG_(args_for_valgrind);
+extern Bool VG_(clo_trace_children);
+
+#define FL_POLLOUT 4
+#define FL_MAP_GROWSDOWN 0x100
+#define FL_NR_write 1
+#define FL_NR_rt_sigtimedwait 128
+
+/* A raw system call: the result, or the negated errno. */
+static inline Word fl_syscall4(UWord nr, UWord a, UWord b, UWord c, UWord d)
+{
+   Word ret;
+   register UWord r10 __asm__("r10") = d;
+   __asm__ volatile("syscall"
+                    : "=a"(ret)
+                    : "a"(nr), "D"(a), "S"(b), "d"(c), "r"(r10)
+                    : "rcx", "r11", "memory");
+   return ret;
+}
+
+#endif
