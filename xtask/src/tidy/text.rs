@@ -1,0 +1,261 @@
+//! Rules about the text of a file.
+
+use super::{File, Findings, Tree};
+
+/// Most lines of a file of code.
+const MOST_LINES: usize = 800;
+/// Most lines of a policy's header.
+const MOST_HEADER_LINES: usize = 12;
+/// The folder whose programs link GPL code.
+const GPL_FOLDER: &str = "recorder/";
+/// Texts that are other people's, kept as they are.
+const VERBATIM: &[&str] = &["LICENSE-APACHE", "LICENSE-MIT", "recorder/valgrind/COPYING"];
+
+/// Written by a program, not by us.
+fn is_generated(file: &File) -> bool {
+    file.name() == "Cargo.lock" || file.extension() == "snap" || file.path.contains("/corpus/")
+}
+
+fn is_code(file: &File) -> bool {
+    ["rs", "c", "h", "py", "sh", "js", "css", "html"].contains(&file.extension())
+}
+
+/// Files of code stay short enough to be read at once.
+pub fn length(file: &File, _: &Tree, found: &mut Findings<'_>) {
+    let lines = file.lines().count();
+    if is_code(file) && lines >= MOST_LINES {
+        found(0, format!("{lines} lines; split it: files of code stay below {MOST_LINES}"));
+    }
+}
+
+/// No tabs (but where a format demands them), nothing at the end of a line, one newline at the end
+/// of the file.
+pub fn whitespace(file: &File, _: &Tree, found: &mut Findings<'_>) {
+    if is_generated(file) || VERBATIM.contains(&file.path.as_str()) {
+        return;
+    }
+    let tabs_allowed = file.name() == "Makefile" || ["tsv", "mk"].contains(&file.extension());
+    for (number, line) in file.lines() {
+        if line.ends_with('\r') {
+            found(number, "carriage return".to_owned());
+        } else if line.ends_with([' ', '\t']) {
+            found(number, "white space at the end of the line".to_owned());
+        } else if !tabs_allowed && line.contains('\t') {
+            found(number, "tab; indent by spaces".to_owned());
+        }
+    }
+    if !file.text.is_empty() && !file.text.ends_with('\n') {
+        found(file.lines().count(), "no newline at the end of the file".to_owned());
+    } else if file.text.ends_with("\n\n") {
+        found(file.lines().count(), "empty line at the end of the file".to_owned());
+    }
+}
+
+/// Nothing is left to be done later. The words are put together here, so that this file passes.
+pub fn unfinished(file: &File, _: &Tree, found: &mut Findings<'_>) {
+    let marks = [
+        concat!("TO", "DO"),
+        concat!("FIX", "ME"),
+        concat!("XX", "X"),
+        concat!("unimpl", "emented!"),
+        concat!("to", "do!("),
+        concat!("#[ign", "ore"),
+        concat!("dbg", "!("),
+    ];
+    if is_generated(file) || VERBATIM.contains(&file.path.as_str()) {
+        return;
+    }
+    for (number, line) in file.lines() {
+        if let Some(mark) = marks.iter().find(|mark| contains_word(line, mark)) {
+            found(number, format!("'{mark}': finish it"));
+        }
+    }
+}
+
+/// The repository speaks of the project, not of the places and people it was made with.
+pub fn foreign_words(file: &File, _: &Tree, found: &mut Findings<'_>) {
+    let words = [
+        concat!("crates", ".io"),
+        concat!("docs", ".rs"),
+        concat!("pypi", ".org"),
+        concat!("pythonhosted", ".org"),
+        concat!("deb", ".debian.org"),
+        concat!("npmjs", ".com"),
+        concat!("issue", " #"),
+        concat!("this sess", "ion"),
+        concat!("/work/", "shared"),
+        concat!("/work/", "main"),
+    ];
+    if is_generated(file) || VERBATIM.contains(&file.path.as_str()) {
+        return;
+    }
+    for (number, line) in file.lines() {
+        let line = line.to_lowercase();
+        if let Some(word) = words.iter().find(|word| line.contains(*word)) {
+            found(number, format!("'{word}' does not belong into this repository"));
+        }
+    }
+}
+
+/// The GPL is named on every file of the programs that link GPL code, and nowhere else.
+pub fn licence_tag(file: &File, _: &Tree, found: &mut Findings<'_>) {
+    let gpl = concat!("SPDX-License-", "Identifier: GPL-2.0-or-later");
+    let tag = concat!("SPDX-License-", "Identifier:");
+    let tagged = file.lines().take(3).any(|(_, line)| line.contains(gpl));
+    let source = ["c", "h", "py", "sh"].contains(&file.extension()) || file.name() == "Makefile";
+    if file.path.starts_with(GPL_FOLDER) {
+        if source && !tagged {
+            found(1, format!("'{gpl}' is missing from the first three lines"));
+        }
+    } else if let Some((number, _)) = file.lines().find(|(_, line)| line.contains(tag)) {
+        found(number, "the licence is named in Cargo.toml, not in single files".to_owned());
+    }
+}
+
+/// Each policy's file opens with a header that says what it does and whose idea it is.
+pub fn policy_header(file: &File, _: &Tree, found: &mut Findings<'_>) {
+    let Some(rest) = file.path.strip_prefix("crates/core/src/policy/") else { return };
+    let is_policy = file.extension() == "rs" && file.text.contains("impl Policy for");
+    if !is_policy || rest.ends_with("tests.rs") {
+        return;
+    }
+    let header: Vec<&str> =
+        file.lines().map(|(_, line)| line).take_while(|line| line.starts_with("//!")).collect();
+    if header.is_empty() {
+        found(1, "no header: the algorithm, its citation, what it is not good for".to_owned());
+        return;
+    }
+    if header.len() > MOST_HEADER_LINES {
+        let lines = header.len();
+        found(lines, format!("a header of {lines} lines; at most {MOST_HEADER_LINES}"));
+    }
+    if !header.iter().any(|line| has_citation(line)) {
+        found(1, "the header cites nothing: a paper with its year, or 'Baseline'".to_owned());
+    }
+}
+
+/// A year of four digits, a kernel file, or the statement that it is nobody's idea in particular.
+fn has_citation(line: &str) -> bool {
+    let year = line
+        .split(|c: char| !c.is_ascii_digit())
+        .any(|run| run.len() == 4 && (run.starts_with("19") || run.starts_with("20")));
+    year || ["Linux", "kernel", "aseline"].iter().any(|word| line.contains(word))
+}
+
+/// Crates contain no unsafe code, and the core no standard library.
+pub fn crate_root(file: &File, _: &Tree, found: &mut Findings<'_>) {
+    let in_crates = file.path.starts_with("crates/") || file.path.starts_with("xtask/");
+    if !in_crates || !["src/lib.rs", "src/main.rs"].iter().any(|root| file.path.ends_with(root)) {
+        return;
+    }
+    if !file.text.contains("#![forbid(unsafe_code)]") {
+        found(1, "'#![forbid(unsafe_code)]' is missing".to_owned());
+    }
+    if file.path != "crates/core/src/lib.rs" {
+        return;
+    }
+    if !file.text.contains("#![no_std]") {
+        found(1, "'#![no_std]' is missing: the core has no clock, files or randomness".to_owned());
+    }
+    let mut before = "";
+    for (number, line) in file.lines() {
+        if line.trim_start().starts_with("extern crate std") && before.trim() != "#[cfg(test)]" {
+            found(number, "the core may use the standard library in tests only".to_owned());
+        }
+        before = line;
+    }
+}
+
+/// Whether `word` occurs in `line` without a letter, digit or underscore on either side.
+fn contains_word(line: &str, word: &str) -> bool {
+    let part_of_word = |c: char| c.is_alphanumeric() || c == '_';
+    line.match_indices(word).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        let after = line[at + word.len()..].chars().next();
+        let last = word.chars().next_back().is_some_and(part_of_word);
+        !before.is_some_and(part_of_word) && !(last && after.is_some_and(part_of_word))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::lines;
+    use super::*;
+
+    fn one(rule: super::super::Rule, path: &str, text: &str) -> Vec<usize> {
+        lines(rule, &Tree::of(&[(path, text)]), path)
+    }
+
+    #[test]
+    fn long_files_of_code_are_found_and_long_documents_are_not() {
+        let text = "x\n".repeat(MOST_LINES);
+        assert_eq!(one(length, "a.rs", &text), [0]);
+        assert_eq!(one(length, "a.rs", &text[2..]), []);
+        assert_eq!(one(length, "a.md", &text), []);
+    }
+
+    #[test]
+    fn white_space() {
+        assert_eq!(one(whitespace, "a.rs", "ok\nbad \n\tbad\nbad\r\nlast"), [2, 3, 4, 5]);
+        assert_eq!(one(whitespace, "a/Makefile", "all:\n\tcc\n"), []);
+        assert_eq!(one(whitespace, "a.md", "text\n\n"), [2]);
+        assert_eq!(one(whitespace, "a.md", ""), []);
+        assert_eq!(one(whitespace, "Cargo.lock", "made \n"), []);
+    }
+
+    #[test]
+    fn unfinished_work() {
+        let text =
+            concat!("// TO", "DO later\nlet todos = 1;\nunimpl", "emented!()\n#[ign", "ore]\n");
+        assert_eq!(one(unfinished, "a.rs", text), [1, 3, 4]);
+        assert_eq!(one(unfinished, "LICENSE-APACHE", text), []);
+    }
+
+    #[test]
+    fn words_of_other_places() {
+        let text = concat!("see Crates", ".io\nfine\nfixes issue", " #7\n");
+        assert_eq!(one(foreign_words, "a.md", text), [1, 3]);
+        assert_eq!(one(foreign_words, "Cargo.lock", text), []);
+    }
+
+    #[test]
+    fn licence_tags() {
+        let tag = concat!("/* SPDX-License-", "Identifier: GPL-2.0-or-later */\n");
+        assert_eq!(one(licence_tag, "recorder/valgrind/src/a.c", tag), []);
+        assert_eq!(one(licence_tag, "recorder/valgrind/src/a.c", "int x;\n"), [1]);
+        assert_eq!(one(licence_tag, "crates/core/src/a.rs", &format!("\n{tag}")), [2]);
+    }
+
+    #[test]
+    fn policy_headers() {
+        let path = "crates/core/src/policy/x.rs";
+        let body = "impl Policy for X {}\n";
+        let check = |header: &str| one(policy_header, path, &format!("{header}{body}"));
+        assert_eq!(check("//! X. Lee et al., SOSP 2023.\n"), []);
+        assert_eq!(check("//! Baseline: nothing moves.\n"), []);
+        assert_eq!(check(""), [1]);
+        assert_eq!(check("//! X.\n"), [1]);
+        assert_eq!(check(&"//! Of 2023.\n".repeat(MOST_HEADER_LINES + 1)), [13]);
+        assert_eq!(one(policy_header, path, "no policy in here\n"), []);
+        assert_eq!(one(policy_header, "crates/core/src/x.rs", body), []);
+    }
+
+    #[test]
+    fn roots_of_crates() {
+        assert_eq!(one(crate_root, "crates/a/src/lib.rs", "mod x;\n"), [1]);
+        assert_eq!(one(crate_root, "crates/a/src/lib.rs", "#![forbid(unsafe_code)]\n"), []);
+        assert_eq!(one(crate_root, "crates/a/src/x.rs", "mod x;\n"), []);
+        let core = "crates/core/src/lib.rs";
+        let head = "#![no_std]\n#![forbid(unsafe_code)]\n";
+        assert_eq!(one(crate_root, core, "#![forbid(unsafe_code)]\n"), [1]);
+        assert_eq!(one(crate_root, core, &format!("{head}#[cfg(test)]\nextern crate std;\n")), []);
+        assert_eq!(one(crate_root, core, &format!("{head}extern crate std;\n")), [3]);
+    }
+
+    #[test]
+    fn words_are_whole_words() {
+        assert!(contains_word("a FOO: b", "FOO"));
+        assert!(!contains_word("aFOO", "FOO") && !contains_word("FOOD", "FOO"));
+        assert!(contains_word("foo!(x)", "foo!("));
+    }
+}
