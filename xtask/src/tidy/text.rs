@@ -172,8 +172,9 @@ fn contains_word(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| {
         let before = line[..at].chars().next_back();
         let after = line[at + word.len()..].chars().next();
-        let last = word.chars().next_back().is_some_and(part_of_word);
-        !before.is_some_and(part_of_word) && !(last && after.is_some_and(part_of_word))
+        let open_end = word.chars().next_back().is_some_and(part_of_word);
+        let goes_on = open_end && after.is_some_and(part_of_word);
+        !(goes_on || before.is_some_and(part_of_word))
     })
 }
 
