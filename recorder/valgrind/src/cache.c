@@ -2,6 +2,8 @@
    Direct-mapped first level, set-associative LRU last level, touched pages. */
 #include "cache.h"
 
+#include <emmintrin.h>
+
 #include "pub_tool_aspacemgr.h"
 #include "pub_tool_libcassert.h"
 #include "pub_tool_libcbase.h"
@@ -17,7 +19,7 @@ Long fl_work;
 /* One bit per 4 KiB page, by 2 MiB region, 8192 regions (16 GiB) to a chunk. */
 #define REGION_BITS 21
 #define CHUNK_REGIONS 8192u
-#define CHUNKS (1u << (47 - REGION_BITS - 13))
+#define CHUNKS (1u << (FL_ADDRESS_BITS - REGION_BITS - 13))
 
 typedef struct {
    ULong pages[CHUNK_REGIONS][8];
@@ -98,6 +100,19 @@ static ULong sample_skip; /* stores to let pass before the sampled one */
 static Addr parked[FL_L1_MAX_LINES];
 static Addr* store_lines = fl_l1.stores;
 
+/* The core's memcpy and memset go byte by byte or word by word. */
+static void copy_lines(Addr* to, const Addr* from)
+{
+   UWord n = fl_l1_lines;
+   __asm__ volatile("rep movsq" : "+D"(to), "+S"(from), "+c"(n)::"memory");
+}
+
+static void fill_lines(Addr* to)
+{
+   UWord n = fl_l1_lines;
+   __asm__ volatile("rep stosq" : "+D"(to), "+c"(n) : "a"(FL_NO_LINE) : "memory");
+}
+
 void fl_arm_sample(ULong stores)
 {
    /* The stretch began with (counter + stores) stores to go. */
@@ -111,24 +126,23 @@ void fl_arm_sample(ULong stores)
       return;
    sample_armed = True;
    sample_skip = skip < 0 ? 0 : skip;
-   VG_(memcpy)(parked, fl_l1.stores, fl_l1_lines * sizeof(Addr));
-   for (UInt i = 0; i < fl_l1_lines; i++)
-      fl_l1.stores[i] = FL_NO_LINE;
+   copy_lines(parked, fl_l1.stores);
+   fill_lines(fl_l1.stores);
    store_lines = parked;
 }
 
 static void clear_l1(void)
 {
-   for (UInt i = 0; i < fl_l1_lines; i++) {
-      fl_l1.loads[i] = fl_l1.stores[i] = fl_l1.code[i] = FL_NO_LINE;
-      store_lines[i] = FL_NO_LINE;
-   }
+   fill_lines(fl_l1.loads);
+   fill_lines(fl_l1.stores);
+   fill_lines(fl_l1.code);
+   fill_lines(store_lines);
 }
 
 static void disarm_sample(void)
 {
    sample_armed = False;
-   VG_(memcpy)(fl_l1.stores, parked, fl_l1_lines * sizeof(Addr));
+   copy_lines(fl_l1.stores, parked);
    store_lines = fl_l1.stores;
 }
 
@@ -149,7 +163,7 @@ static __attribute__((noinline)) void close_epochs(ULong now)
 
 static inline ULong clock_at(ULong meta)
 {
-   ULong now = fl_now() - (meta >> 32);
+   ULong now = fl_now() - FL_META_REMAINING(meta);
    if (UNLIKELY(now >= epoch_end))
       close_epochs(now);
    return now;
@@ -180,39 +194,46 @@ void fl_cache_finish(void)
 
 /* ---- last level -------------------------------------------------------- */
 
-/* A way holds the line address, and in bit 0 whether it is dirty. Ways are in
-   LRU order, most recent first. */
-#define DIRTY 1UL
-static Addr* llc;
+/* A way holds the tag (the line number above the set bits) times two, plus one
+   if it is dirty. FL_MIN_SETS makes that fit 32 bits. Ways are in LRU order, most
+   recent first; 16 of them are one cache line of the machine that records. */
+typedef UInt Way;
+#define DIRTY 1u
+#define EMPTY 0xfffffffeu
+
+/* The 16-way search looks at four entries before a set, so sets start at
+   `llc_sets`, a line into the allocation. */
+static Way* llc_sets;
 static UInt llc_ways;
 static ULong llc_set_mask;
-
-static inline Addr* llc_set(Addr line)
-{
-   return llc + ((line >> FL_LINE_BITS) & llc_set_mask) * llc_ways;
-}
+static UInt llc_set_bits;
 
 static inline UInt l1_index(Addr line)
 {
    return (line >> FL_LINE_BITS) & (fl_l1_lines - 1);
 }
 
+static inline Addr line_of(Way entry, ULong set)
+{
+   return ((ULong)(entry >> 1) << llc_set_bits | set) << FL_LINE_BITS;
+}
+
 static inline Bool in_l1(Addr line)
 {
    UInt i = l1_index(line);
-   return line != FL_NO_LINE && (fl_l1.loads[i] == line || fl_l1.code[i] == line);
+   return fl_l1.loads[i] == line || fl_l1.code[i] == line;
 }
 
 /* The last level includes the first. A victim that the first level still holds
-   is hot although the last level has not seen it lately, so it is moved to the
-   front and the next one is asked (query-based selection; Jaleel et al., "Achieving
-   Non-Inclusive Cache Performance with Inclusive Caches", MICRO 2010). */
-static __attribute__((noinline)) UInt choose_victim(const Addr* set)
+   is hot although the last level has not seen it lately, so the next one is asked
+   (query-based selection; Jaleel et al., "Achieving Non-Inclusive Cache Performance
+   with Inclusive Caches", MICRO 2010). */
+static inline UInt choose_victim(const Way* ways, ULong set)
 {
    for (UInt way = llc_ways; way-- > 0;)
-      if (!in_l1(set[way] & ~DIRTY))
+      if (ways[way] == EMPTY || !in_l1(line_of(ways[way], set)))
          return way;
-   Addr line = set[llc_ways - 1] & ~DIRTY;
+   Addr line = line_of(ways[llc_ways - 1], set);
    UInt i = l1_index(line);
    if (fl_l1.loads[i] == line)
       fl_l1.loads[i] = store_lines[i] = FL_NO_LINE;
@@ -221,38 +242,99 @@ static __attribute__((noinline)) UInt choose_victim(const Addr* set)
    return llc_ways - 1;
 }
 
-static inline void to_front(Addr* set, UInt way, Addr entry)
+/* Index of the way with this tag, or -1. */
+static inline Int find16(const Way* ways, Way tag)
 {
+   const __m128i *v = (const __m128i*)ways, key = _mm_set1_epi32(tag),
+                 clean = _mm_set1_epi32(~DIRTY);
+   __m128i hits[4];
+   for (Int i = 0; i < 4; i++)
+      hits[i] = _mm_cmpeq_epi32(_mm_and_si128(v[i], clean), key);
+   UInt mask = _mm_movemask_epi8(_mm_packs_epi16(_mm_packs_epi32(hits[0], hits[1]),
+                                                 _mm_packs_epi32(hits[2], hits[3])));
+   return mask == 0 ? -1 : __builtin_ctz(mask);
+}
+
+/* All ones in the entries up to and including the way. */
+static const Way up_to[31] __attribute__((aligned(16))) = {
+   ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u};
+
+/* Move entries 0 .. way-1 one back and put `entry` in front, without a branch
+   that depends on the way. */
+static inline void to_front16(Way* ways, UInt way, Way entry)
+{
+   __m128i* v = (__m128i*)ways;
+   __m128i moved[4];
+   for (Int i = 0; i < 4; i++) {
+      __m128i before = _mm_loadu_si128((const __m128i*)(ways + 4 * i - 1));
+      __m128i mask = _mm_loadu_si128((const __m128i*)(up_to + 15 - way + 4 * i));
+      moved[i] = _mm_or_si128(_mm_and_si128(mask, before), _mm_andnot_si128(mask, v[i]));
+   }
+   for (Int i = 0; i < 4; i++)
+      v[i] = moved[i];
+   ways[0] = entry;
+}
+
+static inline Int find(const Way* ways, Way tag)
+{
+   if (LIKELY(llc_ways == 16))
+      return find16(ways, tag);
+   for (UInt way = 0; way < llc_ways; way++)
+      if ((ways[way] & ~DIRTY) == tag)
+         return way;
+   return -1;
+}
+
+static inline void to_front(Way* ways, UInt way, Way entry)
+{
+   if (LIKELY(llc_ways == 16)) {
+      to_front16(ways, way, entry);
+      return;
+   }
    for (; way > 0; way--)
-      set[way] = set[way - 1];
-   set[0] = entry;
+      ways[way] = ways[way - 1];
+   ways[0] = entry;
 }
 
 static void llc_access(Addr line, FlKind kind, ULong now)
 {
-   Addr* set = llc_set(line);
-   Addr dirty = kind == FL_STORE ? DIRTY : 0;
-   for (UInt way = 0; way < llc_ways; way++) {
-      if ((set[way] & ~DIRTY) == line) {
-         to_front(set, way, set[way] | dirty);
-         return;
-      }
+   ULong set = (line >> FL_LINE_BITS) & llc_set_mask;
+   Way* ways = llc_sets + set * llc_ways;
+   Way tag = (line >> FL_LINE_BITS >> llc_set_bits) << 1;
+   Way dirty = kind == FL_STORE ? DIRTY : 0;
+   Int found = find(ways, tag);
+   if (LIKELY(found >= 0)) {
+      to_front(ways, found, ways[found] | dirty);
+      return;
    }
-   UInt way = choose_victim(set);
-   Addr victim = set[way];
-   to_front(set, way, line | dirty);
+   UInt way = choose_victim(ways, set);
+   Way victim = ways[way];
+   to_front(ways, way, tag | dirty);
    fl_stream_access(line, kind, now);
    if (victim & DIRTY)
-      fl_stream_access(victim & ~DIRTY, FL_WRITEBACK, now);
+      fl_stream_access(line_of(victim, set), FL_WRITEBACK, now);
+}
+
+static void llc_init(ULong bytes, UInt ways)
+{
+   ULong sets = bytes / FL_LINE / ways;
+   llc_ways = ways;
+   llc_set_mask = sets - 1;
+   llc_set_bits = __builtin_ctzl(sets);
+   SizeT size = (sets * ways + 16) * sizeof(Way);
+   Way* memory = VG_(am_shadow_alloc)(size);
+   if (memory == NULL)
+      VG_(out_of_memory_NORETURN)("frostline: last-level cache", size);
+   llc_sets = memory + 16;
+   for (ULong i = 0; i < sets * ways; i++)
+      llc_sets[i] = EMPTY;
 }
 
 /* ---- first level ------------------------------------------------------- */
 
-/* The vsyscall page and other addresses above user space are not program
-   memory; they would not fit a record either. */
 static inline Bool foreign(Addr line)
 {
-   return (line >> 47) != 0;
+   return (line >> FL_ADDRESS_BITS) != 0;
 }
 
 static inline void load_line(Addr line, ULong now)
@@ -294,7 +376,7 @@ void fl_miss_load(Addr addr, ULong meta)
 {
    if (!fl_recording)
       return;
-   access_range(addr, (UInt)meta, False, clock_at(meta));
+   access_range(addr, FL_META_SIZE(meta), False, clock_at(meta));
 }
 
 void fl_miss_store(Addr addr, ULong meta)
@@ -302,7 +384,7 @@ void fl_miss_store(Addr addr, ULong meta)
    if (!fl_recording)
       return;
    ULong now = clock_at(meta);
-   access_range(addr, (UInt)meta, True, now);
+   access_range(addr, FL_META_SIZE(meta), True, now);
    if (UNLIKELY(sample_armed) && sample_skip-- == 0) {
       if (!foreign(addr)) {
          fl_counts.store_samples++;
@@ -334,14 +416,7 @@ void fl_cache_init(ULong l1_bytes, ULong llc_bytes, UInt ways, ULong epoch,
                    UInt store_period)
 {
    fl_l1_lines = l1_bytes / FL_LINE;
-   llc_ways = ways;
-   ULong sets = llc_bytes / FL_LINE / ways;
-   llc_set_mask = sets - 1;
-   llc = VG_(am_shadow_alloc)(sets * ways * sizeof(Addr));
-   if (llc == NULL)
-      VG_(out_of_memory_NORETURN)("frostline: last-level cache", sets * ways * sizeof(Addr));
-   for (ULong i = 0; i < sets * ways; i++)
-      llc[i] = FL_NO_LINE;
+   llc_init(llc_bytes, ways);
    epoch_length = epoch;
    epoch_end = epoch;
    sample_period = store_period;

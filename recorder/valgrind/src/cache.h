@@ -10,6 +10,10 @@
 #define FL_LINE 64u
 #define FL_L1_MAX_LINES (1u << 16)
 
+/* The program's addresses are below this: the core keeps all of its memory there.
+   The vsyscall page is not, and is not program memory either. */
+#define FL_ADDRESS_BITS 44
+
 /* An address that no program access is within a line of. */
 #define FL_NO_LINE (1UL << 63)
 
@@ -36,9 +40,13 @@ static inline ULong fl_now(void)
 }
 
 /* Describes a checked access: what is behind it in its stretch of code (already
-   counted in fl_work), and its size. */
-#define FL_META(remaining, size) ((ULong)(remaining) << 32 | (size))
+   counted in fl_work), and its size. Fits 32 bits, which makes shorter code. */
+#define FL_META(remaining, size) ((ULong)(remaining) << 16 | (size))
+#define FL_META_REMAINING(meta) ((meta) >> 16)
+#define FL_META_SIZE(meta) ((meta) & 0xffff)
 
+/* `llc_bytes` / (`ways` * 64) must be a power of two, at least FL_MIN_SETS. */
+#define FL_MIN_SETS 128u
 void fl_cache_init(ULong l1_bytes, ULong llc_bytes, UInt ways, ULong epoch,
                    UInt store_period);
 /* A new process image or a forked child: what was touched so far is not its own. */

@@ -67,8 +67,11 @@ void fl_check_options(void)
    if (!power_of_two(fl_opt.l1_bytes))
       VG_(fmsg_bad_option)("--l1-size", "The size must be a power of two.\n");
    ULong set_bytes = (ULong)fl_opt.llc_ways * FL_LINE;
-   if (fl_opt.llc_bytes % set_bytes != 0 || !power_of_two(fl_opt.llc_bytes / set_bytes))
-      VG_(fmsg_bad_option)("--llc-size", "size / (ways * 64) must be a power of two.\n");
+   if (fl_opt.llc_bytes % set_bytes != 0 || !power_of_two(fl_opt.llc_bytes / set_bytes) ||
+       fl_opt.llc_bytes / set_bytes < FL_MIN_SETS)
+      VG_(fmsg_bad_option)("--llc-size",
+                           "size / (ways * 64) must be a power of two, at least %u.\n",
+                           FL_MIN_SETS);
 }
 
 /* The pipe moves above the program's descriptors. A followed exec inherits it
