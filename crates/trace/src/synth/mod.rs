@@ -1,0 +1,154 @@
+//! Synthetic workloads: seeded generators that are read like any other trace, without a file.
+//!
+//! A workload is described as `synth:NAME:key=value:...` (the leading `synth:` may be left out);
+//! [`GENERATORS`] lists names, parameters with defaults, and sources. The same description gives
+//! the same batches, whatever columns the reader asks for.
+//!
+//! Every trace begins with the process, its threads and its mappings and goes on with an
+//! initialisation that writes each page in the order of allocation (placement by first touch
+//! depends on it), before the accesses of the measured phase. It ends with the unmapping.
+
+use crate::batch::{Batch, TraceSource, Want};
+use crate::error::TraceError;
+use crate::header::TraceHeader;
+use frostline_core::spec::{Spec, SpecError};
+
+mod hotcold;
+mod page_stream;
+mod params;
+mod permutation;
+mod scan;
+mod stage;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+mod uniform;
+mod zipf;
+mod zipf_law;
+
+pub use params::Param;
+
+/// A kind of synthetic workload.
+#[derive(Clone, Copy, Debug)]
+pub struct Generator {
+    /// Name in `synth:NAME`.
+    pub name: &'static str,
+    /// What it does, in one line.
+    pub about: &'static str,
+    /// Publication or program that it follows.
+    pub source: &'static str,
+    /// What can be set, with defaults.
+    pub params: &'static [Param],
+    /// Why one record cannot stand for several accesses; none where it can.
+    pub unthinnable: Option<&'static str>,
+    build: fn(&params::Settings) -> Result<Made, TraceError>,
+}
+
+/// All generators, the plainest first.
+pub const GENERATORS: &[Generator] = &[
+    Generator {
+        name: "zipf",
+        about: "independent accesses to pages by Zipf's law, scattered or clustered",
+        source: "Breslau et al., INFOCOM 1999; skew of YCSB, Cooper et al., SoCC 2010",
+        params: zipf::PARAMS,
+        unthinnable: None,
+        build: zipf::build,
+    },
+    Generator {
+        name: "uniform",
+        about: "independent accesses, all pages alike",
+        source: "GUPS: RandomAccess of the HPC Challenge benchmarks",
+        params: uniform::PARAMS,
+        unthinnable: None,
+        build: uniform::build,
+    },
+    Generator {
+        name: "hotcold",
+        about: "hot and cold pages, hot ones packed or scattered over huge pages (hf)",
+        source: "HotBox, Bergman et al., ISMM 2022, Fig. 5c",
+        params: hotcold::PARAMS,
+        unthinnable: None,
+        build: hotcold::build,
+    },
+    Generator {
+        name: "scan",
+        about: "sequential sweeps over all pages, optionally beside a hot dense mapping",
+        source: "sweeps of Liblinear: MEMTIS, Lee et al., SOSP 2023, Fig. 3a",
+        params: scan::PARAMS,
+        unthinnable: Some("its order is the workload"),
+        build: scan::build,
+    },
+];
+
+/// The generator of that name.
+pub fn generator(name: &str) -> Option<&'static Generator> {
+    GENERATORS.iter().find(|generator| generator.name == name)
+}
+
+/// Makes the source that `spec` describes: `synth:zipf:pages=4M:accesses=1G:seed=7`.
+///
+/// # Errors
+/// [`TraceError::Spec`] for an unknown generator or parameter, and for values that are no such
+/// thing or out of range; the text ends with a `hint:`.
+pub fn from_spec(spec: &str) -> Result<Box<dyn TraceSource + Send>, TraceError> {
+    let text = spec.strip_prefix("synth:").unwrap_or(spec);
+    let given = Spec::parse(text).map_err(params::spec_error)?;
+    let Some(generator) = generator(given.name()) else {
+        let names: Vec<_> = GENERATORS.iter().map(|g| g.name).collect();
+        return Err(params::spec_error(SpecError::unknown("workload", given.name(), &names)));
+    };
+    if let (Some(why), true) = (generator.unthinnable, given.get("thin").is_some()) {
+        return Err(params::spec_error(SpecError::new(
+            format!("{}: cannot be thinned: {why}", generator.name),
+            "leave out thin=, or take fewer accesses; zipf, uniform and hotcold can be thinned",
+        )));
+    }
+    let settings = params::Settings::new(given, generator.params)?;
+    let Made { stage, workload } = (generator.build)(&settings)?;
+    Ok(Box::new(Synth { stage, workload, done: false }))
+}
+
+/// What a generator starts with.
+struct Made {
+    stage: stage::Stage,
+    workload: Box<dyn Workload>,
+}
+
+/// The part of a generator that makes accesses.
+trait Workload: Send {
+    /// Makes some more, by preference a batch or a few; false where there are no more.
+    fn step(&mut self, stage: &mut stage::Stage) -> bool;
+}
+
+struct Synth {
+    stage: stage::Stage,
+    workload: Box<dyn Workload>,
+    done: bool,
+}
+
+impl TraceSource for Synth {
+    fn header(&self) -> &TraceHeader {
+        &self.stage.header
+    }
+
+    fn want(&mut self, want: Want) {
+        self.stage.want = want;
+    }
+
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
+        loop {
+            if self.stage.take(batch) {
+                return Ok(true);
+            }
+            if self.done {
+                batch.clear();
+                return Ok(false);
+            }
+            if !self.workload.step(&mut self.stage) {
+                self.stage.finish();
+                self.done = true;
+            }
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! What generators of pure page-level streams share: settings, initialisation, columns.
+
+use super::params::Settings;
+use super::stage::{Area, Stage};
+use crate::batch::Column;
+use crate::error::TraceError;
+use crate::event::MapKind;
+use crate::header::TraceHeader;
+use frostline_core::rng::Rng;
+use frostline_core::types::{AccessKind, PAGE_BYTES, PageRun};
+
+/// Instructions to initialise a page: 512 stores of 8 bytes and as many others.
+const INIT_GAP: u32 = 1024;
+/// Stores that retire when a page is initialised.
+const INIT_STORES: u32 = 512;
+
+/// The header that the settings give, with the least information common to all generators.
+pub(super) fn header(settings: &Settings) -> Result<TraceHeader, TraceError> {
+    let mut header = TraceHeader::named(settings.describe());
+    header.recorder = concat!("frostline ", env!("CARGO_PKG_VERSION"), " synth").to_owned();
+    header.epoch_length = settings.epoch()?;
+    header.seed = Some(settings.seed()?);
+    Ok(header)
+}
+
+/// Writes every page of some areas once: each in ascending order, all growing in proportion to
+/// their sizes, as when they are filled together.
+#[derive(Debug)]
+pub(super) struct Loader {
+    parts: Vec<(PageRun, u32)>,
+}
+
+impl Loader {
+    /// Of nothing where `on` is false.
+    pub(super) fn new(on: bool, areas: &[Area]) -> Self {
+        let parts = areas.iter().filter(|a| on && a.run.pages > 0).map(|a| (a.run, 0));
+        Self { parts: parts.collect() }
+    }
+
+    /// Number of records that it makes.
+    pub(super) fn records(&self) -> u64 {
+        self.parts.iter().map(|(run, _)| u64::from(run.pages)).sum()
+    }
+
+    /// Writes some pages; false where all were written already.
+    pub(super) fn step(&mut self, stage: &mut Stage) -> bool {
+        let behind = |(run, done): &(PageRun, u32)| f64::from(*done) / f64::from(run.pages);
+        let part = self
+            .parts
+            .iter_mut()
+            .filter(|(run, done)| *done < run.pages)
+            .min_by(|a, b| behind(a).total_cmp(&behind(b)));
+        let Some((run, done)) = part else { return false };
+        let len = stage.chunk_room(u64::from(INIT_GAP), u64::from(run.pages - *done).min(64));
+        let first = run.start.0 + *done;
+        *done += len as u32;
+        stage.chunk(len, INIT_GAP, INIT_STORES, |batch| {
+            for (page, id) in batch.pages.iter_mut().zip(first..) {
+                *page = id;
+            }
+            batch.kinds.set_constant(AccessKind::Store as u32);
+            batch.streams.set_constant(0);
+            batch.lines.set_constant(0);
+        });
+        true
+    }
+}
+
+/// Lines of the records of a chunk.
+pub(super) enum Lines {
+    /// Anywhere in the page.
+    Random,
+    /// As the generator gives them.
+    Given(Vec<u32>),
+}
+
+/// Makes whole records of pages.
+#[derive(Debug)]
+pub(super) struct PageStream {
+    loader: Loader,
+    gap: u32,
+    thin: u32,
+    left: u64,
+    writes: Coin,
+    kinds: Rng,
+    lines: Rng,
+    threads: u32,
+    turn: u32,
+}
+
+impl PageStream {
+    /// Reads the parameters that all page-level generators have, and maps `sizes` in pages.
+    /// One record shall stand for `thin` accesses.
+    pub(super) fn open<const N: usize>(
+        settings: &Settings,
+        rng: &mut Rng,
+        sizes: [u32; N],
+        thin: u32,
+    ) -> Result<(Self, Stage, [Area; N]), TraceError> {
+        let threads = settings.count("threads", 1, 1024)? as u32;
+        let gap = settings.gap()?;
+        if gap.checked_mul(thin).is_none() {
+            return Err(settings.refuse("gap", "times thin exceeds 2^32", "thin less"));
+        }
+        let accesses = settings.accesses()?;
+        let writes = Coin::new(settings.share("writes")?);
+        let init = settings.switch("init")?;
+        let mut header = header(settings)?;
+        header.thinning = thin;
+        let mut stage = Stage::new(header, threads);
+        let areas = sizes.map(|pages| stage.map(u64::from(pages) * PAGE_BYTES, MapKind::Anonymous));
+        let loader = Loader::new(init, &areas);
+        let left = accesses.div_ceil(u64::from(thin));
+        stage.header.expected_records = Some(loader.records() + left);
+        stage.header.expected_pages =
+            areas.last().map(|a| a.run.end().next_multiple_of(frostline_core::types::HUGE_PAGES));
+        let stream = Self {
+            loader,
+            gap,
+            thin,
+            left,
+            writes,
+            kinds: rng.fork(),
+            lines: rng.fork(),
+            threads,
+            turn: 0,
+        };
+        Ok((stream, stage, areas))
+    }
+
+    /// Records still to come in the measured phase.
+    pub(super) fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// Makes the next records: initialisation first, then at most `limit` pages by `fill`, which
+    /// gets the ids to be overwritten. False where all is done.
+    pub(super) fn step(
+        &mut self,
+        stage: &mut Stage,
+        limit: u64,
+        fill: impl FnOnce(&mut [u32]) -> Lines,
+    ) -> bool {
+        if self.left == 0 {
+            return false;
+        }
+        if self.loader.step(stage) {
+            return true;
+        }
+        let gap = self.gap * self.thin;
+        let len = stage.chunk_room(u64::from(gap), self.left.min(limit));
+        self.left -= len as u64;
+        let stream = self.turn;
+        self.turn = (self.turn + 1) % self.threads;
+        let want_lines = stage.want.lines;
+        stage.chunk(len, gap, self.thin, |batch| {
+            let lines = fill(&mut batch.pages);
+            self.writes.fill(&mut self.kinds, len, &mut batch.kinds);
+            batch.streams.set_constant(stream);
+            match lines {
+                _ if !want_lines => batch.lines.set_constant(0),
+                Lines::Given(lines) => *batch.lines.values_mut() = lines,
+                Lines::Random => random_lines(&mut self.lines, len, batch.lines.values_mut()),
+            }
+        });
+        true
+    }
+}
+
+fn random_lines(rng: &mut Rng, len: usize, lines: &mut Vec<u32>) {
+    lines.reserve(len + 10);
+    while lines.len() < len {
+        let random = rng.next_u64();
+        lines.extend((0..10).map(|i| (random >> (6 * i)) as u32 % 64));
+    }
+    lines.truncate(len);
+}
+
+/// Heads with a given probability, exact to 2^-32.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Coin {
+    below: u64,
+}
+
+impl Coin {
+    pub(super) fn new(probability: f64) -> Self {
+        Self { below: (probability * 4_294_967_296.0).round() as u64 }
+    }
+
+    /// Throws once.
+    #[inline]
+    pub(super) fn throw(self, rng: &mut Rng) -> bool {
+        rng.next_u64() >> 32 < self.below
+    }
+
+    /// Stores for heads, loads for tails.
+    fn fill(self, rng: &mut Rng, len: usize, kinds: &mut Column) {
+        if self.below == 0 {
+            return kinds.set_constant(AccessKind::Load as u32);
+        }
+        let kinds = kinds.values_mut();
+        kinds.reserve(len + 1);
+        while kinds.len() < len {
+            let random = rng.next_u64();
+            let kind = |half: u64| {
+                u32::from(half < self.below) * (AccessKind::Store as u32 - AccessKind::Load as u32)
+            };
+            kinds.extend([kind(random & 0xffff_ffff), kind(random >> 32)]);
+        }
+        kinds.truncate(len);
+    }
+}
