@@ -1,0 +1,105 @@
+//! The command line as a whole.
+
+use crate::cmd;
+use clap::error::ErrorKind;
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Exit code for wrong usage.
+pub const USAGE: u8 = 2;
+/// Exit code of `record` for errors of its own, as with `env` and `timeout`.
+pub const RECORD_FAILED: u8 = 125;
+
+const EXAMPLES: &str = "\
+Examples:
+  Record what a program does with memory, then compare policies on it:
+    frostline record -o s.flt -- sqlite3 :memory: \"select count(*) from generate_series(1, 1000000)\"
+    frostline compare s.flt --policies all --fast 1:2,1:8,1:16 --report s.html
+  No program at hand? Generate the accesses:
+    frostline compare synth:zipf:pages=256K:accesses=20M --policies memtis,first-touch --fast 1:8
+  What can be chosen:
+    frostline policies
+    frostline machines";
+
+/// Runs programs with less fast memory, and says how much they need.
+#[derive(Parser)]
+#[command(name = "frostline", version, after_help = EXAMPLES, max_term_width = 100)]
+#[command(propagate_version = true, subcommand_required = true, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Flags that every subcommand takes.
+#[derive(clap::Args)]
+pub struct Global {
+    /// Print no progress and no notes
+    #[arg(short, long, global = true, display_order = 900)]
+    pub quiet: bool,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Record the memory accesses of a program
+    Record(cmd::record::Args),
+    /// Look into traces, check and convert them
+    Trace(cmd::trace::Args),
+    /// Write a synthetic trace to a file
+    Synth(cmd::synth::Args),
+    /// Replay a trace under one policy on a modelled machine
+    Sim(cmd::sim::Args),
+    /// Replay traces under several policies and sizes of fast memory
+    Compare(cmd::compare::Args),
+    /// Compute what no policy can beat
+    Bound(cmd::bound::Args),
+    /// List policies and their parameters
+    Policies(cmd::policies::Args),
+    /// List machine models and their parameters
+    Machines(cmd::machines::Args),
+    /// Print a completion script for a shell
+    Completions(cmd::completions::Args),
+}
+
+impl Command {
+    /// Exit code for failures of our own.
+    pub fn failure_code(&self) -> u8 {
+        match self {
+            Self::Record(_) => RECORD_FAILED,
+            _ => 1,
+        }
+    }
+}
+
+/// Reads the command line. Help, version and usage errors are printed here, and come back as the
+/// code to exit with.
+pub fn parse() -> Result<Cli, ExitCode> {
+    Cli::try_parse().map_err(|error| {
+        // A reader that went away does not make it another outcome.
+        let _ = error.print();
+        match error.kind() {
+            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
+            _ if first_word_is_record() => ExitCode::from(RECORD_FAILED),
+            _ => ExitCode::from(USAGE),
+        }
+    })
+}
+
+fn first_word_is_record() -> bool {
+    std::env::args_os()
+        .skip(1)
+        .find(|arg| !arg.as_encoded_bytes().starts_with(b"-"))
+        .is_some_and(|arg| arg == "record")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,14 @@
+//! `frostline bound`.
+
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+pub struct Args {}
+
+/// Runs the command.
+///
+/// # Errors
+/// Always, until it is there.
+pub fn run(_: Args) -> anyhow::Result<ExitCode> {
+    anyhow::bail!("`bound` is not built yet")
+}

@@ -1,0 +1,32 @@
+//! One module per subcommand: its arguments, and a `run` that ends with an exit code.
+
+pub mod bound;
+pub mod compare;
+pub mod completions;
+pub mod machines;
+pub mod policies;
+pub mod record;
+pub mod sim;
+pub mod synth;
+pub mod trace;
+
+use crate::args::Command;
+use std::process::ExitCode;
+
+/// Runs the command.
+///
+/// # Errors
+/// Whatever went wrong; printed by [`crate::errors::report`].
+pub fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Record(args) => record::run(args),
+        Command::Trace(args) => trace::run(args),
+        Command::Synth(args) => synth::run(args),
+        Command::Sim(args) => sim::run(args),
+        Command::Compare(args) => compare::run(args),
+        Command::Bound(args) => bound::run(args),
+        Command::Policies(args) => policies::run(args),
+        Command::Machines(args) => machines::run(args),
+        Command::Completions(args) => completions::run(args),
+    }
+}

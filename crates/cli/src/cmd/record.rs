@@ -1,0 +1,14 @@
+//! `frostline record`.
+
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+pub struct Args {}
+
+/// Runs the command.
+///
+/// # Errors
+/// Always, until it is there.
+pub fn run(_: Args) -> anyhow::Result<ExitCode> {
+    anyhow::bail!("`record` is not built yet")
+}

@@ -1,0 +1,14 @@
+//! `frostline sim`.
+
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+pub struct Args {}
+
+/// Runs the command.
+///
+/// # Errors
+/// Always, until it is there.
+pub fn run(_: Args) -> anyhow::Result<ExitCode> {
+    anyhow::bail!("`sim` is not built yet")
+}

@@ -1,0 +1,125 @@
+//! Output files that are complete or not there.
+
+use crate::errors::ResultExt;
+use anyhow::Context;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// Writes a whole file. It is put together beside its destination and renamed, so that nobody
+/// sees a part of it. Destinations that are no regular files (`/dev/stdout`, pipes) are written
+/// directly.
+///
+/// # Errors
+/// Where the file cannot be made or written.
+pub fn write_whole(path: &Path, content: &[u8]) -> anyhow::Result<()> {
+    if is_special(path) {
+        let file = File::options().write(true).open(path);
+        return file.and_then(|mut file| file.write_all(content)).with_context(|| named(path));
+    }
+    let folder = folder_of(path);
+    let mut file = tempfile::Builder::new()
+        .prefix(".frostline-")
+        .permissions(default_mode())
+        .tempfile_in(folder)
+        .or_hint(named(path), "choose a folder that exists and can be written")?;
+    file.write_all(content).with_context(|| named(path))?;
+    file.persist(path).map_err(|error| error.error).with_context(|| named(path))?;
+    Ok(())
+}
+
+/// A file that is written over time. Dropping it without [`Partial::keep`] removes it, but for
+/// destinations that are no regular files.
+pub struct Partial {
+    path: PathBuf,
+    remove: bool,
+}
+
+impl Partial {
+    /// Creates or empties the file.
+    ///
+    /// # Errors
+    /// Where it cannot be made.
+    pub fn create(path: &Path) -> anyhow::Result<(Self, BufWriter<File>)> {
+        let file = File::create(path)
+            .or_hint(named(path), "choose a folder that exists and can be written")?;
+        let guard = Self { path: path.to_owned(), remove: !is_special(path) };
+        Ok((guard, BufWriter::with_capacity(1 << 20, file)))
+    }
+
+    /// Guards a file that somebody else creates.
+    pub fn guard(path: &Path) -> Self {
+        Self { path: path.to_owned(), remove: !is_special(path) }
+    }
+
+    /// The file is complete, or of use as it is.
+    pub fn keep(mut self) {
+        self.remove = false;
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        if self.remove {
+            // Nothing better can be done here than to leave it.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn named(path: &Path) -> String {
+    format!("cannot write {}", path.display())
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+fn is_special(path: &Path) -> bool {
+    path.metadata().is_ok_and(|meta| !meta.is_file() && !meta.is_dir())
+}
+
+/// What a plain `File::create` would ask for; the process's mask applies.
+fn default_mode() -> std::fs::Permissions {
+    std::os::unix::fs::PermissionsExt::from_mode(0o666)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_files_replace_and_partial_ones_vanish() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.json");
+        write_whole(&path, b"old").unwrap();
+        write_whole(&path, b"new").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"new");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file left");
+
+        let (guard, mut writer) = Partial::create(&path).unwrap();
+        writer.write_all(b"half").unwrap();
+        drop(writer);
+        drop(guard);
+        assert!(!path.exists());
+        let (guard, _) = Partial::create(&path).unwrap();
+        guard.keep();
+        assert!(path.exists());
+    }
+
+    #[test]
+    fn devices_are_written_and_not_removed() {
+        write_whole(Path::new("/dev/null"), b"x").unwrap();
+        drop(Partial::guard(Path::new("/dev/null")));
+        assert!(Path::new("/dev/null").exists());
+    }
+
+    #[test]
+    fn a_missing_folder_has_a_hint() {
+        let error = write_whole(Path::new("/nonexistent/a"), b"").unwrap_err();
+        assert!(error.to_string().contains("/nonexistent/a\nhint: "), "{error}");
+    }
+}

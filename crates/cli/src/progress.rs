@@ -1,0 +1,77 @@
+//! Progress and notes on standard error.
+//!
+//! Bars show only where standard error is a terminal; nothing but errors shows with `--quiet`.
+
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::Write;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static QUIET: AtomicBool = AtomicBool::new(false);
+static BARS: OnceLock<MultiProgress> = OnceLock::new();
+
+/// Switches bars and notes off.
+pub fn set_quiet(quiet: bool) {
+    QUIET.store(quiet, Ordering::Relaxed);
+}
+
+fn quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
+}
+
+fn bars() -> &'static MultiProgress {
+    // `stderr` draws nothing where it is no terminal.
+    BARS.get_or_init(|| {
+        MultiProgress::with_draw_target(if quiet() {
+            ProgressDrawTarget::hidden()
+        } else {
+            ProgressDrawTarget::stderr_with_hz(10)
+        })
+    })
+}
+
+/// A bar over `total` units; a spinner with a counter where the total is not known. `unit` is
+/// shown after the numbers: `accesses`, `runs`.
+pub fn bar(what: &str, unit: &str, total: Option<u64>) -> ProgressBar {
+    let bar = match total {
+        Some(total) => ProgressBar::new(total),
+        None => ProgressBar::no_length(),
+    };
+    let template = match total {
+        Some(_) => format!(
+            "{{msg:28}} {{bar:24}} {{human_pos}}/{{human_len}} {unit}  {{per_sec}}  left {{eta}}"
+        ),
+        None => format!("{{msg:28}} {{spinner}} {{human_pos}} {unit}  {{per_sec}}"),
+    };
+    let style = ProgressStyle::with_template(&template)
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .progress_chars("━╸─");
+    bars().add(bar.with_style(style).with_message(what.to_owned()))
+}
+
+/// A line for people: what was chosen, what was left out. Not an error.
+pub fn note(text: &str) {
+    if !quiet() {
+        stderr_line(text);
+    }
+}
+
+/// Takes all bars off the screen.
+pub fn clear() {
+    if let Some(bars) = BARS.get() {
+        // A terminal that cannot be cleared is no reason to fail.
+        let _ = bars.clear();
+    }
+}
+
+/// A line on standard error that does not tear a bar apart. Failure to write is ignored: there
+/// is nowhere left to say so.
+pub fn stderr_line(text: &str) {
+    let write = || {
+        let _ = writeln!(std::io::stderr().lock(), "{text}");
+    };
+    match BARS.get() {
+        Some(bars) => bars.suspend(write),
+        None => write(),
+    }
+}
