@@ -16,6 +16,9 @@ extern Int VG_(fd_hard_limit);
 extern XArray* VG_(args_for_valgrind);
 extern Bool VG_(clo_trace_children);
 
+/* Whether translations may be discarded at this moment. */
+extern Bool VG_(ok_to_discard_translations);
+
 #define FL_POLLOUT 4
 #define FL_MAP_GROWSDOWN 0x100
 #define FL_NR_write 1

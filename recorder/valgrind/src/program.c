@@ -237,6 +237,7 @@ static void kernel_wrote(CorePart part, ThreadId tid, Addr a, SizeT size)
 
 static void running(ThreadId tid, ULong blocks)
 {
+   fl_stream_drop_stale();
    if (tid < MAX_THREADS && kernel_tid[tid] != 0)
       fl_running_tid = kernel_tid[tid];
 }

@@ -50,8 +50,8 @@ void fl_stream_restart(Int new_pid)
    begin_packet();
 }
 
-/* From here on the program runs without instrumentation: the old translations
-   go, and new ones are made by an instrumenter that leaves them as they are. */
+static Bool stale_translations;
+
 void fl_stream_abandon(void)
 {
    if (!fl_recording)
@@ -59,7 +59,18 @@ void fl_stream_abandon(void)
    fl_recording = False;
    VG_(close)(pipe_fd);
    pipe_fd = -1;
-   VG_(discard_translations_safely)(0, ~(SizeT)0, "frostline");
+   stale_translations = True;
+}
+
+/* When nothing is recorded any more, the program need not pay for it: the
+   translations go, and the instrumenter leaves new ones as they are. The core
+   allows that at some moments only. */
+void fl_stream_drop_stale(void)
+{
+   if (stale_translations && VG_(ok_to_discard_translations)) {
+      stale_translations = False;
+      VG_(discard_translations_safely)(0, ~(SizeT)0, "frostline");
+   }
 }
 
 /* The failed write left a SIGPIPE pending (the core keeps signals blocked while

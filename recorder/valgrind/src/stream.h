@@ -70,6 +70,8 @@ void fl_stream_open(Int fd);
 void fl_stream_restart(Int pid);
 /* Close the pipe without a word (a fork that nobody follows). */
 void fl_stream_abandon(void);
+/* Call it now and then: frees the program of instrumentation once it is useless. */
+void fl_stream_drop_stale(void);
 void fl_stream_flush(Bool final);
 
 /* Record an access to the line of `addr` at instruction `now`. */
