@@ -14,10 +14,12 @@ use crate::header::TraceHeader;
 use frostline_core::spec::{Spec, SpecError};
 
 mod hotcold;
+mod masim;
 mod page_stream;
 mod params;
 mod permutation;
 mod scan;
+mod shift;
 mod stage;
 #[cfg(test)]
 mod testing;
@@ -72,12 +74,28 @@ pub const GENERATORS: &[Generator] = &[
         build: hotcold::build,
     },
     Generator {
+        name: "shift",
+        about: "a hot set that changes: part of it replaced, or a window that slides",
+        source: "HybridTier, Song et al., ASPLOS 2025, Fig. 4; PET, Doh et al., EuroSys 2025, Fig. 14",
+        params: shift::PARAMS,
+        unthinnable: Some("the change of its hot set is the workload"),
+        build: shift::build,
+    },
+    Generator {
         name: "scan",
         about: "sequential sweeps over all pages, optionally beside a hot dense mapping",
         source: "sweeps of Liblinear: MEMTIS, Lee et al., SOSP 2023, Fig. 3a",
         params: scan::PARAMS,
         unthinnable: Some("its order is the workload"),
         build: scan::build,
+    },
+    Generator {
+        name: "masim",
+        about: "one hot page in every huge page, optionally another one in each phase",
+        source: "Masim (Park) as configured by GPAC, section 5.1",
+        params: masim::PARAMS,
+        unthinnable: Some("its phases are the workload"),
+        build: masim::build,
     },
 ];
 

@@ -80,6 +80,7 @@ pub(super) struct PageStream {
     loader: Loader,
     gap: u32,
     thin: u32,
+    total: u64,
     left: u64,
     writes: Coin,
     kinds: Rng,
@@ -118,6 +119,7 @@ impl PageStream {
             loader,
             gap,
             thin,
+            total: left,
             left,
             writes,
             kinds: rng.fork(),
@@ -128,9 +130,9 @@ impl PageStream {
         Ok((stream, stage, areas))
     }
 
-    /// Records still to come in the measured phase.
-    pub(super) fn left(&self) -> u64 {
-        self.left
+    /// Records of the measured phase made by now.
+    pub(super) fn done(&self) -> u64 {
+        self.total - self.left
     }
 
     /// Makes the next records: initialisation first, then at most `limit` pages by `fill`, which

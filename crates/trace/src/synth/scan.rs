@@ -10,7 +10,7 @@
 use super::page_stream::{Coin, Lines, PageStream};
 use super::params::{self, Param, Settings};
 use super::stage::Stage;
-use super::zipf_law::ZipfLaw;
+use super::zipf_law::{ZipfLaw, ZipfRng};
 use super::{Made, Workload};
 use crate::error::TraceError;
 use frostline_core::rng::Rng;
@@ -43,6 +43,7 @@ struct Scan {
     mix: Coin,
     mix_base: u32,
     law: ZipfLaw,
+    ranks: ZipfRng,
     rng: Rng,
 }
 
@@ -67,19 +68,22 @@ pub(super) fn build(settings: &Settings) -> Result<Made, TraceError> {
         (stream, stage, area.run.start.0, 0)
     };
     let law = ZipfLaw::new(mix_pages, law_s);
+    let ranks = ZipfRng::new(&mut rng);
     let mix = Coin::new(share);
-    let scan = Scan { stream, pages, base, per_page, page: 0, nth: 0, mix, mix_base, law, rng };
+    let scan =
+        Scan { stream, pages, base, per_page, page: 0, nth: 0, mix, mix_base, law, ranks, rng };
     Ok(Made { stage, workload: Box::new(scan) })
 }
 
 impl Workload for Scan {
     fn step(&mut self, stage: &mut Stage) -> bool {
-        let Self { stream, pages, base, per_page, page, nth, mix, mix_base, law, rng } = self;
+        let Self { stream, pages, base, per_page, page, nth, mix, mix_base, law, ranks, rng } =
+            self;
         stream.step(stage, u64::MAX, |out| {
             let mut lines = Vec::with_capacity(out.len());
             for slot in out {
                 if mix.throw(rng) {
-                    *slot = *mix_base + law.draw(rng);
+                    *slot = *mix_base + law.draw(ranks);
                     lines.push((rng.next_u64() >> 58) as u32);
                     continue;
                 }

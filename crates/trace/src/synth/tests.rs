@@ -21,6 +21,15 @@ fn open(spec: &str) -> Box<dyn TraceSource + Send> {
     source
 }
 
+/// The page of every record.
+pub(super) fn pages_of(spec: &str) -> Vec<u32> {
+    let (mut source, mut batch, mut pages) = (open(spec), Batch::new(), Vec::new());
+    while source.next_batch(&mut batch).expect("generators do not fail") {
+        pages.extend_from_slice(&batch.pages);
+    }
+    pages
+}
+
 /// What a trace held.
 #[derive(Debug, Default)]
 pub(super) struct Summary {
@@ -199,7 +208,7 @@ fn the_same_description_gives_the_same_bytes() {
 
 #[test]
 fn initialisation_touches_pages_in_the_order_of_allocation() {
-    for name in ["zipf", "uniform", "hotcold", "scan"] {
+    for name in ["zipf", "uniform", "hotcold", "shift", "scan", "masim"] {
         let summary = check(&format!("{name}:size=8MiB:accesses=1000"));
         assert!(summary.first_touch.iter().copied().eq(0..2048), "{name}");
         let bare = check(&format!("{name}:size=8MiB:accesses=1000:init=off"));
@@ -252,6 +261,11 @@ fn what_cannot_be_is_refused_with_a_hint() {
         ("zipf:thin=0", "too small"),
         ("zipf:gap=1M:thin=65536", "exceeds"),
         ("scan:thin=10", "cannot be thinned"),
+        ("shift:thin=10", "cannot be thinned"),
+        ("masim:thin=10", "cannot be thinned"),
+        ("masim:phases=600", "too large"),
+        ("shift:hot=90%", "only"),
+        ("shift:mode=jump", "replace"),
         ("scan:per-page=65", "too large"),
         ("hotcold:hf=0.95", "give hf up to 0.900"),
         ("hotcold:hot=0", "no page hot"),

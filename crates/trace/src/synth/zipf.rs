@@ -11,10 +11,9 @@ use super::page_stream::{Lines, PageStream};
 use super::params::{self, Param, Settings};
 use super::permutation::Permutation;
 use super::stage::Stage;
-use super::zipf_law::ZipfLaw;
+use super::zipf_law::{ZipfLaw, ZipfRng};
 use super::{Made, Workload};
 use crate::error::TraceError;
-use frostline_core::rng::Rng;
 use frostline_core::types::HUGE_PAGES;
 
 pub(super) const PARAMS: &[Param] = &[
@@ -49,7 +48,7 @@ struct Zipf {
     base: u32,
     law: ZipfLaw,
     layout: Layout,
-    rng: Rng,
+    rng: ZipfRng,
 }
 
 pub(super) fn build(settings: &Settings) -> Result<Made, TraceError> {
@@ -66,6 +65,7 @@ pub(super) fn build(settings: &Settings) -> Result<Made, TraceError> {
     let (stream, stage, [area]) = PageStream::open(settings, &mut rng, [pages], settings.thin()?)?;
     let law = ZipfLaw::new(pages, s);
     let base = area.run.start.0;
+    let rng = ZipfRng::new(&mut rng);
     Ok(Made { stage, workload: Box::new(Zipf { stream, pages, base, law, layout, rng }) })
 }
 

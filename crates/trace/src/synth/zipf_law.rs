@@ -11,14 +11,19 @@ use frostline_core::rng::Rng;
 
 const RELATIVE_WIDTH: u64 = 64;
 
+/// Entry of the alias table.
 #[derive(Clone, Copy, Debug)]
-struct Group {
-    /// This group is kept below this fraction of 2^64, else `alias` is taken.
+struct Choice {
+    /// The entry's own group is taken up to this fraction of 2^64, else `alias`.
     keep: u64,
     alias: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Group {
     first: u32,
     width: u32,
-    /// Any rank of the group is accepted below this fraction of 2^64.
+    /// Any rank of the group is accepted up to this fraction of 2^64.
     accept: u64,
 }
 
@@ -26,6 +31,7 @@ struct Group {
 #[derive(Clone, Debug)]
 pub(super) struct ZipfLaw {
     s: f64,
+    choices: Vec<Choice>,
     groups: Vec<Group>,
 }
 
@@ -38,46 +44,74 @@ impl ZipfLaw {
         while first < u64::from(n) {
             let width = (first / RELATIVE_WIDTH).max(1).min(u64::from(n) - first);
             weights.push(width as f64 * ((first + 1) as f64).powf(-s));
-            let last_ratio = ratio(first, first + width - 1, s);
-            groups.push(Group {
-                keep: u64::MAX,
-                alias: groups.len() as u32,
-                first: first as u32,
-                width: width as u32,
-                // Slightly low, so that rounding never accepts too much without the exact test.
-                accept: if width == 1 { u64::MAX } else { fraction(last_ratio * (1.0 - 1e-12)) },
-            });
+            let last = ratio(first, first + width - 1, s);
+            // Slightly low, so that rounding never accepts too much without the exact test.
+            let accept = if width == 1 { u64::MAX } else { fraction(last * (1.0 - 1e-12)) };
+            groups.push(Group { first: first as u32, width: width as u32, accept });
             first += width;
         }
-        alias_table(&mut groups, &weights);
-        Self { s, groups }
+        Self { s, choices: alias_table(&weights), groups }
     }
 
     /// Fills `ranks`.
-    pub(super) fn fill(&self, rng: &mut Rng, ranks: &mut [u32]) {
+    pub(super) fn fill(&self, rng: &mut ZipfRng, ranks: &mut [u32]) {
+        // In two passes, the first without a branch: most of the time went into branches
+        // mispredicted.
+        for rank in ranks.iter_mut() {
+            *rank = self.group(&mut rng.groups);
+        }
         for rank in ranks {
-            *rank = self.draw(rng);
+            let group = *rank;
+            *rank = match self.rank_in(group, &mut rng.offsets) {
+                Some(rank) => rank,
+                None => self.draw(rng),
+            };
         }
     }
 
     /// One rank.
     #[inline]
-    pub(super) fn draw(&self, rng: &mut Rng) -> u32 {
+    pub(super) fn draw(&self, rng: &mut ZipfRng) -> u32 {
         loop {
-            let (index, rest) = split(rng.next_u64(), self.groups.len() as u64);
-            let drawn = &self.groups[index as usize];
-            let group = if rest <= drawn.keep { drawn } else { &self.groups[drawn.alias as usize] };
-            let (offset, rest) = split(rng.next_u64(), u64::from(group.width));
-            let rank = group.first + offset as u32;
-            if rest <= group.accept || self.accept_exactly(group.first, rank, rest) {
+            let group = self.group(&mut rng.groups);
+            if let Some(rank) = self.rank_in(group, &mut rng.offsets) {
                 return rank;
             }
         }
     }
 
+    #[inline]
+    fn group(&self, rng: &mut Rng) -> u32 {
+        let (index, rest) = split(rng.next_u64(), self.choices.len() as u64);
+        let choice = self.choices[index as usize];
+        if rest <= choice.keep { index as u32 } else { choice.alias }
+    }
+
+    /// A rank of the group, or none where it is rejected.
+    #[inline]
+    fn rank_in(&self, group: u32, rng: &mut Rng) -> Option<u32> {
+        let group = &self.groups[group as usize];
+        let (offset, rest) = split(rng.next_u64(), u64::from(group.width));
+        let rank = group.first + offset as u32;
+        (rest <= group.accept || self.accept_exactly(group.first, rank, rest)).then_some(rank)
+    }
+
     #[cold]
     fn accept_exactly(&self, first: u32, rank: u32, rest: u64) -> bool {
         rest <= fraction(ratio(u64::from(first), u64::from(rank), self.s))
+    }
+}
+
+/// Randomness for [`ZipfLaw`]: two generators, so that neither waits for the other.
+#[derive(Clone, Debug)]
+pub(super) struct ZipfRng {
+    groups: Rng,
+    offsets: Rng,
+}
+
+impl ZipfRng {
+    pub(super) fn new(rng: &mut Rng) -> Self {
+        Self { groups: rng.fork(), offsets: rng.fork() }
     }
 }
 
@@ -98,21 +132,23 @@ fn split(random: u64, n: u64) -> (u64, u64) {
     ((product >> 64) as u64, product as u64)
 }
 
-fn alias_table(groups: &mut [Group], weights: &[f64]) {
+fn alias_table(weights: &[f64]) -> Vec<Choice> {
     let mean = weights.iter().sum::<f64>() / weights.len() as f64;
+    let mut choices: Vec<Choice> =
+        (0..weights.len()).map(|i| Choice { keep: u64::MAX, alias: i as u32 }).collect();
     let mut left: Vec<f64> = weights.iter().map(|w| w / mean).collect();
     let (mut small, mut large): (Vec<usize>, Vec<usize>) =
         (0..left.len()).partition(|&i| left[i] < 1.0);
     while let (Some(&poor), Some(&rich)) = (small.last(), large.last()) {
         small.pop();
-        groups[poor].keep = fraction(left[poor]);
-        groups[poor].alias = rich as u32;
+        choices[poor] = Choice { keep: fraction(left[poor]), alias: rich as u32 };
         left[rich] -= 1.0 - left[poor];
         if left[rich] < 1.0 {
             large.pop();
             small.push(rich);
         }
     }
+    choices
 }
 
 #[cfg(test)]
@@ -122,7 +158,7 @@ mod tests {
 
     fn check(n: u32, s: f64, draws: u64, seed: u64) {
         let law = ZipfLaw::new(n, s);
-        let mut rng = Rng::new(seed);
+        let mut rng = ZipfRng::new(&mut Rng::new(seed));
         let mut counts = vec![0u64; n as usize];
         let mut ranks = [0u32; 256];
         for _ in 0..draws / 256 {
