@@ -14,6 +14,7 @@ pub mod action;
 pub mod budget;
 pub mod engine;
 pub mod event;
+pub mod hotness;
 pub mod placement;
 pub mod policy;
 pub mod rng;

@@ -1,5 +1,16 @@
 //! Placement policies, one file each.
 
+pub mod interleave;
+pub mod memtis;
+pub mod offline;
+pub mod registry;
+pub mod settings;
+pub mod simple;
+
+pub use offline::{Oracle, PageSaving};
+pub use registry::{Group, PolicyContext, make};
+pub use settings::{Param, Settings};
+
 use crate::action::Plan;
 use crate::budget::Budget;
 use crate::event::{Event, Fault};
@@ -52,6 +63,9 @@ pub struct Allocation {
 /// Receives a policy's counters: name (`snake_case`, unit last) and value.
 pub type MetricSink<'a> = dyn FnMut(&str, f64) + 'a;
 
+/// Receives a policy's parameters: key and effective value.
+pub type ConfigSink<'a> = dyn FnMut(&str, &str) + 'a;
+
 /// Decides where pages ought to be. It proposes; the engine checks and decides.
 ///
 /// Object safe, deterministic: the same calls give the same proposals. A policy may hold a seeded
@@ -100,6 +114,17 @@ pub trait Policy: Send {
 
     /// Bytes of all per-page and other growing state.
     fn metadata_bytes(&self) -> Bytes;
+
+    /// Reports every parameter with its effective value (after scaling), as a user would write it.
+    fn config(&self, sink: &mut ConfigSink<'_>) {
+        let _ = sink;
+    }
+
+    /// Whether it describes a machine whose fastest tier holds everything: the world gives that
+    /// tier room for all memory. True of the reference `all-fast` only.
+    fn unlimited_fast(&self) -> bool {
+        false
+    }
 
     /// Sizes of its page classes in pages `[hot, warm, cold]`, where it has such classes.
     fn classes(&self) -> Option<[u64; 3]> {

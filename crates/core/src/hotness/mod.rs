@@ -1,0 +1,5 @@
+//! Building blocks for policies that rank pages by how often they are accessed.
+
+pub mod bitmap;
+pub mod histogram;
+pub mod threshold;

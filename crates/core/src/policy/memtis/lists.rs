@@ -1,0 +1,220 @@
+//! What waits for migration: a promotion list, and a clock over fast memory for demotion.
+
+use super::tracker::Tracker;
+use crate::action::{Lane, Plan};
+use crate::hotness::bitmap::Bitmap;
+use crate::placement::{PageState, View};
+use crate::types::*;
+use alloc::collections::VecDeque;
+
+/// Hot pages outside the fast tier, oldest first, each once.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PromotionList {
+    /// First page of a huge page, or a base page.
+    queue: VecDeque<PageId>,
+    queued: Bitmap,
+}
+
+impl PromotionList {
+    /// Adds a huge page or base page that is not in the list.
+    #[inline]
+    pub(super) fn push(&mut self, page: PageId, huge: bool) {
+        let page = if huge { page.region().first() } else { page };
+        if !self.queued.contains(page.0) {
+            self.queued.insert(page.0);
+            self.queue.push_back(page);
+        }
+    }
+
+    /// Drops what is no longer hot.
+    pub(super) fn prune(&mut self, tracker: &Tracker, hot: u32) {
+        let queued = &mut self.queued;
+        self.queue.retain(|page| {
+            let keep = tracker.unit_hotness(*page).is_some_and(|h| h >= hot);
+            if !keep {
+                queued.remove(page.0);
+            }
+            keep
+        });
+    }
+
+    /// Pages that wait.
+    pub(super) fn pages(&self, tracker: &Tracker) -> u64 {
+        let unit = |page: &PageId| if tracker.is_huge(page.region()) { HUGE_PAGES } else { 1 };
+        self.queue.iter().map(|page| u64::from(unit(page))).sum()
+    }
+
+    /// Proposes what fits into `room` pages and `bytes` of the migration budget.
+    pub(super) fn promote(
+        &mut self,
+        tracker: &Tracker,
+        hot: u32,
+        view: &View<'_>,
+        mut room: u64,
+        mut bytes: Bytes,
+        plan: &mut Plan,
+    ) -> u64 {
+        let mut runs = Runs::new(TierId::FAST, Lane::PROMOTE);
+        while let Some(page) = self.queue.front().copied() {
+            let state = view.state(page);
+            let hot = tracker.unit_hotness(page).is_some_and(|h| h >= hot);
+            let slow = state.tier().is_some_and(|tier| tier != TierId::FAST);
+            if hot && slow && !state.is_in_flight() {
+                let run = unit(page, state);
+                if u64::from(run.pages) > room || run.bytes() > bytes {
+                    break;
+                }
+                room -= u64::from(run.pages);
+                bytes = bytes.saturating_sub(run.bytes());
+                runs.push(run, plan);
+            }
+            self.queue.pop_front();
+            self.queued.remove(page.0);
+        }
+        runs.finish(plan)
+    }
+
+    pub(super) fn bytes(&self) -> Bytes {
+        Bytes((self.queue.capacity() * size_of::<PageId>()) as u64) + self.queued.bytes()
+    }
+}
+
+/// What moves together with a page.
+fn unit(page: PageId, state: PageState) -> PageRun {
+    if state.is_huge() { page.region().run() } else { PageRun::single(page) }
+}
+
+/// Joins neighbouring pages into one proposal each.
+pub(super) struct Runs {
+    to: TierId,
+    lane: Lane,
+    open: Option<PageRun>,
+    pages: u64,
+}
+
+impl Runs {
+    pub(super) fn new(to: TierId, lane: Lane) -> Self {
+        Self { to, lane, open: None, pages: 0 }
+    }
+
+    pub(super) fn push(&mut self, run: PageRun, plan: &mut Plan) {
+        self.pages += u64::from(run.pages);
+        match &mut self.open {
+            Some(open) if open.end() == run.start.0 => open.pages += run.pages,
+            open => {
+                if let Some(done) = open.replace(run) {
+                    plan.migrate(done, self.to, self.lane);
+                }
+            }
+        }
+    }
+
+    /// Proposes the last run; gives the pages of all.
+    pub(super) fn finish(self, plan: &mut Plan) -> u64 {
+        if let Some(run) = self.open {
+            plan.migrate(run, self.to, self.lane);
+        }
+        self.pages
+    }
+}
+
+/// Finds fast pages to demote. Hotness falls only at a cooling, and classes change only with the
+/// thresholds: between those, memory is gone through at most once for cold pages and once more
+/// for warm ones, however often room is short.
+#[derive(Clone, Debug, Default)]
+pub(super) struct DemotionClock {
+    hand: u32,
+    cold_left: u32,
+    warm_left: u32,
+    /// Regions looked at.
+    pub looked_at: u64,
+}
+
+impl DemotionClock {
+    /// Hotness has fallen or thresholds have risen: everything may hold victims again.
+    pub(super) fn rearm(&mut self, regions: u32) {
+        (self.cold_left, self.warm_left) = (regions, regions);
+    }
+
+    /// Proposes to demote at least `need` pages: those less hot than `cold` first, then, where
+    /// these do not suffice, those less hot than `hot`. Gives how many of each.
+    pub(super) fn demote(
+        &mut self,
+        need: u64,
+        limits: (u32, u32),
+        tracker: &Tracker,
+        view: &View<'_>,
+        plan: &mut Plan,
+    ) -> (u64, u64) {
+        let regions = tracker.regions();
+        let (cold, hot) = limits;
+        let mut left = self.cold_left;
+        let cold_pages = self.turn(&mut left, need, cold, regions, tracker, view, plan);
+        self.cold_left = left;
+        if cold_pages >= need || hot == cold {
+            return (cold_pages, 0);
+        }
+        let mut left = self.warm_left;
+        let need = need - cold_pages;
+        let warm_pages = self.turn(&mut left, need, hot, regions, tracker, view, plan);
+        self.warm_left = left;
+        (cold_pages, warm_pages)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one step of `demote`, split off for its loop")]
+    fn turn(
+        &mut self,
+        left: &mut u32,
+        need: u64,
+        limit: u32,
+        regions: u32,
+        tracker: &Tracker,
+        view: &View<'_>,
+        plan: &mut Plan,
+    ) -> u64 {
+        let mut runs = Runs::new(TierId::FAST.slower(), Lane::DEMOTE);
+        while *left > 0 && runs.pages < need && limit > 0 {
+            let region = Region(self.hand % regions.max(1));
+            self.looked_at += 1;
+            if !take_below(region, limit, need, tracker, view, &mut runs, plan) {
+                break;
+            }
+            self.hand = (region.0 + 1) % regions.max(1);
+            *left -= 1;
+        }
+        runs.finish(plan)
+    }
+}
+
+/// Proposes the fast pages of a region less hot than `limit` until `need` is reached; false where
+/// pages may be left over.
+fn take_below(
+    region: Region,
+    limit: u32,
+    need: u64,
+    tracker: &Tracker,
+    view: &View<'_>,
+    runs: &mut Runs,
+    plan: &mut Plan,
+) -> bool {
+    let movable = |state: PageState| state.tier() == Some(TierId::FAST) && !state.is_in_flight();
+    if tracker.is_empty(region) {
+        return true;
+    }
+    if tracker.is_huge(region) {
+        if tracker.huge_hotness(region) < limit && movable(view.state(region.first())) {
+            runs.push(region.run(), plan);
+        }
+        return true;
+    }
+    let states = &view.states()[region.run().range()];
+    for ((page, stored), state) in region.run().iter().zip(tracker.stored(region)).zip(states) {
+        if stored.clipped() < limit && movable(PageState(*state)) {
+            if runs.pages >= need {
+                return false;
+            }
+            runs.push(PageRun::single(page), plan);
+        }
+    }
+    true
+}

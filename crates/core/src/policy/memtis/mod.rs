@@ -1,0 +1,535 @@
+//! `memtis`: MEMTIS (Lee et al., SOSP '23), the whole of it.
+//!
+//! Samples of accesses give every page a hotness that is halved now and then; a histogram of it
+//! with exponential bins says from which bin on pages fit into fast memory (hot), which may stay
+//! where they are (warm) and which make room (cold). Where base pages would have hit fast memory
+//! more often than huge pages did, the most skewed huge pages are split.
+//!
+//! Not good for: streams (hotness lags by a cooling interval), working sets that change faster
+//! than samples arrive. Deviations: the hot threshold stays at the top bin where not even that
+//! fits; subpages of new huge pages start at 0, only the huge page starts at `T_hot`; an estimated
+//! hit is counted by the hotness before the sample, so that a sample cannot predict itself.
+
+mod counts;
+mod lists;
+mod period;
+mod split;
+mod table;
+mod tracker;
+
+#[cfg(test)]
+mod tests;
+
+use super::settings::Settings;
+use super::{ConfigSink, MetricSink, Policy, PolicyContext, Telemetry};
+use crate::action::{Action, Lane, Plan};
+use crate::budget::Budget;
+use crate::event::{Event, MoveOutcome, Sample, SampleKind};
+use crate::hotness::histogram::{BINS, Binning};
+use crate::hotness::threshold::Thresholds;
+use crate::placement::View;
+use crate::types::*;
+use alloc::vec::Vec;
+use core::hint::black_box;
+use lists::{DemotionClock, PromotionList, Runs};
+use period::{Period, PeriodConfig, Steps};
+use split::{Hits, SkewBuckets, SplitRule, skew};
+pub use table::{ARTIFACT, ENTRY, NO_SPLIT, NO_WARM};
+use tracker::Tracker;
+
+/// Samples whose memory is loaded together before they are processed.
+const CHUNK: usize = 64;
+
+/// Parameters, read once.
+#[derive(Clone, Debug)]
+struct Config {
+    alpha: f64,
+    warm: bool,
+    adaptation: u64,
+    cooling: u64,
+    one_bin_steps: bool,
+    growth_cooling_pages: u64,
+    wakeup: Nanos,
+    free: f64,
+    store_period: u32,
+    split: bool,
+    estimation: f64,
+    rule: SplitRule,
+    regret: f64,
+    collapse: bool,
+}
+
+impl Config {
+    fn read(settings: &Settings) -> Self {
+        let artifact = settings.word("estimate") == "artifact";
+        Self {
+            alpha: settings.number("alpha"),
+            warm: settings.switch("warm"),
+            adaptation: settings.count("adaptation").max(1),
+            cooling: settings.count("cooling").max(1),
+            one_bin_steps: settings.word("hot-step") == "one",
+            growth_cooling_pages: settings.count("growth-cooling") / PAGE_BYTES,
+            wakeup: Nanos(settings.duration("wakeup").0.max(1)),
+            free: settings.number("free"),
+            store_period: period_of(settings, "store-period"),
+            split: settings.switch("split"),
+            estimation: settings.number("estimation"),
+            rule: SplitRule {
+                least_benefit: if artifact { 0.0 } else { settings.number("benefit") },
+                discount: if artifact { 0.95 } else { 1.0 },
+                latency_gap: settings.number("latency-gap"),
+                beta: settings.number("beta"),
+                capped: !artifact,
+            },
+            regret: settings.number("regret"),
+            collapse: settings.switch("collapse"),
+        }
+    }
+}
+
+fn period_of(settings: &Settings, key: &str) -> u32 {
+    u32::try_from(settings.count(key)).unwrap_or(u32::MAX)
+}
+
+fn period(settings: &Settings) -> Period {
+    let steps = if settings.word("periods") == "primes" { Steps::Primes } else { Steps::Tenth };
+    let least = period_of(settings, "period").max(1);
+    Period::new(PeriodConfig {
+        limit: settings.number("cpu"),
+        hysteresis: settings.number("hysteresis"),
+        interval: settings.duration("period-check"),
+        least,
+        most: period_of(settings, "period-max").max(least),
+        steps,
+    })
+}
+
+/// Hotness limits that follow from the thresholds.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// Pages from here on are hot.
+    hot: u32,
+    /// Pages below are cold.
+    cold: u32,
+    /// Base pages and subpages from here on would be hot, were there only base pages.
+    base_hot: u32,
+}
+
+/// What has happened, for reports and tests.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counters {
+    samples: u64,
+    strangers: u64,
+    lost: u64,
+    adapted: u64,
+    cooled: u64,
+    promotion_pages: u64,
+    cold_pages: u64,
+    warm_pages: u64,
+    estimated: u64,
+    splits: u64,
+    collapses: u64,
+    settled_pages: u64,
+    split_given_up: bool,
+    ehr: f64,
+    rhr: f64,
+}
+
+/// MEMTIS; made by [`super::make`].
+pub struct Memtis {
+    settings: Settings,
+    config: Config,
+    tracker: Tracker,
+    thresholds: Thresholds,
+    base_thresholds: Thresholds,
+    limits: Limits,
+    period: Period,
+    new_period: Option<u32>,
+    until_adaptation: u64,
+    until_cooling: u64,
+    /// Pages allocated since the last cooling that growth caused.
+    grown_pages: u64,
+    hits: Hits,
+    /// Samples after which the benefit of splitting is estimated.
+    estimation_due: u64,
+    promotions: PromotionList,
+    clock: DemotionClock,
+    skewed: SkewBuckets,
+    to_split: Vec<Region>,
+    to_collapse: Vec<Region>,
+    /// Split since the last wakeup: their base pages have to find their tiers.
+    unsettled: Vec<Region>,
+    /// Demotions proposed at the last wakeup.
+    demoting: Vec<PageRun>,
+    /// Hit ratio at the estimation that last made something split.
+    before_split: Option<f64>,
+    next_wakeup: Nanos,
+    counters: Counters,
+}
+
+impl Memtis {
+    fn new(settings: Settings, context: &PolicyContext) -> Self {
+        let config = Config::read(&settings);
+        let binning = match settings.word("bins") {
+            "artifact" => Binning::PlusOne,
+            _ => Binning::Exact,
+        };
+        let mut memtis = Self {
+            tracker: Tracker::new(binning, context.total_pages_hint),
+            thresholds: Thresholds::INITIAL,
+            base_thresholds: Thresholds::INITIAL,
+            limits: Limits { hot: 0, cold: 0, base_hot: 0 },
+            period: period(&settings),
+            new_period: None,
+            until_adaptation: config.adaptation,
+            until_cooling: config.cooling,
+            grown_pages: 0,
+            hits: Hits::default(),
+            estimation_due: 1,
+            promotions: PromotionList::default(),
+            clock: DemotionClock::default(),
+            skewed: SkewBuckets::default(),
+            to_split: Vec::new(),
+            to_collapse: Vec::new(),
+            unsettled: Vec::new(),
+            demoting: Vec::new(),
+            before_split: None,
+            next_wakeup: config.wakeup,
+            counters: Counters::default(),
+            config,
+            settings,
+        };
+        memtis.set_limits();
+        memtis
+    }
+
+    fn set_limits(&mut self) {
+        let floor = |bin: i8| match usize::try_from(bin) {
+            Ok(bin) => self.tracker.binning().floor(bin.min(BINS - 1)),
+            Err(_) => 0,
+        };
+        self.limits = Limits {
+            hot: floor(self.thresholds.hot),
+            cold: floor(self.thresholds.cold + 1),
+            base_hot: floor(self.base_thresholds.hot),
+        };
+    }
+
+    fn set_estimation_due(&mut self) {
+        let due = self.tracker.tracked() as f64 * self.config.estimation;
+        self.estimation_due = (due as u64).max(1);
+    }
+
+    fn sample(&mut self, sample: &Sample, view: &View<'_>) {
+        let Some(change) = self.tracker.sample(sample.page) else {
+            self.counters.strangers += 1;
+            return;
+        };
+        self.hits.samples += 1;
+        self.hits.ideal += u64::from(change.base_before >= self.limits.base_hot);
+        let fast = sample.tier == TierId::FAST;
+        self.hits.fast += u64::from(fast);
+        if !fast && change.unit_hotness >= self.limits.hot {
+            self.promotions.push(sample.page, change.huge);
+        }
+        self.until_cooling -= 1;
+        self.until_adaptation -= 1;
+        if self.until_cooling == 0 {
+            self.cool(view);
+        }
+        if self.until_adaptation == 0 {
+            self.until_adaptation = self.config.adaptation;
+            self.counters.adapted += 1;
+            self.adapt(view, false);
+        }
+        if self.hits.samples >= self.estimation_due {
+            self.estimate();
+        }
+    }
+
+    /// New thresholds from the histograms.
+    fn adapt(&mut self, view: &View<'_>, cooling: bool) {
+        let fast = view.limits(TierId::FAST).capacity;
+        let alpha = self.config.alpha;
+        let before = self.thresholds;
+        let mut next = Thresholds::adapt(&self.tracker.pages, fast, alpha);
+        let with_warm = self.config.warm && next.warm < next.hot;
+        if self.config.one_bin_steps && !cooling {
+            next.hot = next.hot.clamp(before.hot - 1, before.hot + 1);
+        }
+        self.thresholds = Thresholds::from_hot(next.hot, with_warm);
+        self.base_thresholds = Thresholds::adapt(&self.tracker.base, fast, alpha);
+        self.set_limits();
+        if cooling || self.thresholds.hot > before.hot || self.thresholds.cold > before.cold {
+            self.promotions.prune(&self.tracker, self.limits.hot);
+            self.clock.rearm(self.tracker.regions());
+        }
+    }
+
+    /// Halves all hotness, then looks at every region with the new thresholds: huge pages are
+    /// filed by skew, base pages that are all hot shall be coalesced.
+    fn cool(&mut self, view: &View<'_>) {
+        self.until_cooling = self.config.cooling;
+        self.counters.cooled += 1;
+        self.tracker.cool();
+        self.adapt(view, true);
+        self.skewed.clear();
+        self.to_collapse.clear();
+        for region in (0..self.tracker.regions()).map(Region) {
+            if self.tracker.is_huge(region) {
+                if self.config.split {
+                    let skew = skew(self.tracker.subpages(region), self.limits.base_hot);
+                    self.skewed.insert(region, skew);
+                }
+            } else if self.config.collapse && self.all_hot(region) {
+                self.to_collapse.push(region);
+            }
+        }
+    }
+
+    /// Whether all 512 base pages of a region are hot.
+    fn all_hot(&self, region: Region) -> bool {
+        self.tracker.is_whole(region)
+            && self.tracker.stored(region).all(|s| s.clipped() >= self.limits.hot)
+    }
+
+    /// Compares the hit ratio with the one that base pages would have had.
+    fn estimate(&mut self) {
+        let hits = core::mem::take(&mut self.hits);
+        self.counters.estimated += 1;
+        (self.counters.ehr, self.counters.rhr) = hits.ratios();
+        if !self.config.split || self.counters.split_given_up {
+            return;
+        }
+        if let Some(before) = self.before_split.take()
+            && self.counters.rhr < before * (1.0 + self.config.regret)
+        {
+            self.counters.split_given_up = self.config.regret > 0.0;
+            return;
+        }
+        let count = self.config.rule.count(&hits, self.tracker.sampled_huge_pages());
+        let to_split = &mut self.to_split;
+        self.skewed.take(count, |region| to_split.push(region));
+        if !self.to_split.is_empty() {
+            self.before_split = Some(self.counters.rhr);
+        }
+    }
+
+    fn populate(&mut self, run: PageRun, huge: bool, view: &View<'_>) {
+        self.tracker.populate(run, huge, self.limits.hot);
+        self.set_estimation_due();
+        if self.config.growth_cooling_pages > 0 {
+            self.grown_pages += u64::from(run.pages);
+            if self.grown_pages >= self.config.growth_cooling_pages {
+                self.grown_pages = 0;
+                self.cool(view);
+            }
+        }
+    }
+
+    fn event(&mut self, event: &Event, view: &View<'_>) {
+        match event {
+            Event::Sample(sample) => {
+                self.counters.samples += 1;
+                self.sample(sample, view);
+            }
+            Event::Populated { run, huge, .. } => self.populate(*run, *huge, view),
+            Event::Unmapped { run } | Event::Freed { run } => {
+                self.tracker.forget(*run);
+                self.set_estimation_due();
+            }
+            Event::Remapped { from, to } => self.tracker.remap(*from, *to),
+            Event::SplitDone { region, split: true } => {
+                self.tracker.split(*region);
+                self.unsettled.push(*region);
+            }
+            Event::CollapseDone { region, tier: Some(_) } => self.tracker.collapse(*region),
+            Event::MigrationDone { outcome: MoveOutcome::Busy, .. } => {
+                self.clock.rearm(self.tracker.regions());
+            }
+            Event::CpuUsage { wall, sampler } => {
+                if let Some(period) = self.period.observe(*wall, *sampler) {
+                    self.new_period = Some(period);
+                }
+            }
+            Event::SamplesLost { count } => self.counters.lost += count,
+            _ => {}
+        }
+    }
+
+    /// Sends the base pages of split huge pages to their tiers: hot ones to the promotion list,
+    /// cold ones out of fast memory.
+    fn settle(&mut self, view: &View<'_>, plan: &mut Plan) {
+        let mut runs = Runs::new(TierId::FAST.slower(), Lane::DEMOTE);
+        for region in core::mem::take(&mut self.unsettled) {
+            if self.tracker.is_huge(region) {
+                continue;
+            }
+            for (page, stored) in region.run().iter().zip(self.tracker.stored(region)) {
+                let state = view.state(page);
+                let (Some(tier), true) = (state.tier(), stored.is_tracked()) else { continue };
+                let hotness = stored.clipped();
+                if tier != TierId::FAST && hotness >= self.limits.hot {
+                    self.promotions.push(page, false);
+                } else if tier == TierId::FAST
+                    && hotness < self.limits.cold
+                    && !state.is_in_flight()
+                {
+                    runs.push(PageRun::single(page), plan);
+                }
+            }
+        }
+        self.counters.settled_pages += runs.finish(plan);
+    }
+
+    fn migrate(&mut self, view: &View<'_>, budget: Budget, plan: &mut Plan) {
+        let in_flight = |run: &PageRun| {
+            let moving = run.iter().filter(|page| {
+                let state = view.state(*page);
+                state.is_in_flight() && state.tier() == Some(TierId::FAST)
+            });
+            moving.count() as u64
+        };
+        let leaving: u64 = self.demoting.iter().map(in_flight).sum();
+        let proposed = plan.len();
+        self.settle(view, plan);
+        let settling: u64 = demoted_pages(plan, proposed).map(|run| u64::from(run.pages)).sum();
+
+        let limits = view.limits(TierId::FAST);
+        let room = view.free(TierId::FAST).saturating_sub(limits.keep_free).0;
+        let hot = self.limits.hot;
+        let promoted =
+            self.promotions.promote(&self.tracker, hot, view, room, budget.remaining, plan);
+        self.counters.promotion_pages += promoted;
+
+        let reserve = (limits.capacity.0 as f64 * self.config.free) as u64;
+        let reserve = reserve.max(limits.keep_free.0);
+        let free = view.free(TierId::FAST).0.saturating_sub(promoted) + leaving + settling;
+        if free < reserve {
+            let waiting = self.promotions.pages(&self.tracker);
+            let need = reserve.max(waiting + limits.keep_free.0) - free;
+            let classes = (self.limits.cold, self.limits.hot);
+            let (cold, warm) = self.clock.demote(need, classes, &self.tracker, view, plan);
+            self.counters.cold_pages += cold;
+            self.counters.warm_pages += warm;
+        }
+        self.demoting.clear();
+        self.demoting.extend(demoted_pages(plan, proposed));
+    }
+
+    /// Proposes the splits and coalescings that were decided on.
+    fn reshape(&mut self, view: &View<'_>, plan: &mut Plan) {
+        for region in self.to_split.drain(..) {
+            let state = view.state(region.first());
+            if state.is_huge() && !state.is_in_flight() && self.tracker.is_huge(region) {
+                self.counters.splits += 1;
+                plan.push(Action::Split { region, lane: Lane::SCAN });
+            }
+        }
+        let mut room = view.free(TierId::FAST).0;
+        for region in core::mem::take(&mut self.to_collapse) {
+            let possible = !self.tracker.is_huge(region) && self.all_hot(region);
+            if room >= u64::from(HUGE_PAGES) && possible {
+                room -= u64::from(HUGE_PAGES);
+                self.counters.collapses += 1;
+                plan.push(Action::Collapse { region, to: TierId::FAST, lane: Lane::SCAN });
+            }
+        }
+    }
+}
+
+/// Runs that the plan's proposals from number `from` on send to a slower tier.
+fn demoted_pages(plan: &Plan, from: usize) -> impl Iterator<Item = PageRun> + '_ {
+    plan.iter().skip(from).filter_map(|action| match action {
+        Action::Migrate { run, to, .. } if *to != TierId::FAST => Some(*run),
+        _ => None,
+    })
+}
+
+impl Policy for Memtis {
+    fn name(&self) -> &str {
+        self.settings.name()
+    }
+
+    fn needs(&self) -> Telemetry {
+        Telemetry {
+            load_sample_period: self.period.period(),
+            store_sample_period: self.config.store_period,
+            ..Telemetry::default()
+        }
+    }
+
+    fn observe(&mut self, _: Nanos, events: &[Event], view: &View<'_>) {
+        for chunk in events.chunks(CHUNK) {
+            let mut touched = 0u16;
+            for event in chunk {
+                if let Event::Sample(sample) = event {
+                    touched ^= self.tracker.touch(sample.page);
+                }
+            }
+            black_box(touched);
+            for event in chunk {
+                self.event(event, view);
+            }
+        }
+    }
+
+    fn decide(&mut self, now: Nanos, view: &View<'_>, budget: Budget, plan: &mut Plan) {
+        self.next_wakeup = now.saturating_add(self.config.wakeup);
+        if let Some(period) = self.new_period.take() {
+            plan.push(Action::SetSampling { kind: SampleKind::LoadMiss, period });
+        }
+        self.migrate(view, budget, plan);
+        self.reshape(view, plan);
+    }
+
+    fn next_wakeup(&self) -> Option<Nanos> {
+        Some(self.next_wakeup)
+    }
+
+    fn config(&self, sink: &mut ConfigSink<'_>) {
+        self.settings.report(sink);
+    }
+
+    fn metrics(&self, sink: &mut MetricSink<'_>) {
+        let c = &self.counters;
+        for (name, value) in [
+            ("samples_total", c.samples),
+            ("samples_unknown_page_total", c.strangers),
+            ("samples_lost_total", c.lost),
+            ("adaptations_total", c.adapted),
+            ("coolings_total", c.cooled),
+            ("promotions_proposed_pages_total", c.promotion_pages),
+            ("cold_demotions_proposed_pages_total", c.cold_pages),
+            ("warm_demotions_proposed_pages_total", c.warm_pages),
+            ("split_demotions_proposed_pages_total", c.settled_pages),
+            ("estimations_total", c.estimated),
+            ("splits_proposed_total", c.splits),
+            ("collapses_proposed_total", c.collapses),
+            ("split_given_up", u64::from(c.split_given_up)),
+            ("load_period_events", u64::from(self.period.period())),
+            ("load_period_changes_total", self.period.changes),
+            ("regions_looked_at_total", self.clock.looked_at),
+        ] {
+            sink(name, value as f64);
+        }
+        sink("sampler_core_ratio", self.period.share());
+        sink("estimated_hit_ratio", c.ehr);
+        sink("real_hit_ratio", c.rhr);
+        sink("hot_threshold_bin", f64::from(self.thresholds.hot));
+        sink("warm_threshold_bin", f64::from(self.thresholds.warm));
+        sink("cold_threshold_bin", f64::from(self.thresholds.cold));
+        sink("base_hot_threshold_bin", f64::from(self.base_thresholds.hot));
+    }
+
+    fn metadata_bytes(&self) -> Bytes {
+        let lists = (self.to_split.capacity() + self.to_collapse.capacity()) * size_of::<Region>()
+            + self.unsettled.capacity() * size_of::<Region>()
+            + self.demoting.capacity() * size_of::<PageRun>();
+        self.tracker.bytes() + self.promotions.bytes() + self.skewed.bytes() + Bytes(lists as u64)
+    }
+
+    fn classes(&self) -> Option<[u64; 3]> {
+        Some(self.thresholds.sizes(&self.tracker.pages))
+    }
+}

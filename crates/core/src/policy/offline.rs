@@ -1,0 +1,345 @@
+//! Policies that know the future: `oracle-static` and `oracle-epoch`.
+//!
+//! `oracle-static` places the pages that save most over the whole trace in fast memory when they
+//! are allocated, and never moves anything. `oracle-epoch` moves, at every epoch boundary, the
+//! pages that save most in the coming epoch into fast memory and pays for the moves: a page
+//! changes places with another only where that saves more in this one epoch than both moves cost.
+//! Neither is a bound (see `frostline bound` for one): the first cannot adapt, the second looks
+//! one epoch ahead. Where memory comes in folios, both rank folios by the sum over their pages.
+
+use super::registry::{Entry, Group, PolicyContext};
+use super::settings::Settings;
+use super::{Allocation, Policy, PolicyError, Telemetry};
+use crate::action::{Lane, Plan};
+use crate::budget::Budget;
+use crate::event::Event;
+use crate::hotness::bitmap::Bitmap;
+use crate::placement::{PageState, View};
+use crate::types::*;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+/// `oracle-static`.
+pub const ORACLE_STATIC: Entry = Entry {
+    name: "oracle-static",
+    group: Group::Offline,
+    summary: "the pages that save most over the whole trace, placed once",
+    citation: "offline reference",
+    params: &[],
+    preset: &[],
+    build: |settings, context| {
+        let oracle = oracle(&settings, context)?;
+        Ok(Box::new(OracleStatic { settings, oracle, wanted: None }))
+    },
+};
+
+/// `oracle-epoch`.
+pub const ORACLE_EPOCH: Entry = Entry {
+    name: "oracle-epoch",
+    group: Group::Offline,
+    summary: "the pages that save most in the coming epoch, paying for the moves",
+    citation: "offline reference",
+    params: &[],
+    preset: &[],
+    build: |settings, context| {
+        let oracle = oracle(&settings, context)?;
+        Ok(Box::new(OracleEpoch {
+            settings,
+            oracle,
+            epoch: 0,
+            wanted: None,
+            promotions: Vec::new(),
+            wake: None,
+            swaps_refused: 0,
+        }))
+    },
+};
+
+/// What a page saves where it is in the fastest tier instead of the next one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PageSaving {
+    /// The page.
+    pub page: PageId,
+    /// Nanoseconds saved; not below 0.
+    pub saving_ns: f64,
+}
+
+/// Knowledge of a whole trace on a given machine.
+pub trait Oracle: Send + Sync {
+    /// Calls `sink` once for every page that is ever accessed, with what it saves over the whole
+    /// trace.
+    fn totals(&self, sink: &mut dyn FnMut(PageSaving));
+    /// Calls `sink` once for every page accessed in an epoch, with what it saves in it; for no
+    /// page where there is no such epoch. Epochs are numbered from 0 as in [`Event::Epoch`].
+    fn epoch(&self, number: u64, sink: &mut dyn FnMut(PageSaving));
+    /// Nanoseconds that moving one page to the fastest tier costs; not below 0.
+    fn promotion_cost_ns(&self) -> f64;
+    /// Nanoseconds that moving one page from the fastest tier costs; not below 0.
+    fn demotion_cost_ns(&self) -> f64;
+}
+
+fn oracle(settings: &Settings, context: &PolicyContext) -> Result<Arc<dyn Oracle>, PolicyError> {
+    context.oracle.clone().ok_or_else(|| PolicyError {
+        what: alloc::format!(
+            "{} needs to know the whole trace\nhint: offline policies run in the simulator only",
+            settings.name()
+        ),
+    })
+}
+
+/// The best pages and the best folios for a given room.
+struct Wanted {
+    pages: Bitmap,
+    regions: Bitmap,
+}
+
+impl Wanted {
+    fn choose(capacity: PageCount, read: impl Fn(&mut dyn FnMut(PageSaving))) -> Self {
+        let mut pages: Vec<(u32, f64)> = Vec::new();
+        read(&mut |s| pages.push((s.page.0, s.saving_ns)));
+        let regions = sum_by_unit(pages.iter().map(|(page, ns)| (page / HUGE_PAGES, *ns)));
+        Self {
+            pages: top(pages, capacity.0),
+            regions: top(regions, capacity.0 / u64::from(HUGE_PAGES)),
+        }
+    }
+
+    fn tier(&self, allocation: &Allocation) -> TierId {
+        let first = allocation.run.start;
+        let wanted = if allocation.huge {
+            self.regions.contains(first.region().0)
+        } else {
+            self.pages.contains(first.0)
+        };
+        if wanted { TierId::FAST } else { TierId::FAST.slower() }
+    }
+
+    fn bytes(&self) -> Bytes {
+        self.pages.bytes() + self.regions.bytes()
+    }
+}
+
+/// Sums of equal units, ascending by unit.
+fn sum_by_unit(items: impl Iterator<Item = (u32, f64)>) -> Vec<(u32, f64)> {
+    let mut out: Vec<(u32, f64)> = items.collect();
+    out.sort_by_key(|(unit, _)| *unit);
+    out.dedup_by(|next, kept| {
+        let same = next.0 == kept.0;
+        if same {
+            kept.1 += next.1;
+        }
+        same
+    });
+    out
+}
+
+/// The `k` units with the largest savings; equal ones by ascending id.
+fn top(mut units: Vec<(u32, f64)>, k: u64) -> Bitmap {
+    let k = usize::try_from(k).unwrap_or(usize::MAX);
+    if k < units.len() {
+        units.select_nth_unstable_by(k, |a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        units.truncate(k);
+    }
+    let mut out = Bitmap::default();
+    units.iter().for_each(|(unit, _)| out.insert(*unit));
+    out
+}
+
+struct OracleStatic {
+    settings: Settings,
+    oracle: Arc<dyn Oracle>,
+    wanted: Option<Wanted>,
+}
+
+impl Policy for OracleStatic {
+    fn name(&self) -> &str {
+        self.settings.name()
+    }
+    fn needs(&self) -> Telemetry {
+        Telemetry { offline: true, ..Telemetry::default() }
+    }
+    fn observe(&mut self, _: Nanos, _: &[Event], _: &View<'_>) {}
+    fn decide(&mut self, _: Nanos, _: &View<'_>, _: Budget, _: &mut Plan) {}
+    fn next_wakeup(&self) -> Option<Nanos> {
+        None
+    }
+    fn place(&mut self, _: Nanos, allocation: &Allocation, view: &View<'_>) -> TierId {
+        let choose = || {
+            let capacity = view.limits(TierId::FAST).capacity;
+            Wanted::choose(capacity, |sink| self.oracle.totals(sink))
+        };
+        self.wanted.get_or_insert_with(choose).tier(allocation)
+    }
+    fn metadata_bytes(&self) -> Bytes {
+        self.wanted.as_ref().map_or(Bytes::ZERO, Wanted::bytes)
+    }
+}
+
+struct OracleEpoch {
+    settings: Settings,
+    oracle: Arc<dyn Oracle>,
+    epoch: u64,
+    /// Of the current epoch.
+    wanted: Option<Wanted>,
+    /// Units of the current epoch still to be promoted, the best last.
+    promotions: Vec<PageRun>,
+    wake: Option<Nanos>,
+    swaps_refused: u64,
+}
+
+/// A page or folio that could change places.
+struct Unit {
+    run: PageRun,
+    saving_ns: f64,
+}
+
+impl Unit {
+    fn density(&self) -> f64 {
+        self.saving_ns / f64::from(self.run.pages)
+    }
+}
+
+impl OracleEpoch {
+    /// Movable units inside and outside fast memory; outside only those that are accessed.
+    fn units(&self, view: &View<'_>) -> (Vec<Unit>, Vec<Unit>) {
+        let unit_of = |page: PageId| {
+            if view.state(page).is_huge() { page.region().run() } else { PageRun::single(page) }
+        };
+        let mut accessed = Vec::new();
+        self.oracle.epoch(self.epoch, &mut |s| {
+            accessed.push((unit_of(s.page).start.0, s.saving_ns));
+        });
+        let accessed = sum_by_unit(accessed.into_iter());
+        let (mut inside, mut outside) = (Vec::new(), Vec::new());
+        let mut next_accessed = accessed.iter().peekable();
+        let mut page = 0;
+        while page < view.pages() {
+            let run = unit_of(PageId(page));
+            page = run.end();
+            let saving_ns =
+                next_accessed.next_if(|(unit, _)| *unit == run.start.0).map_or(0.0, |(_, ns)| *ns);
+            let state: PageState = view.state(run.start);
+            match state.tier() {
+                Some(TierId::FAST) if !state.is_in_flight() => inside.push(Unit { run, saving_ns }),
+                Some(tier) if tier != TierId::FAST && saving_ns > 0.0 && !state.is_in_flight() => {
+                    outside.push(Unit { run, saving_ns });
+                }
+                _ => {}
+            }
+        }
+        (inside, outside)
+    }
+
+    fn plan_epoch(&mut self, view: &View<'_>, plan: &mut Plan) {
+        let (mut inside, mut outside) = self.units(view);
+        let (promotion, demotion) =
+            (self.oracle.promotion_cost_ns(), self.oracle.demotion_cost_ns());
+        let best_first = |a: &Unit, b: &Unit| {
+            b.density().total_cmp(&a.density()).then(a.run.start.cmp(&b.run.start))
+        };
+        outside.sort_by(best_first);
+        inside.sort_by(best_first);
+        let keep_free = view.limits(TierId::FAST).keep_free;
+        let mut room = view.free(TierId::FAST).saturating_sub(keep_free).0;
+        self.promotions.clear();
+        for candidate in outside {
+            let pages = u64::from(candidate.run.pages);
+            let (mut victims, mut found, mut cost) = (inside.len(), room, pages as f64 * promotion);
+            while found < pages && victims > 0 {
+                victims -= 1;
+                let victim = &inside[victims];
+                found += u64::from(victim.run.pages);
+                cost += victim.saving_ns + f64::from(victim.run.pages) * demotion;
+            }
+            if found < pages || candidate.saving_ns <= cost {
+                self.swaps_refused += 1;
+                // A smaller unit further down may still pay where folios and pages are mixed.
+                if candidate.run.pages == 1 {
+                    break;
+                }
+                continue;
+            }
+            for victim in inside.drain(victims..) {
+                plan.migrate(victim.run, TierId::FAST.slower(), Lane::DEMOTE);
+            }
+            room = found - pages;
+            self.promotions.push(candidate.run);
+        }
+        self.promotions.reverse();
+    }
+}
+
+impl Policy for OracleEpoch {
+    fn name(&self) -> &str {
+        self.settings.name()
+    }
+    fn needs(&self) -> Telemetry {
+        Telemetry { offline: true, ..Telemetry::default() }
+    }
+    fn observe(&mut self, now: Nanos, events: &[Event], _: &View<'_>) {
+        for event in events {
+            match event {
+                Event::Epoch { number } => {
+                    self.epoch = *number;
+                    self.wanted = None;
+                    self.wake = Some(now);
+                }
+                Event::MigrationDone { .. } if !self.promotions.is_empty() => {
+                    self.wake = Some(now);
+                }
+                _ => {}
+            }
+        }
+    }
+    fn decide(&mut self, _: Nanos, view: &View<'_>, budget: Budget, plan: &mut Plan) {
+        self.wake = None;
+        if self.wanted.is_none() {
+            self.wanted = Some(self.choose(view));
+            self.plan_epoch(view, plan);
+        }
+        let keep_free = view.limits(TierId::FAST).keep_free;
+        let mut room = view.free(TierId::FAST).saturating_sub(keep_free).0;
+        let mut bytes = budget.remaining;
+        while let Some(run) = self.promotions.last().copied() {
+            if u64::from(run.pages) > room || run.bytes() > bytes {
+                break;
+            }
+            self.promotions.pop();
+            room -= u64::from(run.pages);
+            bytes = bytes.saturating_sub(run.bytes());
+            plan.migrate(run, TierId::FAST, Lane::PROMOTE);
+        }
+    }
+    fn next_wakeup(&self) -> Option<Nanos> {
+        self.wake
+    }
+    fn place(&mut self, _: Nanos, allocation: &Allocation, view: &View<'_>) -> TierId {
+        match &self.wanted {
+            Some(wanted) => wanted.tier(allocation),
+            None => {
+                let wanted = self.choose(view);
+                let tier = wanted.tier(allocation);
+                // Kept only where the epoch's moves are not waiting for it to be chosen.
+                if self.wake.is_none() {
+                    self.wanted = Some(wanted);
+                }
+                tier
+            }
+        }
+    }
+    fn metrics(&self, sink: &mut super::MetricSink<'_>) {
+        sink("swaps_refused_total", self.swaps_refused as f64);
+    }
+    fn metadata_bytes(&self) -> Bytes {
+        let queue = Bytes((self.promotions.capacity() * size_of::<PageRun>()) as u64);
+        self.wanted.as_ref().map_or(queue, |wanted| wanted.bytes() + queue)
+    }
+}
+
+impl OracleEpoch {
+    fn choose(&self, view: &View<'_>) -> Wanted {
+        let capacity = view.limits(TierId::FAST).capacity;
+        Wanted::choose(capacity, |sink| self.oracle.epoch(self.epoch, sink))
+    }
+}

@@ -1,0 +1,145 @@
+//! The table of policies: names, grammar, scaling, effective parameters.
+
+use frostline_core::policy::registry::{self, Group, PolicyContext, REGISTRY, expand};
+use frostline_core::policy::{Oracle, PageSaving, Policy, make};
+use frostline_core::{Nanos, PageId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+struct Nothing;
+
+impl Oracle for Nothing {
+    fn totals(&self, _: &mut dyn FnMut(PageSaving)) {}
+    fn epoch(&self, _: u64, sink: &mut dyn FnMut(PageSaving)) {
+        sink(PageSaving { page: PageId(0), saving_ns: 1.0 });
+    }
+    fn promotion_cost_ns(&self) -> f64 {
+        0.0
+    }
+    fn demotion_cost_ns(&self) -> f64 {
+        0.0
+    }
+}
+
+fn context() -> PolicyContext {
+    PolicyContext { oracle: Some(Arc::new(Nothing)), ..PolicyContext::default() }
+}
+
+fn config(policy: &dyn Policy) -> BTreeMap<String, String> {
+    let mut out = BTreeMap::new();
+    policy.config(&mut |key, value| {
+        assert!(out.insert(key.to_string(), value.to_string()).is_none(), "{key} comes twice");
+    });
+    out
+}
+
+fn error(text: &str) -> String {
+    match make(text, &context()) {
+        Ok(policy) => panic!("{text} made {}", policy.name()),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn every_entry_can_be_made_and_says_what_it_runs_with() {
+    let mut names = Vec::new();
+    for entry in REGISTRY {
+        let policy = make(entry.name, &context()).unwrap();
+        assert_eq!(policy.name(), entry.name);
+        let config = config(&*policy);
+        assert_eq!(config.len(), entry.params.len(), "{}", entry.name);
+        for param in entry.params {
+            assert!(!param.meaning.is_empty());
+            let value = &config[param.key];
+            // What is reported can be given back.
+            let again = make(&format!("{}:{}={value}", entry.name, param.key), &context());
+            let again = again.unwrap_or_else(|e| panic!("{} {}: {e}", entry.name, param.key));
+            assert_eq!(again.name(), entry.name, "a default is not part of the name");
+        }
+        assert!(!entry.summary.is_empty() && !entry.citation.is_empty());
+        names.push(entry.name);
+    }
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), REGISTRY.len(), "names are unique");
+}
+
+#[test]
+fn mistakes_get_a_hint() {
+    assert!(error("memtsi").contains("hint: did you mean `memtis`?"), "{}", error("memtsi"));
+    let text = error("memtis:colling=1");
+    assert!(text.contains("unknown parameter `colling`"), "{text}");
+    assert!(text.contains("did you mean `cooling`?"), "{text}");
+    assert!(error("memtis:alpha=1.5").contains("not a share"));
+    assert!(error("memtis:alpha=2x").contains("not a share"));
+    assert!(error("memtis:cooling=-1x").contains("multiple of the default"));
+    assert!(error("memtis:bins=log").contains("known: paper, artifact"));
+    assert!(error("first-touch:x=1").contains("no parameter can be given"));
+    assert!(error("interleave:fast=0:slow=0").contains("hint:"));
+    let no_oracle = make("oracle-static", &PolicyContext::default()).err().unwrap().to_string();
+    assert!(no_oracle.contains("simulator only"), "{no_oracle}");
+    for scale in [0.5, f64::NAN, f64::INFINITY] {
+        assert!(make("memtis", &PolicyContext { scale, ..context() }).is_err());
+    }
+}
+
+#[test]
+fn the_scale_divides_intervals_and_nothing_else() {
+    let scaled = PolicyContext { scale: 100.0, ..context() };
+    let policy = make("memtis", &scaled).unwrap();
+    let config_of = config(&*policy);
+    assert_eq!(config_of["cooling"], "20000");
+    assert_eq!(config_of["adaptation"], "1000");
+    assert_eq!(config_of["wakeup"], "5ms");
+    assert_eq!(config_of["period"], "200");
+    assert_eq!(config_of["alpha"], "0.9");
+    assert_eq!(policy.next_wakeup(), Some(Nanos(5_000_000)));
+    let swept = make("memtis:cooling=0.1x:wakeup=2x:adaptation=7", &scaled).unwrap();
+    assert_eq!(swept.name(), "memtis:adaptation=7:cooling=0.1x:wakeup=2x");
+    let swept = config(&*swept);
+    assert_eq!((&*swept["cooling"], &*swept["wakeup"]), ("2000", "10ms"));
+    assert_eq!(swept["adaptation"], "7", "a value written outright is not scaled");
+    let tiny = make("memtis", &PolicyContext { scale: 1e12, ..context() }).unwrap();
+    assert_eq!(config(&*tiny)["cooling"], "1", "an interval never becomes 0");
+}
+
+#[test]
+fn variants_are_presets() {
+    let of = |name: &str, key: &str| config(&*make(name, &context()).unwrap())[key].clone();
+    assert_eq!(of("memtis-ns", "split"), "off");
+    assert_eq!(of("memtis-nw", "warm"), "off");
+    assert_eq!(of("memtis-artifact", "alpha"), "0.75");
+    assert_eq!(of("memtis-artifact", "growth-cooling"), "10GiB");
+    assert_eq!(of("memtis:split=off", "split"), "off");
+    let name = make("memtis-ns:split=on", &context()).unwrap().name().to_string();
+    assert_eq!(name, "memtis-ns:split=on");
+    assert_eq!(registry::find("memtis-ns").unwrap().default_of("split"), Some("off"));
+    assert_eq!(registry::find("memtis-ns").unwrap().default_of("alpha"), Some("0.9"));
+    assert_eq!(registry::find("memtis-ns").unwrap().default_of("nothing"), None);
+}
+
+#[test]
+fn the_latency_gap_is_the_machines_unless_given() {
+    let slow = PolicyContext { latency_gap: 11.5, ..context() };
+    let of = |text: &str| config(&*make(text, &slow).unwrap())["latency-gap"].clone();
+    assert_eq!(of("memtis"), "11.5");
+    assert_eq!(of("memtis:latency-gap=2"), "2");
+    assert_eq!(of("memtis:latency-gap=0.5x"), "5.75");
+    assert!(error("memtis:latency-gap=-1").contains("below 0"));
+}
+
+#[test]
+fn lists_name_policies_and_groups() {
+    let all = expand("all").unwrap();
+    assert!(all.contains(&"memtis".to_string()) && !all.contains(&"memtis-ns".to_string()));
+    assert_eq!(expand("memtis,all,memtis").unwrap()[0], "memtis");
+    assert_eq!(expand("memtis,all,memtis").unwrap().len(), all.len());
+    let everything = expand("principal,variants,baselines,offline").unwrap();
+    assert_eq!(everything.len(), REGISTRY.len());
+    for group in Group::ALL {
+        assert!(!expand(group.name()).unwrap().is_empty());
+    }
+    assert_eq!(expand("memtis:alpha=0.5, all-fast").unwrap(), ["memtis:alpha=0.5", "all-fast"]);
+    assert!(expand("memtis,frist-touch").unwrap_err().to_string().contains("first-touch"));
+    assert!(expand("").is_err());
+}
