@@ -7,7 +7,8 @@
 //! Source: HotBox (Bergman et al., ISMM 2022), section 3.2.2 and Fig. 5c.
 //! Not: a program. The paper draws HF by its harness; here it is exact up to rounding to pages.
 
-use super::page_stream::{Coin, Lines, PageStream};
+use super::coin::Coin;
+use super::page_stream::{Lines, PageStream};
 use super::params::{self, Param, Settings};
 use super::permutation::Permutation;
 use super::stage::Stage;

@@ -13,6 +13,10 @@ use crate::error::TraceError;
 use crate::header::TraceHeader;
 use frostline_core::spec::{Spec, SpecError};
 
+mod btree;
+mod cache;
+mod coin;
+mod cpu;
 mod hotcold;
 mod masim;
 mod page_stream;
@@ -25,7 +29,9 @@ mod stage;
 mod testing;
 #[cfg(test)]
 mod tests;
+mod tree;
 mod uniform;
+mod ycsb_c;
 mod zipf;
 mod zipf_law;
 
@@ -96,6 +102,22 @@ pub const GENERATORS: &[Generator] = &[
         params: masim::PARAMS,
         unthinnable: Some("its phases are the workload"),
         build: masim::build,
+    },
+    Generator {
+        name: "ycsb-c",
+        about: "look-ups in an in-memory database (table and B+tree), keys by Zipf's law",
+        source: "Silo under YCSB-C: MEMTIS, Lee et al., SOSP 2023, section 6.2.4",
+        params: ycsb_c::PARAMS,
+        unthinnable: Some("what a cache lets through depends on what was left out"),
+        build: ycsb_c::build,
+    },
+    Generator {
+        name: "btree",
+        about: "look-ups in a B+tree whose heap is bloated by huge pages",
+        source: "Btree: MEMTIS, Lee et al., SOSP 2023, section 6.2.5",
+        params: btree::PARAMS,
+        unthinnable: Some("what a cache lets through depends on what was left out"),
+        build: btree::build,
     },
 ];
 

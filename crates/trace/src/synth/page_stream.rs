@@ -1,13 +1,13 @@
 //! What generators of pure page-level streams share: settings, initialisation, columns.
 
+use super::coin::Coin;
 use super::params::Settings;
 use super::stage::{Area, Stage};
-use crate::batch::Column;
 use crate::error::TraceError;
 use crate::event::MapKind;
 use crate::header::TraceHeader;
 use frostline_core::rng::Rng;
-use frostline_core::types::{AccessKind, PAGE_BYTES, PageRun};
+use frostline_core::types::{AccessKind, PAGE_BYTES};
 
 /// Instructions to initialise a page: 512 stores of 8 bytes and as many others.
 const INIT_GAP: u32 = 1024;
@@ -23,40 +23,63 @@ pub(super) fn header(settings: &Settings) -> Result<TraceHeader, TraceError> {
     Ok(header)
 }
 
-/// Writes every page of some areas once: each in ascending order, all growing in proportion to
+/// Writes the pages of some areas once: each in ascending order, all growing in proportion to
 /// their sizes, as when they are filled together.
 #[derive(Debug)]
 pub(super) struct Loader {
-    parts: Vec<(PageRun, u32)>,
+    parts: Vec<Part>,
+}
+
+#[derive(Debug)]
+struct Part {
+    first: u32,
+    pages: u32,
+    done: u32,
+    spacing: f64,
 }
 
 impl Loader {
-    /// Of nothing where `on` is false.
+    /// Writes every page of the areas; nothing where `on` is false.
     pub(super) fn new(on: bool, areas: &[Area]) -> Self {
-        let parts = areas.iter().filter(|a| on && a.run.pages > 0).map(|a| (a.run, 0));
+        let parts = areas.iter().filter(|area| on && area.run.pages > 0).map(|area| Part {
+            first: area.run.start.0,
+            pages: area.run.pages,
+            done: 0,
+            spacing: 1.0,
+        });
         Self { parts: parts.collect() }
+    }
+
+    /// Writes `pages` pages of one area: page `i` is number `i * spacing`, rounded down.
+    pub(super) fn spaced(on: bool, area: Area, pages: u32, spacing: f64) -> Self {
+        let mut loader = Self::new(on, &[area]);
+        for part in &mut loader.parts {
+            part.pages = pages;
+            part.spacing = spacing;
+        }
+        loader
     }
 
     /// Number of records that it makes.
     pub(super) fn records(&self) -> u64 {
-        self.parts.iter().map(|(run, _)| u64::from(run.pages)).sum()
+        self.parts.iter().map(|part| u64::from(part.pages)).sum()
     }
 
     /// Writes some pages; false where all were written already.
     pub(super) fn step(&mut self, stage: &mut Stage) -> bool {
-        let behind = |(run, done): &(PageRun, u32)| f64::from(*done) / f64::from(run.pages);
+        let progress = |part: &Part| f64::from(part.done) / f64::from(part.pages);
         let part = self
             .parts
             .iter_mut()
-            .filter(|(run, done)| *done < run.pages)
-            .min_by(|a, b| behind(a).total_cmp(&behind(b)));
-        let Some((run, done)) = part else { return false };
-        let len = stage.chunk_room(u64::from(INIT_GAP), u64::from(run.pages - *done).min(64));
-        let first = run.start.0 + *done;
-        *done += len as u32;
+            .filter(|part| part.done < part.pages)
+            .min_by(|a, b| progress(a).total_cmp(&progress(b)));
+        let Some(part) = part else { return false };
+        let left = u64::from(part.pages - part.done).min(64);
+        let len = stage.chunk_room(u64::from(INIT_GAP), left);
         stage.chunk(len, INIT_GAP, INIT_STORES, |batch| {
-            for (page, id) in batch.pages.iter_mut().zip(first..) {
-                *page = id;
+            for page in &mut batch.pages {
+                *page = part.first + (f64::from(part.done) * part.spacing) as u32;
+                part.done += 1;
             }
             batch.kinds.set_constant(AccessKind::Store as u32);
             batch.streams.set_constant(0);
@@ -112,9 +135,8 @@ impl PageStream {
         let areas = sizes.map(|pages| stage.map(u64::from(pages) * PAGE_BYTES, MapKind::Anonymous));
         let loader = Loader::new(init, &areas);
         let left = accesses.div_ceil(u64::from(thin));
-        stage.header.expected_records = Some(loader.records() + left);
-        stage.header.expected_pages =
-            areas.last().map(|a| a.run.end().next_multiple_of(frostline_core::types::HUGE_PAGES));
+        stage.header.expected_records = Some(left);
+        stage.expect(loader.records());
         let stream = Self {
             loader,
             gap,
@@ -176,39 +198,4 @@ fn random_lines(rng: &mut Rng, len: usize, lines: &mut Vec<u32>) {
         lines.extend((0..10).map(|i| (random >> (6 * i)) as u32 % 64));
     }
     lines.truncate(len);
-}
-
-/// Heads with a given probability, exact to 2^-32.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Coin {
-    below: u64,
-}
-
-impl Coin {
-    pub(super) fn new(probability: f64) -> Self {
-        Self { below: (probability * 4_294_967_296.0).round() as u64 }
-    }
-
-    /// Throws once.
-    #[inline]
-    pub(super) fn throw(self, rng: &mut Rng) -> bool {
-        rng.next_u64() >> 32 < self.below
-    }
-
-    /// Stores for heads, loads for tails.
-    fn fill(self, rng: &mut Rng, len: usize, kinds: &mut Column) {
-        if self.below == 0 {
-            return kinds.set_constant(AccessKind::Load as u32);
-        }
-        let kinds = kinds.values_mut();
-        kinds.reserve(len + 1);
-        while kinds.len() < len {
-            let random = rng.next_u64();
-            let kind = |half: u64| {
-                u32::from(half < self.below) * (AccessKind::Store as u32 - AccessKind::Load as u32)
-            };
-            kinds.extend([kind(random & 0xffff_ffff), kind(random >> 32)]);
-        }
-        kinds.truncate(len);
-    }
 }

@@ -7,7 +7,8 @@
 //! SOSP 2023, Fig. 3a): hot huge pages are used in full.
 //! Not: Liblinear. Its random order of samples and the lengths of its rows are left out.
 
-use super::page_stream::{Coin, Lines, PageStream};
+use super::coin::Coin;
+use super::page_stream::{Lines, PageStream};
 use super::params::{self, Param, Settings};
 use super::stage::Stage;
 use super::zipf_law::{ZipfLaw, ZipfRng};

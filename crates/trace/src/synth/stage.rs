@@ -135,6 +135,14 @@ impl Stage {
         area
     }
 
+    /// Completes the header: `more` records are to be expected than it says, and pages as mapped
+    /// by now.
+    pub(super) fn expect(&mut self, more: u64) {
+        let records = self.header.expected_records.unwrap_or(0) + more;
+        self.header.expected_records = Some(records);
+        self.header.expected_pages = Some(self.mapper.pages());
+    }
+
     /// Gives an area back.
     pub(super) fn unmap(&mut self, area: Area) {
         self.areas.retain(|a| a.address != area.address);

@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 /// A small description of every generator.
 fn small(name: &str) -> String {
     let rest = match name {
+        "btree" | "ycsb-c" => "size=64MiB:accesses=150K:writes=20%",
         "scan" => "size=8MiB:accesses=150K:mix=20%:mix-size=2MiB",
         _ => "size=8MiB:accesses=150K",
     };
@@ -266,6 +267,11 @@ fn what_cannot_be_is_refused_with_a_hint() {
         ("masim:phases=600", "too large"),
         ("shift:hot=90%", "only"),
         ("shift:mode=jump", "replace"),
+        ("ycsb-c:thin=10", "cannot be thinned"),
+        ("btree:llc=3MiB", "power of two"),
+        ("btree:llc=small", "llc"),
+        ("btree:bloat=100%", "no pages for nodes"),
+        ("ycsb-c:mark=0", "too small"),
         ("scan:per-page=65", "too large"),
         ("hotcold:hf=0.95", "give hf up to 0.900"),
         ("hotcold:hot=0", "no page hot"),

@@ -1,0 +1,112 @@
+//! `ycsb-c`: point look-ups in an in-memory database like Silo, keys by Zipf's law.
+//!
+//! Model: records of 128 B (header and 100 B value) and a B+tree of 320 B nodes, 15 entries wide,
+//! both filled in key order; each operation walks the tree and reads the record, or with `writes`
+//! updates it. Popular keys lie anywhere in key order (YCSB's scrambled Zipf): few pages of a
+//! huge page are hot. 151 B for a pair, 145 B in the paper.
+//! Source: MEMTIS (Lee et al., SOSP 2023), section 6.2.4: Silo, YCSB-C, 64 B keys, 100 B values.
+//! Not: Silo. One thread; no key slices of Masstree, transaction buffers, stack or allocator.
+
+use super::coin::Coin;
+use super::cpu::{Cpu, Marks};
+use super::page_stream::Loader;
+use super::params::{self, Param, Settings};
+use super::permutation::Permutation;
+use super::stage::{Area, Stage};
+use super::tree::Tree;
+use super::zipf_law::{ZipfLaw, ZipfRng};
+use super::{Made, Workload};
+use crate::error::TraceError;
+use crate::event::MapKind;
+use frostline_core::rng::Rng;
+use frostline_core::types::PAGE_BYTES;
+
+pub(super) const PARAMS: &[Param] = &[
+    params::size("512MiB"),
+    params::PAGES,
+    params::accesses("24M"),
+    params::skew("0.99"),
+    Param::new("writes", "0%", "share of the operations that update their record (5%: YCSB-B)"),
+    params::gap("30"),
+    params::LLC,
+    params::MARK,
+    params::INIT,
+    params::EPOCH,
+    params::SEED,
+];
+
+const RECORD_BYTES: u64 = 128;
+const NODE_BYTES: u64 = 320;
+const KEYS_PER_LEAF: u64 = 14;
+const FANOUT: u64 = 15;
+const OP_READ: u64 = 0;
+const OP_UPDATE: u64 = 1;
+
+#[derive(Debug)]
+struct YcsbC {
+    cpu: Cpu,
+    marks: Marks,
+    loader: Loader,
+    before: u64,
+    tree: Tree,
+    nodes: Area,
+    records: Area,
+    law: ZipfLaw,
+    ranks: ZipfRng,
+    key_of: Permutation,
+    update: Coin,
+    rng: Rng,
+}
+
+pub(super) fn build(settings: &Settings) -> Result<Made, TraceError> {
+    let mut rng = settings.rng()?;
+    let footprint = u64::from(settings.pages(64)?) * PAGE_BYTES;
+    let per_leaf = KEYS_PER_LEAF * RECORD_BYTES + NODE_BYTES * (FANOUT + 1) / FANOUT;
+    let keys = (footprint * KEYS_PER_LEAF / per_leaf).min(1 << 31);
+    let s = settings.skew()?;
+    let update = Coin::new(settings.share("writes")?);
+    let init = settings.switch("init")?;
+    let marks = Marks::new(settings)?;
+    let tree = Tree::new(keys, KEYS_PER_LEAF, FANOUT, None);
+    let (cpu, mut stage) = Cpu::open(settings, footprint)?;
+    let records = stage.map(keys * RECORD_BYTES, MapKind::Anonymous);
+    let nodes = stage.map(tree.slots() * NODE_BYTES, MapKind::Anonymous);
+    let loader = Loader::new(init, &[records, nodes]);
+    let before = loader.records();
+    stage.expect(before);
+    let law = ZipfLaw::new(keys as u32, s);
+    let ranks = ZipfRng::new(&mut rng);
+    let key_of = Permutation::new(keys as u32, &mut rng);
+    let workload =
+        YcsbC { cpu, marks, loader, before, tree, nodes, records, law, ranks, key_of, update, rng };
+    Ok(Made { stage, workload: Box::new(workload) })
+}
+
+impl Workload for YcsbC {
+    fn step(&mut self, stage: &mut Stage) -> bool {
+        if self.loader.step(stage) {
+            return true;
+        }
+        let Self { cpu, marks, tree, nodes, records, update, rng, .. } = self;
+        let mut ranks = [0; 64];
+        self.law.fill(&mut self.ranks, &mut ranks);
+        for rank in ranks {
+            if cpu.done(stage, self.before) {
+                return false;
+            }
+            let key = u64::from(self.key_of.apply(rank));
+            let updates = update.throw(rng);
+            marks.operation(stage, if updates { OP_UPDATE } else { OP_READ }, |stage| {
+                tree.descend(key, |slot, _, _| {
+                    cpu.load_all(stage, *nodes, slot * NODE_BYTES, NODE_BYTES);
+                });
+                cpu.load_all(stage, *records, key * RECORD_BYTES, RECORD_BYTES);
+                if updates {
+                    cpu.store(stage, *records, key * RECORD_BYTES);
+                    cpu.store(stage, *records, key * RECORD_BYTES + 64);
+                }
+            });
+        }
+        true
+    }
+}
