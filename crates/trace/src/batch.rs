@@ -29,6 +29,16 @@ impl Column {
     pub fn constant(&self) -> Option<u32> {
         self.values.is_empty().then_some(self.constant)
     }
+    /// A buffer of `len` values to be overwritten, with whatever was in it.
+    #[inline]
+    pub(crate) fn buffer(&mut self, len: usize) -> &mut [u32] {
+        self.values.resize(len, 0);
+        &mut self.values
+    }
+    /// The values, where they are not constant.
+    pub(crate) fn slice(&self) -> &[u32] {
+        &self.values
+    }
     /// Value of record `i`; `i` must be below the batch's length.
     #[inline]
     pub fn get(&self, i: usize) -> u32 {
@@ -79,6 +89,10 @@ impl Batch {
     /// Forgets events and accesses and keeps the memory; the clock stays at `clock_end`.
     pub fn clear(&mut self) {
         self.events.clear();
+        self.clear_accesses();
+    }
+    /// Forgets the accesses.
+    pub(crate) fn clear_accesses(&mut self) {
         self.pages.clear();
         self.kinds.set_constant(0);
         self.streams.set_constant(0);
@@ -107,6 +121,12 @@ pub trait TraceSource {
     /// ignore it.
     fn want(&mut self, want: Want) {
         let _ = want;
+    }
+
+    /// What a user should be told about how the trace ended, once it has: it was cut off when
+    /// recorded, or damage was passed over on request.
+    fn warning(&self) -> Option<String> {
+        None
     }
 
     /// Replaces `batch` by the next one; false at the end, the batch then being empty.

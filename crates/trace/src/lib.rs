@@ -10,9 +10,14 @@ pub mod error;
 pub mod event;
 pub mod header;
 pub mod mapper;
+pub mod native;
+pub mod open;
+pub mod synth;
 
 pub use batch::{Batch, BLOCK_RECORDS, Column, TraceSource};
 pub use error::TraceError;
 pub use event::{TimedEvent, TraceEvent};
 pub use header::TraceHeader;
 pub use mapper::PageMapper;
+pub use native::{Ending, MemTrace, Totals, TraceReader, TraceWriter};
+pub use open::open;
