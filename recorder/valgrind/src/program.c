@@ -269,6 +269,12 @@ void fl_program_start(UInt reason)
    VG_(free)(command);
 }
 
+/* The reader hears of the parent before it hears of the child. */
+static void before_fork(ThreadId tid)
+{
+   fl_stream_flush(False);
+}
+
 static void forked_child(ThreadId tid)
 {
    if (!fl_recording)
@@ -308,5 +314,5 @@ void fl_program_init(void)
    VG_(track_start_client_code)(running);
    VG_(track_pre_thread_first_insn)(first_instruction);
    VG_(track_pre_thread_ll_exit)(last_instruction);
-   VG_(atfork)(NULL, NULL, forked_child);
+   VG_(atfork)(before_fork, NULL, forked_child);
 }

@@ -1,14 +1,187 @@
-//! `frostline record`.
+//! `frostline record`: runs a program and writes the trace of its memory accesses.
 
+use crate::errors::{usage, with_code};
+use crate::progress;
+use anyhow::Context;
+use frostline_core::spec::{Spec, parse_bytes, parse_count};
+use frostline_record::{Options, Progress, RecordError, Stop, Tool, record};
+use indicatif::ProgressBar;
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+const LONG: &str = "\
+Runs PROGRAM under a modelled cache hierarchy and writes what misses it to a trace, with \
+allocations, file operations, threads and the pages touched. The program is not modified; it runs \
+4 to 20 times slower.
+
+The exit code is the program's own, or 128 + the number of the signal that killed it; 125 where \
+recording failed, 126 where the program cannot be run or recorded, 127 where it is not there.";
+
+const EXAMPLES: &str = "\
+Examples:
+  frostline record -o s.flt -- sqlite3 :memory: \"select count(*) from generate_series(1, 1000000)\"
+  frostline record -o r.flt --llc size=8MiB:ways=16 --max-size 4GiB -- redis-server --save ''
+  frostline record -o b.flt --follow -- make";
 
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(long_about = LONG, after_help = EXAMPLES)]
+pub struct Args {
+    /// Trace to write; an existing file is overwritten
+    #[arg(short, long, value_name = "TRACE")]
+    output: PathBuf,
+    /// Last-level cache to model: size=BYTES:ways=N
+    #[arg(long, value_name = "CACHE", default_value = "size=2MiB:ways=16")]
+    llc: String,
+    /// First-level caches to model, in bytes (direct-mapped; one for data, one for code)
+    #[arg(long, value_name = "BYTES", default_value = "32KiB")]
+    l1: String,
+    /// Stop recording when the trace has this size; the program goes on
+    #[arg(long, value_name = "BYTES")]
+    max_size: Option<String>,
+    /// Record the programs that PROGRAM starts, too
+    #[arg(short, long)]
+    follow: bool,
+    /// Instructions between two sets of touched pages
+    #[arg(long, value_name = "COUNT", default_value = "20M")]
+    epoch: String,
+    /// Leave instruction fetches out
+    #[arg(long)]
+    no_fetch: bool,
+    /// Print a line of progress every few seconds even where standard error is no terminal
+    #[arg(long)]
+    progress: bool,
+    /// The program to run, and its arguments
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    command: Vec<OsString>,
+}
+
+impl Args {
+    fn options(&self) -> anyhow::Result<Options> {
+        let default = Options::default();
+        let llc = Spec::parse_params(&self.llc).context("--llc")?;
+        let mut params = llc.params();
+        let size = params.bytes("size").context("--llc")?;
+        let ways = params.count_u32("ways").context("--llc")?;
+        params.finish().context("--llc")?;
+        let max_bytes = match &self.max_size {
+            Some(text) => Some(parse_bytes(text).context("--max-size")?.0),
+            None => None,
+        };
+        Ok(Options {
+            llc_bytes: size.map_or(default.llc_bytes, |bytes| bytes.0),
+            llc_ways: ways.unwrap_or(default.llc_ways),
+            l1_bytes: parse_bytes(&self.l1).context("--l1")?.0,
+            epoch: parse_count(&self.epoch).context("--epoch")?,
+            fetch: !self.no_fetch,
+            follow: self.follow,
+            max_bytes,
+        })
+    }
+}
 
 /// Runs the command.
 ///
 /// # Errors
-/// Always, until it is there.
-pub fn run(_: Args) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("`record` is not built yet")
+/// Where the program cannot be run or its trace not be written.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let options = args.options().map_err(|error| coded(error, 125))?;
+    let tool = Tool::find(progress::note).map_err(ours)?;
+    let mut display = Display::new(args.progress);
+    let outcome =
+        record(&tool, &args.command, &args.output, &options, &mut |at, stop| display.show(at, stop))
+            .map_err(ours)?;
+    drop(display);
+    if !outcome.log.is_empty() {
+        progress::note(&outcome.log);
+    }
+    match outcome.stop {
+        Stop::Failed(error) => Err(ours(error)),
+        Stop::Ended | Stop::Full => {
+            if let Some(totals) = outcome.totals {
+                progress::note(&format!(
+                    "{}: {} accesses, {} pages, {} instructions, {}{}",
+                    args.output.display(),
+                    totals.records,
+                    totals.pages,
+                    totals.clock_end,
+                    megabytes(outcome.bytes),
+                    if outcome.processes > 1 {
+                        format!(", {} processes", outcome.processes)
+                    } else {
+                        String::new()
+                    },
+                ));
+            }
+            Ok(ExitCode::from(outcome.code))
+        }
+    }
+}
+
+/// The library's error with the exit code that `env(1)` would give it.
+fn ours(error: RecordError) -> anyhow::Error {
+    let code = error.exit_code();
+    coded(error.into(), code)
+}
+
+/// Usage errors of `record` do not end with 2, which the program may use itself.
+fn coded(error: anyhow::Error, code: u8) -> anyhow::Error {
+    let text = format!("{error:#}");
+    let (what, hint) = text.split_once("\nhint: ").unwrap_or((&text, ""));
+    if hint.is_empty() { usage(what, "see frostline record --help") } else { with_code(code, what, hint) }
+}
+
+fn megabytes(bytes: u64) -> String {
+    format!("{:.1} MB", bytes as f64 / 1e6)
+}
+
+/// Live progress: a bar on a terminal, lines where they were asked for.
+struct Display {
+    bar: ProgressBar,
+    lines: bool,
+    last_line: Instant,
+}
+
+const LINE_EVERY: Duration = Duration::from_secs(3);
+
+impl Display {
+    fn new(progress: bool) -> Self {
+        Self {
+            bar: progress::bar("recording", "accesses", None),
+            lines: progress && !std::io::stderr().is_terminal(),
+            last_line: Instant::now(),
+        }
+    }
+
+    fn show(&mut self, at: &Progress, stop: Option<&Stop>) {
+        self.bar.set_message(format!("recording {:>10}", megabytes(at.bytes)));
+        self.bar.set_position(at.records);
+        if self.lines && self.last_line.elapsed() >= LINE_EVERY {
+            self.last_line = Instant::now();
+            let seconds = at.elapsed.as_secs_f64();
+            progress::stderr_line(&format!(
+                "recording: {} accesses, {}, {:.2} M/s, {seconds:.0} s",
+                at.records,
+                megabytes(at.bytes),
+                at.records as f64 / seconds / 1e6,
+            ));
+        }
+        match stop {
+            Some(Stop::Full) => {
+                progress::note("the trace has reached --max-size; the program goes on unrecorded");
+            }
+            Some(Stop::Failed(_)) => {
+                progress::note("recording has failed; the program goes on unrecorded");
+            }
+            Some(Stop::Ended) | None => {}
+        }
+    }
+}
+
+impl Drop for Display {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
 }

@@ -1,0 +1,381 @@
+//! One recording: starts the program, reads the pipe, writes the trace, waits for the end.
+
+use crate::error::RecordError;
+use crate::packet::{HEADER_BYTES, Header};
+use crate::program;
+use crate::signals::Forwarder;
+use crate::tool::Tool;
+use crate::translate::{Failure, Translator};
+use frostline_trace::header::CacheModel;
+use frostline_trace::{Totals, TraceHeader, TraceWriter};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
+use rustix::pipe::{fcntl_setpipe_size, pipe_with};
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+/// Line size of the modelled caches in bytes.
+const LINE_BYTES: u32 = 64;
+/// What the tool can index with its 32-bit tags.
+const MIN_SETS: u64 = 128;
+const PIPE_BYTES: usize = 1 << 20;
+const TICK: Duration = Duration::from_millis(200);
+
+/// How to record.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Last-level cache in bytes. Default 2 MiB.
+    pub llc_bytes: u64,
+    /// Its associativity, 1 to 64. `llc_bytes / (64 * ways)` is a power of two, at least 128.
+    /// Default 16.
+    pub llc_ways: u32,
+    /// Direct-mapped first level, as large for data as for code, in bytes; a power of two, 64 B to
+    /// 4 MiB. Default 32 KiB.
+    pub l1_bytes: u64,
+    /// Instructions between two sets of touched pages, at least 1000. Default 20 million.
+    pub epoch: u64,
+    /// Model instruction fetches. Default true.
+    pub fetch: bool,
+    /// Record what the program forks and executes too. Default false.
+    pub follow: bool,
+    /// Stop recording at this size of the trace in bytes; the program goes on. Default: never.
+    pub max_bytes: Option<u64>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            llc_bytes: 2 << 20,
+            llc_ways: 16,
+            l1_bytes: 32 << 10,
+            epoch: 20_000_000,
+            fetch: true,
+            follow: false,
+            max_bytes: None,
+        }
+    }
+}
+
+impl Options {
+    fn check(&self) -> Result<(), RecordError> {
+        let refuse = |what: String, hint: &str| Err(RecordError::Cache { what, hint: hint.into() });
+        if !(1..=64).contains(&self.llc_ways) {
+            return refuse(format!("{} ways", self.llc_ways), "1 to 64 ways can be modelled");
+        }
+        let set_bytes = u64::from(self.llc_ways) * u64::from(LINE_BYTES);
+        let sets = self.llc_bytes / set_bytes;
+        if self.llc_bytes % set_bytes != 0 || !sets.is_power_of_two() || sets < MIN_SETS {
+            let what = format!("{} bytes in {} ways", self.llc_bytes, self.llc_ways);
+            return refuse(what, "size / (64 * ways) must be a power of two, at least 128");
+        }
+        if !self.l1_bytes.is_power_of_two() || !(64..=4 << 20).contains(&self.l1_bytes) {
+            return refuse(
+                format!("a first level of {} bytes", self.l1_bytes),
+                "a power of two from 64 to 4194304 can be modelled",
+            );
+        }
+        if self.epoch < 1000 {
+            return refuse(format!("epochs of {}", self.epoch), "1000 instructions at least");
+        }
+        Ok(())
+    }
+}
+
+/// How far a recording is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Accesses recorded.
+    pub records: u64,
+    /// Bytes of the trace.
+    pub bytes: u64,
+    /// Since the program was started.
+    pub elapsed: Duration,
+}
+
+/// Why a recording ended.
+#[derive(Debug)]
+pub enum Stop {
+    /// The program (and what was followed) has ended.
+    Ended,
+    /// The trace has its maximal size.
+    Full,
+    /// It could not go on; the trace is readable up to there.
+    Failed(RecordError),
+}
+
+/// The end of a recording.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The program's exit code, or 128 + the signal that killed it.
+    pub code: u8,
+    /// Why the recording ended.
+    pub stop: Stop,
+    /// What the trace holds; none where the recording failed.
+    pub totals: Option<Totals>,
+    /// Bytes of the trace, without its index.
+    pub bytes: u64,
+    /// Processes recorded.
+    pub processes: u32,
+    /// What Valgrind had to say, usually nothing: instructions it does not know, for instance.
+    pub log: String,
+}
+
+/// Runs `command` (program and arguments) to its end and writes its trace to `output`.
+///
+/// An existing file is overwritten in place, so that what was recorded before a crash of the
+/// machine or a SIGKILL is readable. `observer` hears of the progress about five times a second, and
+/// at once when recording ends before the program does.
+///
+/// # Errors
+/// Where the program was not started. Once it runs, it is waited for, and what goes wrong with the
+/// recording is in [`Outcome::stop`].
+pub fn record(
+    tool: &Tool,
+    command: &[OsString],
+    output: &Path,
+    options: &Options,
+    observer: &mut dyn FnMut(&Progress, Option<&Stop>),
+) -> Result<Outcome, RecordError> {
+    options.check()?;
+    let program = command.first().ok_or_else(|| RecordError::NotFound { program: "".into() })?;
+    program::check(program)?;
+    let system = |doing| move |source| RecordError::System { doing, source };
+    let errno = |doing| move |errno: Errno| RecordError::System { doing, source: errno.into() };
+    let logs = tempfile::Builder::new()
+        .prefix("frostline-record-")
+        .tempdir()
+        .map_err(system("create a directory for logs"))?;
+    let writer = TraceWriter::create(output, &header(command, options))
+        .map_err(|error| RecordError::output(output, error))?;
+
+    let (read_end, write_end) = pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(errno("create a pipe"))?;
+    // A smaller pipe works too, with more switches between the two.
+    let _ = fcntl_setpipe_size(&read_end, PIPE_BYTES);
+    rustix::fs::fcntl_setfl(&read_end, OFlags::NONBLOCK).map_err(errno("set up a pipe"))?;
+    // The tool finds the pipe under this number.
+    fcntl_setfd(&write_end, FdFlags::empty()).map_err(errno("set up a pipe"))?;
+    let mut child = valgrind(tool, options, logs.path(), &write_end)
+        .args(command)
+        .spawn()
+        .map_err(system("start Valgrind"))?;
+    drop(write_end);
+    let pid = Pid::from_child(&child);
+    let forwarder = Forwarder::start(pid).map_err(system("catch signals"))?;
+
+    let mut session = Session {
+        translator: Translator::new(writer),
+        output,
+        started: Instant::now(),
+        offset: 0,
+        observer,
+    };
+    let stop = session.read_all(read_end, options.max_bytes);
+    if !matches!(stop, Stop::Ended) {
+        session.report(Some(&stop));
+    }
+    let status = wait(pid, &mut child, forwarder).map_err(system("wait for the program"))?;
+    let log = read_logs(logs.path());
+    session.end(stop, status, log)
+}
+
+fn header(command: &[OsString], options: &Options) -> TraceHeader {
+    let command: Vec<String> =
+        command.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let cache = |size_bytes, ways| Some(CacheModel { size_bytes, ways, line_bytes: LINE_BYTES });
+    let mut header = TraceHeader::named(command.first().cloned().unwrap_or_default());
+    header.command = command;
+    header.recorder = format!("frostline {} valgrind", env!("CARGO_PKG_VERSION"));
+    header.cpu_model = cpu_model();
+    header.l1 = cache(options.l1_bytes, 1);
+    header.llc = cache(options.llc_bytes, options.llc_ways);
+    header.epoch_length = options.epoch;
+    header
+}
+
+/// `model name` of proc_cpuinfo(5); empty where it is not known.
+fn cpu_model() -> String {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let line = info.lines().find_map(|line| line.strip_prefix("model name"));
+    line.and_then(|rest| rest.split_once(':')).map_or("", |(_, name)| name.trim()).to_owned()
+}
+
+fn valgrind(tool: &Tool, options: &Options, logs: &Path, pipe: &OwnedFd) -> Command {
+    let mut command = Command::new(&tool.launcher);
+    // `%` begins a pattern in the log's name.
+    let log = logs.join("log").to_string_lossy().replace('%', "%%");
+    command
+        .env("VALGRIND_LIB", &tool.dir)
+        .env_remove("VALGRIND_OPTS")
+        .args(["--tool=frostline", "--command-line-only=yes", "-q", "--vgdb=no"])
+        .args(["--sigill-diagnostics=yes", "--fair-sched=try"])
+        .arg(format!("--log-file={log}.%p"))
+        .arg(format!("--trace-children={}", if options.follow { "yes" } else { "no" }))
+        .arg(format!("--pipe-fd={}", pipe.as_raw_fd()))
+        .arg(format!("--l1-size={}", options.l1_bytes))
+        .arg(format!("--llc-size={}", options.llc_bytes))
+        .arg(format!("--llc-ways={}", options.llc_ways))
+        .arg(format!("--epoch={}", options.epoch))
+        .arg(format!("--fetch={}", if options.fetch { "yes" } else { "no" }))
+        .arg("--");
+    command
+}
+
+/// Signals are forwarded until the program has ended, but not afterwards: its number may belong to
+/// somebody else once it has been reaped.
+fn wait(pid: Pid, child: &mut Child, forwarder: Forwarder) -> std::io::Result<ExitStatus> {
+    loop {
+        match waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
+            Err(Errno::INTR) => {}
+            _ => break,
+        }
+    }
+    drop(forwarder);
+    child.wait()
+}
+
+fn shell_code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
+}
+
+/// The beginning of everything in the log files.
+fn read_logs(dir: &Path) -> String {
+    let mut text = String::new();
+    let mut paths: Vec<_> =
+        std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    for path in paths {
+        text += &String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default());
+    }
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).take(12).collect();
+    lines.join("\n")
+}
+
+struct Session<'a> {
+    translator: Translator<File>,
+    output: &'a Path,
+    started: Instant,
+    /// Bytes of whole packets taken from the pipe.
+    offset: u64,
+    observer: &'a mut dyn FnMut(&Progress, Option<&Stop>),
+}
+
+impl Session<'_> {
+    fn report(&mut self, stop: Option<&Stop>) {
+        let writer = self.translator.writer();
+        let (records, bytes) = (writer.records(), writer.bytes_written());
+        (self.observer)(&Progress { records, bytes, elapsed: self.started.elapsed() }, stop);
+    }
+
+    /// Reads until the last writer is gone or something stops it. The pipe is closed then, upon
+    /// which the tool lets the program run unrecorded.
+    fn read_all(&mut self, pipe: OwnedFd, max_bytes: Option<u64>) -> Stop {
+        let mut buffer = vec![0; PIPE_BYTES];
+        let mut filled = 0;
+        let mut ticked = Instant::now();
+        let mut unflushed = false;
+        loop {
+            if ticked.elapsed() >= TICK {
+                ticked = Instant::now();
+                self.report(None);
+            }
+            match rustix::io::read(&pipe, &mut buffer[filled..]) {
+                Ok(0) if filled == 0 => return Stop::Ended,
+                Ok(0) => return Stop::Failed(self.damaged("ends in the middle of a packet".into())),
+                Ok(n) => {
+                    filled += n;
+                    match self.take(&buffer[..filled]) {
+                        Ok(taken) => {
+                            buffer.copy_within(taken..filled, 0);
+                            filled -= taken;
+                        }
+                        Err(error) => return Stop::Failed(error),
+                    }
+                    unflushed = true;
+                    let bytes = self.translator.writer().bytes_written();
+                    if max_bytes.is_some_and(|max| bytes >= max) {
+                        return Stop::Full;
+                    }
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => match self.await_data(&pipe) {
+                    Ok(true) => {}
+                    // A program that waits for something: what it did is made readable meanwhile.
+                    Ok(false) if unflushed => {
+                        unflushed = false;
+                        if let Err(error) = self.translator.writer().flush() {
+                            return Stop::Failed(RecordError::output(self.output, error));
+                        }
+                    }
+                    Ok(false) => {}
+                    Err(error) => return Stop::Failed(error),
+                },
+                Err(errno) => return Stop::Failed(pipe_failed(errno)),
+            }
+        }
+    }
+
+    /// Whether there is something to read (or the end) within a tick.
+    fn await_data(&self, pipe: &OwnedFd) -> Result<bool, RecordError> {
+        let mut fds = [PollFd::new(pipe, PollFlags::IN)];
+        let timeout = Timespec { tv_sec: 0, tv_nsec: TICK.subsec_nanos().into() };
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(ready) => Ok(ready > 0),
+            Err(Errno::INTR) => Ok(true),
+            Err(errno) => Err(pipe_failed(errno)),
+        }
+    }
+
+    /// Translates the whole packets that `bytes` begins with. Gives their length.
+    fn take(&mut self, bytes: &[u8]) -> Result<usize, RecordError> {
+        let mut at = 0;
+        while let Some(head) = bytes[at..].first_chunk::<HEADER_BYTES>() {
+            let header = Header::decode(head).map_err(|what| self.damaged(what))?;
+            let Some(payload) = bytes[at..].get(HEADER_BYTES..header.bytes) else { break };
+            self.translator.packet(&header, payload).map_err(|failure| match failure {
+                Failure::Damaged(what) => self.damaged(what),
+                Failure::Output(error) => RecordError::output(self.output, error),
+            })?;
+            at += header.bytes;
+            self.offset += header.bytes as u64;
+        }
+        Ok(at)
+    }
+
+    fn damaged(&self, what: String) -> RecordError {
+        RecordError::Damaged { offset: self.offset, what }
+    }
+
+    fn end(mut self, stop: Stop, status: ExitStatus, log: String) -> Result<Outcome, RecordError> {
+        if matches!(stop, Stop::Ended) && !self.translator.has_begun() {
+            let why = if log.is_empty() { format!("it ended with {status}") } else { log };
+            return Err(RecordError::Silent { why });
+        }
+        let code = shell_code(status);
+        let bytes = self.translator.writer().bytes_written();
+        let processes = self.translator.processes();
+        let (stop, totals) = match stop {
+            // Nothing can be added to what is there.
+            Stop::Failed(error) => (Stop::Failed(error), None),
+            stop => {
+                let known = matches!(stop, Stop::Ended).then_some(i32::from(code));
+                match self.translator.finish(known) {
+                    Ok(totals) => (stop, Some(totals)),
+                    Err(error) => (Stop::Failed(RecordError::output(self.output, error)), None),
+                }
+            }
+        };
+        Ok(Outcome { code, stop, totals, bytes, processes, log })
+    }
+}
+
+fn pipe_failed(errno: Errno) -> RecordError {
+    RecordError::System { doing: "read from the recorder", source: errno.into() }
+}
