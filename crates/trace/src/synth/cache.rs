@@ -21,26 +21,24 @@ pub(super) enum Lookup {
 /// Each set is a list of tags from the most to the least recently used one; a tag holds the line
 /// without its set number, plus one so that 0 is "empty", shifted by a dirty bit.
 #[derive(Clone, Debug)]
-pub(super) struct Cache {
-    ways: usize,
+pub(super) struct Cache<const WAYS: usize> {
     set_bits: u32,
-    tags: Vec<u32>,
+    sets: Vec<[u32; WAYS]>,
 }
 
-impl Cache {
-    /// `size_bytes / 64 / ways` must be a power of two of at least 128.
-    pub(super) fn new(size_bytes: u64, ways: usize) -> Self {
-        let lines = size_bytes / LINE_BYTES;
-        let sets = lines / ways as u64;
-        debug_assert!(sets.is_power_of_two() && sets * ways as u64 == lines);
-        Self { ways, set_bits: sets.trailing_zeros(), tags: vec![0; lines as usize] }
+impl<const WAYS: usize> Cache<WAYS> {
+    /// `size_bytes / 64 / WAYS` must be a power of two; lines must be below that times 2^31.
+    pub(super) fn new(size_bytes: u64) -> Self {
+        let sets = size_bytes / LINE_BYTES / WAYS as u64;
+        debug_assert!(sets.is_power_of_two());
+        Self { set_bits: sets.trailing_zeros(), sets: vec![[0; WAYS]; sets as usize] }
     }
 
     /// For the header of a trace.
     pub(super) fn model(&self) -> CacheModel {
         CacheModel {
-            size_bytes: self.tags.len() as u64 * LINE_BYTES,
-            ways: self.ways as u32,
+            size_bytes: (self.sets.len() * WAYS) as u64 * LINE_BYTES,
+            ways: WAYS as u32,
             line_bytes: LINE_BYTES as u32,
         }
     }
@@ -48,40 +46,38 @@ impl Cache {
     /// Brings a line in or makes it the most recently used one; dirty where `write`.
     #[inline]
     pub(super) fn access(&mut self, line: u64, write: bool) -> Lookup {
-        let (set, tag) = self.place(line);
-        let ways = &mut self.tags[set * self.ways..][..self.ways];
+        let (set_number, tag) = self.place(line);
+        let set = &mut self.sets[set_number];
         let dirty = u32::from(write);
-        if ways[0] | 1 == tag | 1 {
-            ways[0] |= dirty;
+        if set[0] | 1 == tag | 1 {
+            set[0] |= dirty;
             return Lookup::Hit;
         }
-        match ways.iter().position(|&way| way | 1 == tag | 1) {
-            Some(way) => {
-                let found = ways[way] | dirty;
-                ways.copy_within(..way, 1);
-                ways[0] = found;
-                Lookup::Hit
-            }
-            None => {
-                let last = ways[self.ways - 1];
-                ways.copy_within(..self.ways - 1, 1);
-                ways[0] = tag | dirty;
-                Lookup::Miss { dirty: (last & 1 == 1).then(|| self.line(set, last)) }
-            }
+        // Without branches over the ways: which one hits cannot be predicted.
+        let hits = ways_equal(set, tag);
+        let way = if hits == 0 { WAYS - 1 } else { hits.trailing_zeros() as usize };
+        let old = *set;
+        for i in 1..WAYS {
+            set[i] = if i <= way { old[i - 1] } else { old[i] };
         }
+        if hits != 0 {
+            set[0] = old[way] | dirty;
+            return Lookup::Hit;
+        }
+        set[0] = tag | dirty;
+        let last = old[WAYS - 1];
+        Lookup::Miss { dirty: (last & 1 == 1).then(|| self.line(set_number, last)) }
     }
 
     /// Marks a line dirty, without making it more recently used; false where it is not there.
     pub(super) fn write_back(&mut self, line: u64) -> bool {
         let (set, tag) = self.place(line);
-        let ways = &mut self.tags[set * self.ways..][..self.ways];
-        match ways.iter_mut().find(|way| **way | 1 == tag | 1) {
-            Some(way) => {
-                *way |= 1;
-                true
-            }
-            None => false,
+        let set = &mut self.sets[set];
+        let hits = ways_equal(set, tag);
+        if hits != 0 {
+            set[hits.trailing_zeros() as usize] |= 1;
         }
+        hits != 0
     }
 
     #[inline]
@@ -93,6 +89,16 @@ impl Cache {
     fn line(&self, set: usize, tag: u32) -> u64 {
         (u64::from(tag >> 1) - 1) << self.set_bits | set as u64
     }
+}
+
+/// Bit `i` is set where way `i` holds the tag, dirty or not.
+#[inline]
+fn ways_equal<const WAYS: usize>(set: &[u32; WAYS], tag: u32) -> u32 {
+    let mut equal = 0;
+    for (i, &way) in set.iter().enumerate() {
+        equal |= u32::from(way | 1 == tag | 1) << i;
+    }
+    equal
 }
 
 #[cfg(test)]
@@ -122,7 +128,7 @@ mod tests {
 
     #[test]
     fn agrees_with_a_plain_list_per_set() {
-        let mut fast = Cache::new(128 * 4 * 64, 4);
+        let mut fast = Cache::<4>::new(128 * 4 * 64);
         let mut slow = Slow { ways: 4, sets: vec![Vec::new(); 128] };
         let mut rng = Rng::new(5);
         let (mut hits, mut write_backs) = (0, 0);
@@ -141,7 +147,7 @@ mod tests {
 
     #[test]
     fn written_back_lines_become_dirty_where_they_are() {
-        let mut cache = Cache::new(128 * 2 * 64, 2);
+        let mut cache = Cache::<2>::new(128 * 2 * 64);
         assert_eq!(cache.access(7, false), Lookup::Miss { dirty: None });
         assert!(cache.write_back(7) && !cache.write_back(7 + 128));
         cache.access(7 + 128, false);

@@ -10,14 +10,13 @@ use frostline_core::types::{AccessKind, PAGE_BYTES};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
-const LLC_WAYS: usize = 16;
 
 /// Runs the loads and stores of one thread. The first-level cache has 32 KiB and 8 ways; what
 /// misses it touches its page, and what misses the last-level cache too is a record.
 #[derive(Debug)]
 pub(super) struct Cpu {
-    l1: Cache,
-    llc: Option<Cache>,
+    l1: Cache<8>,
+    llc: Option<Cache<16>>,
     gap: u64,
     limit: u64,
     accesses: u64,
@@ -33,8 +32,8 @@ impl Cpu {
             _ => Some(llc_size(settings)?),
         };
         let cpu = Self {
-            l1: Cache::new(32 * KIB, 8),
-            llc: size.map(|size| Cache::new(size, LLC_WAYS)),
+            l1: Cache::new(32 * KIB),
+            llc: size.map(Cache::new),
             gap: u64::from(settings.gap()?),
             limit: settings.accesses()?,
             accesses: 0,
@@ -51,6 +50,13 @@ impl Cpu {
     #[inline]
     pub(super) fn load(&mut self, stage: &mut Stage, area: Area, offset: u64) {
         self.access(stage, area.at(offset) / 64, false);
+    }
+
+    /// A load that cannot but hit the first-level cache.
+    #[inline]
+    pub(super) fn hit(&mut self, stage: &mut Stage) {
+        self.accesses += 1;
+        stage.advance(self.gap);
     }
 
     /// Stores at `offset` of the area.

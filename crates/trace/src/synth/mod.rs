@@ -13,13 +13,17 @@ use crate::error::TraceError;
 use crate::header::TraceHeader;
 use frostline_core::spec::{Spec, SpecError};
 
+mod bfs;
 mod btree;
 mod cache;
 mod coin;
 mod cpu;
+mod graph;
 mod hotcold;
+mod kronecker;
 mod masim;
 mod page_stream;
+mod pagerank;
 mod params;
 mod permutation;
 mod scan;
@@ -118,6 +122,22 @@ pub const GENERATORS: &[Generator] = &[
         params: btree::PARAMS,
         unthinnable: Some("what a cache lets through depends on what was left out"),
         build: btree::build,
+    },
+    Generator {
+        name: "kronecker-pr",
+        about: "PageRank on a Kronecker graph, access by access",
+        source: "GAP benchmark suite, Beamer et al., 2015; graph of Graph500",
+        params: kronecker::PARAMS,
+        unthinnable: Some("what a cache lets through depends on what was left out"),
+        build: kronecker::build_pagerank,
+    },
+    Generator {
+        name: "kronecker-bfs",
+        about: "breadth-first searches on a Kronecker graph, access by access",
+        source: "GAP benchmark suite, Beamer et al., 2015; graph of Graph500",
+        params: kronecker::PARAMS,
+        unthinnable: Some("what a cache lets through depends on what was left out"),
+        build: kronecker::build_bfs,
     },
 ];
 

@@ -74,18 +74,27 @@ impl Loader {
             .filter(|part| part.done < part.pages)
             .min_by(|a, b| progress(a).total_cmp(&progress(b)));
         let Some(part) = part else { return false };
-        let left = u64::from(part.pages - part.done).min(64);
-        let len = stage.chunk_room(u64::from(INIT_GAP), left);
+        let some = part.done..(part.done + 64).min(part.pages);
+        part.done = some.end;
+        let (first, spacing) = (part.first, part.spacing);
+        write_pages(stage, some.map(|nth| first + (f64::from(nth) * spacing) as u32));
+        true
+    }
+}
+
+/// Writes pages as a whole, one record each.
+pub(super) fn write_pages(stage: &mut Stage, pages: impl ExactSizeIterator<Item = u32>) {
+    let mut pages = pages;
+    while pages.len() > 0 {
+        let len = stage.chunk_room(u64::from(INIT_GAP), pages.len() as u64);
         stage.chunk(len, INIT_GAP, INIT_STORES, |batch| {
-            for page in &mut batch.pages {
-                *page = part.first + (f64::from(part.done) * part.spacing) as u32;
-                part.done += 1;
+            for (slot, page) in batch.pages.iter_mut().zip(&mut pages) {
+                *slot = page;
             }
             batch.kinds.set_constant(AccessKind::Store as u32);
             batch.streams.set_constant(0);
             batch.lines.set_constant(0);
         });
-        true
     }
 }
 

@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 /// A small description of every generator.
 fn small(name: &str) -> String {
     let rest = match name {
+        "kronecker-pr" | "kronecker-bfs" => "scale=14:accesses=150K",
         "btree" | "ycsb-c" => "size=64MiB:accesses=150K:writes=20%",
         "scan" => "size=8MiB:accesses=150K:mix=20%:mix-size=2MiB",
         _ => "size=8MiB:accesses=150K",
@@ -267,6 +268,9 @@ fn what_cannot_be_is_refused_with_a_hint() {
         ("masim:phases=600", "too large"),
         ("shift:hot=90%", "only"),
         ("shift:mode=jump", "replace"),
+        ("kronecker-pr:scale=27:degree=64", "4 GiB is the most"),
+        ("kronecker-bfs:scale=3", "too small"),
+        ("kronecker-bfs:thin=2", "cannot be thinned"),
         ("ycsb-c:thin=10", "cannot be thinned"),
         ("btree:llc=3MiB", "power of two"),
         ("btree:llc=small", "llc"),

@@ -3,6 +3,9 @@
 use super::permutation::Permutation;
 use frostline_core::rng::Rng;
 
+/// Enough for 2^64 keys with a fanout of 4.
+const MAX_LEVELS: usize = 33;
+
 /// Shape of a B+tree whose nodes are equally filled. A node has its slot in an array of nodes in
 /// the order of allocation: after each `fanout` leaves follows one node of the level above, as
 /// splits bring them; the few nodes of the levels above that come last.
@@ -17,7 +20,7 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// `fanout` at least 2. With `shuffled`, keys were inserted in random order.
+    /// `fanout` at least 4. With `shuffled`, keys were inserted in random order.
     pub(super) fn new(
         keys: u64,
         keys_per_leaf: u64,
@@ -48,12 +51,18 @@ impl Tree {
     /// from the root.
     #[inline]
     pub(super) fn descend(&self, key: u64, mut visit: impl FnMut(u64, u64, bool)) {
-        let leaf = key / self.keys_per_leaf;
-        for level in (1..self.levels.len()).rev() {
-            let below = leaf / self.fanout.pow(level as u32 - 1);
-            visit(self.slot(level, below / self.fanout), below % self.fanout, false);
+        let mut path = [(0, 0); MAX_LEVELS];
+        let mut index = key / self.keys_per_leaf;
+        let mut position = key - index * self.keys_per_leaf;
+        for step in &mut path[..self.levels.len()] {
+            *step = (index, position);
+            let above = index / self.fanout;
+            position = index - above * self.fanout;
+            index = above;
         }
-        visit(self.slot(0, leaf), key % self.keys_per_leaf, true);
+        for (level, &(index, position)) in path[..self.levels.len()].iter().enumerate().rev() {
+            visit(self.slot(level, index), position, level == 0);
+        }
     }
 
     fn slot(&self, level: usize, index: u64) -> u64 {

@@ -1,0 +1,188 @@
+//! A random graph with the skew of real ones, in compressed sparse rows.
+//!
+//! Kronecker graph of the Graph500 benchmark (A = 0.57, B = C = 0.19, probabilities to 2^-16):
+//! 2^scale vertices, `degree` edges for each, vertex numbers shuffled, both directions stored.
+//! Self-loops are dropped; parallel edges stay, as in the generator's list. Edges are drawn twice
+//! from the same seed, to count and to fill, instead of being kept.
+
+use super::page_stream::write_pages;
+use super::permutation::Permutation;
+use super::stage::{Area, Stage};
+use crate::event::MapKind;
+use frostline_core::rng::Rng;
+use frostline_core::types::PAGE_BYTES;
+
+/// Size and randomness of a graph.
+#[derive(Clone, Debug)]
+pub(super) struct GraphPlan {
+    pub(super) scale: u32,
+    pub(super) degree: u32,
+    labels: Permutation,
+    edges: Rng,
+}
+
+impl GraphPlan {
+    /// `scale` within 1 and 27.
+    pub(super) fn new(scale: u32, degree: u32, rng: &mut Rng) -> Self {
+        let labels = Permutation::new(1 << scale, rng);
+        Self { scale, degree, labels, edges: rng.fork() }
+    }
+
+    pub(super) fn vertices(&self) -> u32 {
+        1 << self.scale
+    }
+
+    /// Edges drawn.
+    pub(super) fn edges(&self) -> u64 {
+        u64::from(self.degree) << self.scale
+    }
+
+    /// Bytes of the rows and of all neighbours, if no edge is a self-loop.
+    pub(super) fn csr_bytes(&self) -> u64 {
+        (u64::from(self.vertices()) + 1) * 8 + self.edges() * 8
+    }
+
+    /// All edges in the order of drawing, always the same ones.
+    fn for_each_edge(&self, mut visit: impl FnMut(u32, u32)) {
+        const A: u64 = 37_356; // 0.57
+        const B: u64 = A + 12_452; // + 0.19
+        const C: u64 = B + 12_452; // + 0.19
+        let mut rng = self.edges.clone();
+        for _ in 0..self.edges() {
+            let (mut u, mut v) = (0, 0);
+            let mut random = 0;
+            for bit in 0..self.scale {
+                if bit % 4 == 0 {
+                    random = rng.next_u64();
+                }
+                let x = random & 0xffff;
+                random >>= 16;
+                let quadrant = u32::from(x >= A) + u32::from(x >= B) + u32::from(x >= C);
+                u |= (quadrant >> 1) << bit;
+                v |= (quadrant & 1) << bit;
+            }
+            if u != v {
+                visit(self.labels.apply(u), self.labels.apply(v));
+            }
+        }
+    }
+}
+
+/// A graph, and where its arrays lie in the traced program.
+#[derive(Debug)]
+pub(super) struct Graph {
+    rows: Vec<u64>,
+    neighbours: Vec<u32>,
+    pub(super) rows_area: Area,
+    pub(super) neighbours_area: Area,
+}
+
+impl Graph {
+    /// Draws the graph. With `init`, the stage shows how a program builds it: the list of edges
+    /// is written, rows are counted, neighbours are scattered into place (their pages first
+    /// touched in just that order), and the list is given back.
+    pub(super) fn build(plan: &GraphPlan, stage: &mut Stage, init: bool) -> Self {
+        let vertices = plan.vertices() as usize;
+        let list = init.then(|| written(stage, plan.edges() * 8, true));
+        let rows_area = written(stage, (vertices as u64 + 1) * 8, init);
+        // Ends of the rows; filling from the back turns them into starts.
+        let mut rows = vec![0u64; vertices + 1];
+        plan.for_each_edge(|u, v| {
+            rows[u as usize] += 1;
+            rows[v as usize] += 1;
+        });
+        let mut sum = 0;
+        for row in &mut rows {
+            sum += *row;
+            *row = sum;
+        }
+        let neighbours_area = stage.map((sum * 4).max(1), MapKind::Anonymous);
+        let mut neighbours = vec![0u32; sum as usize];
+        let mut seen = vec![false; neighbours_area.run.pages as usize];
+        let mut touched = Vec::new();
+        plan.for_each_edge(|u, v| {
+            for (from, to) in [(u, v), (v, u)] {
+                let row = &mut rows[from as usize];
+                *row -= 1;
+                neighbours[*row as usize] = to;
+                let page = (*row * 4 / PAGE_BYTES) as usize;
+                if !std::mem::replace(&mut seen[page], true) {
+                    touched.push(neighbours_area.run.start.0 + page as u32);
+                }
+            }
+        });
+        if init {
+            write_pages(stage, touched.iter().copied());
+        }
+        if let Some(list) = list {
+            stage.unmap(list);
+        }
+        Self { rows, neighbours, rows_area, neighbours_area }
+    }
+
+    pub(super) fn vertices(&self) -> u32 {
+        (self.rows.len() - 1) as u32
+    }
+
+    /// Positions of the vertex's neighbours.
+    #[inline]
+    pub(super) fn row(&self, vertex: u32) -> std::ops::Range<u64> {
+        self.rows[vertex as usize]..self.rows[vertex as usize + 1]
+    }
+
+    #[inline]
+    pub(super) fn neighbour(&self, position: u64) -> u32 {
+        self.neighbours[position as usize]
+    }
+}
+
+/// Maps an array and, with `init`, fills it from its start.
+pub(super) fn written(stage: &mut Stage, len_bytes: u64, init: bool) -> Area {
+    let area = stage.map(len_bytes, MapKind::Anonymous);
+    if init {
+        write_pages(stage, area.run.start.0..area.run.end());
+    }
+    area
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::header::TraceHeader;
+
+    #[test]
+    fn rows_hold_exactly_the_edges_drawn() {
+        let plan = GraphPlan::new(9, 5, &mut Rng::new(2));
+        let graph = Graph::build(&plan, &mut Stage::new(TraceHeader::named("t"), 1), true);
+        let mut expected = vec![Vec::new(); 512];
+        plan.for_each_edge(|u, v| {
+            expected[u as usize].push(v);
+            expected[v as usize].push(u);
+        });
+        assert!(expected.iter().map(Vec::len).sum::<usize>() > 4 * 512);
+        for (vertex, expected) in (0..512).zip(&mut expected) {
+            let mut row: Vec<u32> = graph.row(vertex).map(|p| graph.neighbour(p)).collect();
+            row.sort_unstable();
+            expected.sort_unstable();
+            assert_eq!(&row, expected);
+            assert!(!row.contains(&vertex));
+        }
+    }
+
+    #[test]
+    fn degrees_are_as_skewed_as_the_model_says() {
+        let plan = GraphPlan::new(14, 16, &mut Rng::new(1));
+        let graph = Graph::build(&plan, &mut Stage::new(TraceHeader::named("t"), 1), false);
+        let mut degrees: Vec<u64> = (0..1 << 14).map(|v| graph.row(v).count() as u64).collect();
+        // An endpoint's bit is 1 with probability 0.24: a vertex with k ones among 14 bits has
+        // the expected degree 2 * edges * 0.76^(14 - k) * 0.24^k. Self-loops lower the top.
+        degrees.sort_unstable_by_key(|&d| std::cmp::Reverse(d));
+        let expected_top = 2.0 * plan.edges() as f64 * 0.76f64.powi(14);
+        let top = degrees[0] as f64;
+        assert!((0.9..1.05).contains(&(top / expected_top)), "{top} of {expected_top}");
+        let hubs: u64 = degrees[..164].iter().sum();
+        let share = hubs as f64 / degrees.iter().sum::<u64>() as f64;
+        assert!(share > 0.2, "1 % of the vertices has {share:.2} of the edges");
+        assert!(degrees.iter().filter(|&&d| d == 0).count() > 1000, "many vertices are alone");
+    }
+}
