@@ -65,6 +65,11 @@ impl Histogram {
         self.bins.iter().skip(bin.max(0) as usize).sum()
     }
 
+    /// Bin by bin.
+    pub fn sum(&self, other: &Self) -> Self {
+        Self { bins: core::array::from_fn(|bin| self.bins[bin] + other.bins[bin]) }
+    }
+
     /// Adds pages.
     #[inline]
     pub fn add(&mut self, bin: usize, pages: u64) {

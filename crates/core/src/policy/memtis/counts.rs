@@ -12,6 +12,8 @@ pub(super) const ACCESS: u32 = HUGE_PAGES;
 const SPILLING: u32 = 1 << 15;
 /// What one spilled unit is worth.
 const SPILL: u32 = 1 << 14;
+/// Values halved together: one cache line of them.
+const LINE: usize = 32;
 /// Not a count: the page is not tracked.
 const UNTRACKED: u16 = u16::MAX;
 
@@ -112,21 +114,23 @@ impl Counts {
     /// Halves the hotness of all tracked pages of a region; `still_top` is called for each page
     /// that was in the top bin and remains there.
     pub(super) fn halve(&mut self, region: Region, mut still_top: impl FnMut()) {
-        let run = region.run();
-        let values = &mut self.values[run.range()];
-        if values.iter().fold(0, |all, v| all | *v) < SPILLING as u16 {
-            values.iter_mut().for_each(|v| *v >>= 1);
-            return;
-        }
-        for page in run.iter() {
-            let value = self.values[page.index()];
-            if value < SPILLING as u16 {
-                self.values[page.index()] = value >> 1;
-            } else if value != UNTRACKED {
-                let half = self.exact(page.0) / 2;
-                self.set(page.0, half);
-                if half >= SPILLING {
-                    still_top();
+        let first = region.first().0;
+        for line in (first..first + HUGE_PAGES).step_by(LINE) {
+            let values = &mut self.values[line as usize..][..LINE];
+            if values.iter().fold(0, |all, v| all | *v) < SPILLING as u16 {
+                values.iter_mut().for_each(|v| *v >>= 1);
+                continue;
+            }
+            for page in line..line + LINE as u32 {
+                let value = self.values[page as usize];
+                if value < SPILLING as u16 {
+                    self.values[page as usize] = value >> 1;
+                } else if value != UNTRACKED {
+                    let half = self.exact(page) / 2;
+                    self.set(page, half);
+                    if half >= SPILLING {
+                        still_top();
+                    }
                 }
             }
         }

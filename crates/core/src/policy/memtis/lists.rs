@@ -44,6 +44,12 @@ impl PromotionList {
         self.queue.iter().map(|page| u64::from(unit(page))).sum()
     }
 
+    /// Pages that the first of the list needs; 0 where nothing waits.
+    pub(super) fn first_pages(&self, tracker: &Tracker) -> u64 {
+        let unit = |page: &PageId| if tracker.is_huge(page.region()) { HUGE_PAGES } else { 1 };
+        self.queue.front().map_or(0, |page| u64::from(unit(page)))
+    }
+
     /// Proposes what fits into `room` pages and `bytes` of the migration budget.
     pub(super) fn promote(
         &mut self,

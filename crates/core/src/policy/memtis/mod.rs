@@ -35,10 +35,13 @@ use lists::{DemotionClock, PromotionList, Runs};
 use period::{Period, PeriodConfig, Steps};
 use split::{Hits, SkewBuckets, SplitRule, skew};
 pub use table::{ARTIFACT, ENTRY, NO_SPLIT, NO_WARM};
-use tracker::Tracker;
+use tracker::{Refill, Tracker};
 
 /// Samples whose memory is loaded together before they are processed.
-const CHUNK: usize = 64;
+const CHUNK: usize = 128;
+
+/// Longest store period of the published code.
+const MOST_STORES: u32 = 1_500_003;
 
 /// Parameters, read once.
 #[derive(Clone, Debug)]
@@ -80,6 +83,7 @@ impl Config {
                 latency_gap: settings.number("latency-gap"),
                 beta: settings.number("beta"),
                 capped: !artifact,
+                patient: settings.switch("patient"),
             },
             regret: settings.number("regret"),
             collapse: settings.switch("collapse"),
@@ -174,8 +178,12 @@ impl Memtis {
             "artifact" => Binning::PlusOne,
             _ => Binning::Exact,
         };
+        let refill = match settings.word("histogram") {
+            "refill" => Refill::Lazy,
+            _ => Refill::AtOnce,
+        };
         let mut memtis = Self {
-            tracker: Tracker::new(binning, context.total_pages_hint),
+            tracker: Tracker::new(binning, refill, context.total_pages_hint),
             thresholds: Thresholds::INITIAL,
             base_thresholds: Thresholds::INITIAL,
             limits: Limits { hot: 0, cold: 0, base_hot: 0 },
@@ -220,20 +228,39 @@ impl Memtis {
         self.estimation_due = (due as u64).max(1);
     }
 
-    fn sample(&mut self, sample: &Sample, view: &View<'_>) {
-        let Some(change) = self.tracker.sample(sample.page) else {
-            self.counters.strangers += 1;
-            return;
-        };
-        self.hits.samples += 1;
-        self.hits.ideal += u64::from(change.base_before >= self.limits.base_hot);
-        let fast = sample.tier == TierId::FAST;
-        self.hits.fast += u64::from(fast);
-        if !fast && change.unit_hotness >= self.limits.hot {
-            self.promotions.push(sample.page, change.huge);
+    /// Processes samples none of which completes an interval.
+    fn samples(&mut self, samples: impl Iterator<Item = Sample>) {
+        let (mut count, mut known, mut ideal, mut on_fast, mut hot) = (0, 0, 0, 0, 0);
+        for sample in samples {
+            count += 1;
+            let Some(change) = self.tracker.sample(sample.page) else { continue };
+            known += 1;
+            ideal += u64::from(change.base_before >= self.limits.base_hot);
+            hot += u64::from(change.unit_before >= self.limits.hot);
+            let fast = sample.tier == TierId::FAST;
+            on_fast += u64::from(fast);
+            if !fast && change.unit_hotness >= self.limits.hot {
+                self.promotions.push(sample.page, change.huge);
+            }
         }
-        self.until_cooling -= 1;
-        self.until_adaptation -= 1;
+        self.counters.samples += count;
+        self.counters.strangers += count - known;
+        self.hits.samples += known;
+        self.hits.ideal += ideal;
+        self.hits.fast += on_fast;
+        self.hits.hot += hot;
+        self.until_adaptation -= known;
+        self.until_cooling -= known;
+    }
+
+    /// Known samples that can be processed before something is due.
+    fn until_due(&self) -> u64 {
+        let estimation = self.estimation_due.saturating_sub(self.hits.samples);
+        self.until_adaptation.min(self.until_cooling).min(estimation)
+    }
+
+    /// Does what has become due.
+    fn run_intervals(&mut self, view: &View<'_>) {
         if self.until_cooling == 0 {
             self.cool(view);
         }
@@ -252,13 +279,14 @@ impl Memtis {
         let fast = view.limits(TierId::FAST).capacity;
         let alpha = self.config.alpha;
         let before = self.thresholds;
-        let mut next = Thresholds::adapt(&self.tracker.pages, fast, alpha);
+        let mut next = Thresholds::adapt(&self.tracker.pages(), fast, alpha);
         let with_warm = self.config.warm && next.warm < next.hot;
-        if self.config.one_bin_steps && !cooling {
-            next.hot = next.hot.clamp(before.hot - 1, before.hot + 1);
+        if self.config.one_bin_steps {
+            let up = if cooling { before.hot } else { before.hot + 1 };
+            next.hot = next.hot.clamp((before.hot - 1).max(0), up);
         }
         self.thresholds = Thresholds::from_hot(next.hot, with_warm);
-        self.base_thresholds = Thresholds::adapt(&self.tracker.base, fast, alpha);
+        self.base_thresholds = Thresholds::adapt(&self.tracker.base(), fast, alpha);
         self.set_limits();
         if cooling || self.thresholds.hot > before.hot || self.thresholds.cold > before.cold {
             self.promotions.prune(&self.tracker, self.limits.hot);
@@ -302,9 +330,10 @@ impl Memtis {
             return;
         }
         if let Some(before) = self.before_split.take()
+            && self.config.regret > 0.0
             && self.counters.rhr < before * (1.0 + self.config.regret)
         {
-            self.counters.split_given_up = self.config.regret > 0.0;
+            self.counters.split_given_up = true;
             return;
         }
         let count = self.config.rule.count(&hits, self.tracker.sampled_huge_pages());
@@ -330,8 +359,8 @@ impl Memtis {
     fn event(&mut self, event: &Event, view: &View<'_>) {
         match event {
             Event::Sample(sample) => {
-                self.counters.samples += 1;
-                self.sample(sample, view);
+                self.samples(core::iter::once(*sample));
+                self.run_intervals(view);
             }
             Event::Populated { run, huge, .. } => self.populate(*run, *huge, view),
             Event::Unmapped { run } | Event::Freed { run } => {
@@ -405,7 +434,9 @@ impl Memtis {
         let reserve = (limits.capacity.0 as f64 * self.config.free) as u64;
         let reserve = reserve.max(limits.keep_free.0);
         let free = view.free(TierId::FAST).0.saturating_sub(promoted) + leaving + settling;
-        if free < reserve {
+        // A reserve below one huge page would never let a huge page in.
+        let unit = self.promotions.first_pages(&self.tracker) + limits.keep_free.0;
+        if free < reserve.max(unit) {
             let waiting = self.promotions.pages(&self.tracker);
             let need = reserve.max(waiting + limits.keep_free.0) - free;
             let classes = (self.limits.cold, self.limits.hot);
@@ -461,23 +492,34 @@ impl Policy for Memtis {
 
     fn observe(&mut self, _: Nanos, events: &[Event], view: &View<'_>) {
         for chunk in events.chunks(CHUNK) {
-            let mut touched = 0u16;
+            let (mut samples, mut touched) = (0, 0u16);
             for event in chunk {
                 if let Event::Sample(sample) = event {
+                    samples += 1;
                     touched ^= self.tracker.touch(sample.page);
                 }
             }
             black_box(touched);
-            for event in chunk {
-                self.event(event, view);
+            if samples == chunk.len() && (samples as u64) < self.until_due() {
+                self.samples(chunk.iter().filter_map(|event| match event {
+                    Event::Sample(sample) => Some(*sample),
+                    _ => None,
+                }));
+            } else {
+                chunk.iter().for_each(|event| self.event(event, view));
             }
         }
     }
 
     fn decide(&mut self, now: Nanos, view: &View<'_>, budget: Budget, plan: &mut Plan) {
         self.next_wakeup = now.saturating_add(self.config.wakeup);
+        self.tracker.refresh();
         if let Some(period) = self.new_period.take() {
             plan.push(Action::SetSampling { kind: SampleKind::LoadMiss, period });
+            if self.period.drives_stores() && self.config.store_period > 0 {
+                let period = self.period.scaled(self.config.store_period, MOST_STORES);
+                plan.push(Action::SetSampling { kind: SampleKind::Store, period });
+            }
         }
         self.migrate(view, budget, plan);
         self.reshape(view, plan);
@@ -530,6 +572,6 @@ impl Policy for Memtis {
     }
 
     fn classes(&self) -> Option<[u64; 3]> {
-        Some(self.thresholds.sizes(&self.tracker.pages))
+        Some(self.thresholds.sizes(&self.tracker.pages()))
     }
 }

@@ -8,11 +8,11 @@ pub(super) enum Steps {
     /// By a tenth: one step changes the sampler's time by less than the hysteresis band is wide,
     /// so that it cannot jump across.
     Tenth,
-    /// Through the primes of the published code.
+    /// Through primes, as the published code.
     Primes,
 }
 
-/// Load periods of the published code.
+/// Load periods between the least and the largest of the published code.
 const LOAD_PRIMES: [u32; 30] = [
     199, 293, 401, 499, 599, 701, 797, 907, 997, 1201, 1399, 1601, 1801, 1999, 2203, 2503, 2801,
     3001, 3499, 4001, 4507, 4999, 6007, 7001, 7993, 9001, 10_007, 12_007, 15_013, 19_997,
@@ -61,6 +61,18 @@ impl Period {
 
     pub(super) fn period(&self) -> u32 {
         self.period
+    }
+
+    /// Whether the store period follows the load period.
+    pub(super) fn drives_stores(&self) -> bool {
+        self.config.steps == Steps::Primes
+    }
+
+    /// `period` lengthened as much as the load period has been, at most `most`.
+    pub(super) fn scaled(&self, period: u32, most: u32) -> u32 {
+        let first = u64::from(LOAD_PRIMES[0]);
+        let long = u64::from(period) * u64::from(self.period) / first;
+        u32::try_from(long).unwrap_or(most).min(most.max(period))
     }
 
     /// Average share of a core that the sampler takes.

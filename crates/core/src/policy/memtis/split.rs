@@ -13,14 +13,19 @@ pub(super) struct Hits {
     /// Samples that the fast tier would have served, had all memory been base pages and the
     /// hottest been there.
     pub ideal: u64,
+    /// Samples of pages that were hot as they are mapped: those that the fast tier serves once
+    /// all migrations are done.
+    pub hot: u64,
 }
 
 impl Hits {
     /// `(eHR, rHR)`: estimated and real hit ratio, 0 without samples.
     pub(super) fn ratios(&self) -> (f64, f64) {
-        let of =
-            |hits: u64| if self.samples == 0 { 0.0 } else { hits as f64 / self.samples as f64 };
-        (of(self.ideal), of(self.fast))
+        (self.ratio(self.ideal), self.ratio(self.fast))
+    }
+
+    fn ratio(&self, hits: u64) -> f64 {
+        if self.samples == 0 { 0.0 } else { hits as f64 / self.samples as f64 }
     }
 }
 
@@ -37,6 +42,8 @@ pub(super) struct SplitRule {
     pub beta: f64,
     /// Whether the number is capped by that of huge pages sampled.
     pub capped: bool,
+    /// Whether a low `rHR` counts only as far as finished migrations would leave it low.
+    pub patient: bool,
 }
 
 impl SplitRule {
@@ -44,7 +51,8 @@ impl SplitRule {
     /// sampled and the sum of their hotness.
     pub(super) fn count(&self, hits: &Hits, sampled: (u64, u64)) -> u64 {
         let (ideal, real) = hits.ratios();
-        let benefit = ideal * self.discount - real;
+        let settled = if self.patient { real.max(hits.ratio(hits.hot)) } else { real };
+        let benefit = ideal * self.discount - settled;
         let (pages, hotness) = sampled;
         if benefit < self.least_benefit || benefit <= 0.0 || pages == 0 || hotness == 0 {
             return 0;

@@ -46,8 +46,10 @@ pub const ARTIFACT: Entry = Entry {
         ("alpha", "0.75"),
         ("bins", "artifact"),
         ("hot-step", "one"),
+        ("histogram", "refill"),
         ("growth-cooling", "10GiB"),
         ("estimate", "artifact"),
+        ("patient", "off"),
         ("regret", "3%"),
         ("period", "199"),
         ("period-max", "19997"),
@@ -89,11 +91,18 @@ const PARAMS: &[Param] = &[
         "floor(log2(H)), or floor(log2(H + 1))",
     ),
     Param::fixed(
+        "histogram",
+        Kind::Choice(&["shift", "refill"]),
+        "shift",
+        "",
+        "at a cooling: moved one bin left, or emptied and filled as pages are sampled and at wakeups",
+    ),
+    Param::fixed(
         "hot-step",
         Kind::Choice(&["free", "one"]),
         "free",
         "",
-        "bins that the hot threshold may move by at once, outside a cooling",
+        "how far the hot threshold moves: freely, or one bin at once (downwards only at a cooling)",
     ),
     Param::scaled(
         "growth-cooling",
@@ -158,6 +167,14 @@ const PARAMS: &[Param] = &[
         "paper",
         "",
         "split from `benefit` on and at most what was sampled, or from eHR x 0.95 above rHR on",
+    ),
+    Param::fixed(
+        "patient",
+        Kind::Switch,
+        "on",
+        "",
+        "take the share of samples of hot pages for rHR where it is larger: what is missing because \
+         migration lags behind, splitting cannot bring",
     ),
     Param::fixed(
         "regret",

@@ -1,7 +1,8 @@
 //! Hotness of pages, huge pages and subpages, and the two histograms over them.
 
 use super::counts::{ACCESS, Counts, Stored};
-use crate::hotness::histogram::{BINS, Binning, Histogram};
+use crate::hotness::bitmap::Bitmap;
+use crate::hotness::histogram::{BINS, Binning, Histogram, TOP};
 use crate::types::*;
 use alloc::vec::Vec;
 
@@ -13,7 +14,6 @@ struct RegionState {
     hotness: u32,
     /// Base pages of it that are tracked.
     tracked: u16,
-    huge: bool,
 }
 
 /// What a sample changed.
@@ -23,34 +23,77 @@ pub(super) struct Sampled {
     pub base_before: u32,
     /// Hotness after, of what would be migrated: the huge page, or the base page (clipped).
     pub unit_hotness: u32,
+    /// The same before.
+    pub unit_before: u32,
     /// Whether that is a huge page.
     pub huge: bool,
 }
 
-/// All hotness that MEMTIS keeps, and its invariants: the page access histogram counts every
-/// tracked page in the bin of its unit (huge page or base page), the base histogram every tracked
-/// page in its own.
+/// All hotness that MEMTIS keeps. Histograms are kept in three parts, so that a sample of a base
+/// page changes one of them: the page access histogram is base pages and huge pages, the emulated
+/// base page histogram is base pages and subpages.
 #[derive(Clone, Debug)]
 pub(super) struct Tracker {
     counts: Counts,
     regions: Vec<RegionState>,
+    /// Regions that are huge pages; apart, because every sample asks.
+    huge: Bitmap,
     binning: Binning,
-    /// Page access histogram.
-    pub pages: Histogram,
-    /// Emulated base page histogram.
-    pub base: Histogram,
+    parts: Parts,
+    tracked: u64,
+    refill: Refill,
+    /// Regions not halved yet since the last cooling, and in no histogram ([`Refill::Lazy`]).
+    stale: Bitmap,
+    any_stale: bool,
 }
 
+/// What a cooling does to the histograms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refill {
+    /// They are right at once.
+    AtOnce,
+    /// They are emptied; regions come back when one of their pages is sampled, or at
+    /// [`Tracker::refresh`].
+    Lazy,
+}
+
+/// The histograms, in parts that do not overlap.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Parts {
+    /// Pages by their own bin: those mapped as base pages, and those that are subpages.
+    own: [Histogram; 2],
+    /// Huge pages by their bin.
+    units: Histogram,
+}
+
+/// Index into [`Parts::own`].
+const BASE: usize = 0;
+const SUBPAGE: usize = 1;
+
 impl Tracker {
-    pub(super) fn new(binning: Binning, pages_hint: PageCount) -> Self {
+    pub(super) fn new(binning: Binning, refill: Refill, pages_hint: PageCount) -> Self {
         let pages = pages_hint.0 as usize;
         Self {
             counts: Counts::with_capacity(pages),
             regions: Vec::with_capacity(pages / HUGE_PAGES as usize),
             binning,
-            pages: Histogram::default(),
-            base: Histogram::default(),
+            huge: Bitmap::default(),
+            parts: Parts::default(),
+            tracked: 0,
+            refill,
+            stale: Bitmap::default(),
+            any_stale: false,
         }
+    }
+
+    /// Page access histogram: every tracked page in the bin of what it is migrated with.
+    pub(super) fn pages(&self) -> Histogram {
+        self.parts.own[BASE].sum(&self.parts.units)
+    }
+
+    /// Emulated base page histogram: every tracked page in its own bin.
+    pub(super) fn base(&self) -> Histogram {
+        self.parts.own[BASE].sum(&self.parts.own[SUBPAGE])
     }
 
     pub(super) fn grow(&mut self, pages: u32) {
@@ -68,7 +111,7 @@ impl Tracker {
 
     /// Pages tracked.
     pub(super) fn tracked(&self) -> u64 {
-        self.base.total()
+        self.tracked
     }
 
     pub(super) fn binning(&self) -> Binning {
@@ -76,7 +119,7 @@ impl Tracker {
     }
 
     pub(super) fn is_huge(&self, region: Region) -> bool {
-        self.regions.get(region.index()).is_some_and(|r| r.huge)
+        self.huge.contains(region.0)
     }
 
     pub(super) fn is_empty(&self, region: Region) -> bool {
@@ -100,8 +143,8 @@ impl Tracker {
         if !stored.is_tracked() {
             return None;
         }
-        let region = &self.regions[page.region().index()];
-        Some(if region.huge { region.hotness } else { stored.clipped() })
+        let region = page.region();
+        Some(if self.is_huge(region) { self.huge_hotness(region) } else { stored.clipped() })
     }
 
     /// Exact hotness of the 512 subpages of a huge page, or of the tracked base pages of a region.
@@ -124,26 +167,29 @@ impl Tracker {
         let whole = huge && run == run.start.region().run();
         if whole {
             self.forget(run);
-            let region = &mut self.regions[run.start.region().index()];
-            *region = RegionState { hotness: initial, tracked: HUGE_PAGES as u16, huge: true };
+            let region = run.start.region();
+            self.regions[region.index()] =
+                RegionState { hotness: initial, tracked: HUGE_PAGES as u16 };
+            self.tracked += u64::from(HUGE_PAGES);
+            self.huge.insert(region.0);
             run.iter().for_each(|page| self.counts.set(page.0, 0));
-            self.base.add(0, u64::from(HUGE_PAGES));
-            self.pages.add(self.binning.bin(initial), u64::from(HUGE_PAGES));
+            self.parts.own[SUBPAGE].add(0, u64::from(HUGE_PAGES));
+            self.parts.units.add(self.binning.bin(initial), u64::from(HUGE_PAGES));
             return;
         }
         for page in run.iter() {
             if !self.counts.get(page.0).is_tracked() {
+                self.freshen(page.region());
                 self.track(page, initial);
             }
         }
     }
 
     fn track(&mut self, page: PageId, hotness: u32) {
-        let bin = self.binning.bin(hotness);
         self.counts.set(page.0, hotness);
         self.regions[page.region().index()].tracked += 1;
-        self.base.add(bin, 1);
-        self.pages.add(bin, 1);
+        self.tracked += 1;
+        self.parts.own[BASE].add(self.binning.bin(hotness), 1);
     }
 
     /// Stops to track pages; what remains of a huge page is base pages.
@@ -157,15 +203,15 @@ impl Tracker {
             if self.is_empty(region) {
                 continue;
             }
+            self.freshen(region);
             self.split(region);
             for page in run.intersect(region.run()).iter() {
                 let stored = self.counts.get(page.0);
                 if stored.is_tracked() {
-                    let bin = self.binning.bin(stored.clipped());
-                    self.base.remove(bin, 1);
-                    self.pages.remove(bin, 1);
+                    self.parts.own[BASE].remove(self.binning.bin(stored.clipped()), 1);
                     self.counts.forget(page.0);
                     self.regions[region.index()].tracked -= 1;
+                    self.tracked -= 1;
                 }
             }
         }
@@ -176,29 +222,34 @@ impl Tracker {
         if !self.is_huge(region) {
             return;
         }
-        let state = &mut self.regions[region.index()];
-        state.huge = false;
-        self.pages.remove(self.binning.bin(state.hotness), u64::from(HUGE_PAGES));
+        self.freshen(region);
+        self.huge.remove(region.0);
+        let bin = self.binning.bin(self.huge_hotness(region));
+        self.parts.units.remove(bin, u64::from(HUGE_PAGES));
+        self.refile(region, SUBPAGE, BASE);
+    }
+
+    /// Moves a region's pages from one part of the histograms to another.
+    fn refile(&mut self, region: Region, from: usize, to: usize) {
         for stored in self.counts.stored(region.run()) {
-            self.pages.add(self.binning.bin(stored.clipped()), 1);
+            let bin = self.binning.bin(stored.clipped());
+            self.parts.own[from].remove(bin, 1);
+            self.parts.own[to].add(bin, 1);
         }
     }
 
     /// 512 base pages become a huge page with the accesses of all. Nothing where one is missing.
     pub(super) fn collapse(&mut self, region: Region) {
-        let Some(state) = self.regions.get_mut(region.index()) else { return };
-        if state.huge || u32::from(state.tracked) != HUGE_PAGES {
+        if self.is_huge(region) || !self.is_whole(region) {
             return;
         }
-        let run = region.run();
-        let sum: u64 = run.iter().map(|page| u64::from(self.counts.exact(page.0))).sum();
-        state.huge = true;
-        state.hotness = u32::try_from(sum / u64::from(ACCESS)).unwrap_or(u32::MAX);
-        let bin = self.binning.bin(state.hotness);
-        for stored in self.counts.stored(run) {
-            self.pages.remove(self.binning.bin(stored.clipped()), 1);
-        }
-        self.pages.add(bin, u64::from(HUGE_PAGES));
+        self.freshen(region);
+        let accesses: u64 = self.subpages(region).map(u64::from).sum::<u64>() / u64::from(ACCESS);
+        let hotness = u32::try_from(accesses).unwrap_or(u32::MAX);
+        self.regions[region.index()].hotness = hotness;
+        self.huge.insert(region.0);
+        self.parts.units.add(self.binning.bin(hotness), u64::from(HUGE_PAGES));
+        self.refile(region, BASE, SUBPAGE);
     }
 
     /// `mremap`: hotness goes along; whole huge pages that stay aligned stay huge.
@@ -238,7 +289,7 @@ impl Tracker {
         let state = &mut self.regions[region.index()];
         let before = core::mem::replace(&mut state.hotness, hotness);
         let (from, to) = (self.binning.bin(before), self.binning.bin(hotness));
-        self.pages.shift(from, to, u64::from(HUGE_PAGES));
+        self.parts.units.shift(from, to, u64::from(HUGE_PAGES));
     }
 
     /// Loads what [`Self::sample`] will need; see [`Counts::touch`].
@@ -250,83 +301,118 @@ impl Tracker {
     /// Counts one sampled access; `None` for pages not tracked.
     #[inline]
     pub(super) fn sample(&mut self, page: PageId) -> Option<Sampled> {
+        if self.any_stale {
+            self.freshen(page.region());
+        }
         let (before, after) = self.counts.access(page.0)?;
         let (before, after) = (before.clipped(), after.clipped());
         let (from, to) = (self.binning.bin(before), self.binning.bin(after));
+        let huge = self.huge.contains(page.region().0);
+        // Mostly nothing changes bins, but a branch on it would often be mispredicted.
+        self.parts.own[usize::from(huge)].shift(from, to, 1);
+        if !huge {
+            return Some(Sampled {
+                base_before: before,
+                unit_hotness: after,
+                unit_before: before,
+                huge,
+            });
+        }
         let region = &mut self.regions[page.region().index()];
-        if from != to {
-            self.base.shift(from, to, 1);
-            if !region.huge {
-                self.pages.shift(from, to, 1);
-            }
-        }
-        if !region.huge {
-            return Some(Sampled { base_before: before, unit_hotness: after, huge: false });
-        }
-        let unit = region.hotness.saturating_add(1);
-        let (from, to) = (self.binning.bin(region.hotness), self.binning.bin(unit));
+        let unit_before = region.hotness;
+        let unit = unit_before.saturating_add(1);
+        let (from, to) = (self.binning.bin(unit_before), self.binning.bin(unit));
         region.hotness = unit;
-        if from != to {
-            self.pages.shift(from, to, u64::from(HUGE_PAGES));
-        }
-        Some(Sampled { base_before: before, unit_hotness: unit, huge: true })
+        self.parts.units.shift(from, to, u64::from(HUGE_PAGES));
+        Some(Sampled { base_before: before, unit_hotness: unit, unit_before, huge })
     }
 
-    /// Halves all hotness and moves the histograms along.
+    /// Halves all hotness. With [`Refill::AtOnce`] the histograms move along.
     pub(super) fn cool(&mut self) {
-        self.pages.cool();
-        self.base.cool();
+        self.refresh();
+        if self.refill == Refill::Lazy {
+            self.parts = Parts::default();
+            for region in 0..self.regions() {
+                if !self.is_empty(Region(region)) {
+                    self.stale.insert(region);
+                }
+            }
+            self.any_stale = true;
+            return;
+        }
+        self.parts.own.iter_mut().for_each(Histogram::cool);
+        self.parts.units.cool();
         for index in 0..self.regions.len() {
-            let state = self.regions[index];
-            if state.tracked == 0 {
+            if self.regions[index].tracked == 0 {
                 continue;
             }
             let region = Region(index as u32);
-            let mut top = 0;
-            self.counts.halve(region, || top += 1);
-            self.base.shift(TOP_BIN - 1, TOP_BIN, top);
-            if state.huge {
-                let half = state.hotness / 2;
-                self.regions[index].hotness = half;
-                if self.binning.bin(half) == TOP_BIN {
-                    self.pages.shift(TOP_BIN - 1, TOP_BIN, u64::from(HUGE_PAGES));
-                }
-            } else {
-                self.pages.shift(TOP_BIN - 1, TOP_BIN, top);
+            let huge = self.is_huge(region);
+            let top = self.halve(region);
+            self.parts.own[usize::from(huge)].shift(TOP_BIN - 1, TOP_BIN, top);
+            if huge && self.regions[index].hotness >= TOP {
+                self.parts.units.shift(TOP_BIN - 1, TOP_BIN, u64::from(HUGE_PAGES));
             }
         }
         if self.binning != Binning::Exact {
-            (self.pages, self.base) = self.recount();
+            self.parts = self.recount();
         }
     }
 
-    /// Both histograms from scratch.
-    pub(super) fn recount(&self) -> (Histogram, Histogram) {
-        let (mut pages, mut base) = (Histogram::default(), Histogram::default());
-        for (index, state) in self.regions.iter().enumerate().filter(|(_, s)| s.tracked > 0) {
-            let region = Region(index as u32);
-            for stored in self.stored(region).filter(|s| s.is_tracked()) {
-                let bin = self.binning.bin(stored.clipped());
-                base.add(bin, 1);
-                if !state.huge {
-                    pages.add(bin, 1);
-                }
-            }
-            if state.huge {
-                pages.add(self.binning.bin(state.hotness), u64::from(HUGE_PAGES));
-            }
+    /// Halves a region's hotness; gives how many of its pages remain in the top bin of their own.
+    fn halve(&mut self, region: Region) -> u64 {
+        let mut top = 0;
+        self.counts.halve(region, || top += 1);
+        self.regions[region.index()].hotness /= 2;
+        top
+    }
+
+    /// Halves a region that a lazy cooling left, and puts it into the histograms again.
+    fn freshen(&mut self, region: Region) {
+        if self.any_stale && self.stale.contains(region.0) {
+            self.stale.remove(region.0);
+            self.halve(region);
+            let mut parts = core::mem::take(&mut self.parts);
+            self.enter(region, &mut parts);
+            self.parts = parts;
         }
-        (pages, base)
+    }
+
+    /// Finishes a lazy cooling.
+    pub(super) fn refresh(&mut self) {
+        if self.any_stale {
+            (0..self.regions()).for_each(|region| self.freshen(Region(region)));
+            self.any_stale = false;
+        }
+    }
+
+    /// The histograms from scratch.
+    fn recount(&self) -> Parts {
+        let mut parts = Parts::default();
+        (0..self.regions()).for_each(|region| self.enter(Region(region), &mut parts));
+        parts
+    }
+
+    fn enter(&self, region: Region, parts: &mut Parts) {
+        let huge = self.is_huge(region);
+        for stored in self.stored(region).filter(|s| s.is_tracked()) {
+            parts.own[usize::from(huge)].add(self.binning.bin(stored.clipped()), 1);
+        }
+        if huge {
+            let bin = self.binning.bin(self.huge_hotness(region));
+            parts.units.add(bin, u64::from(HUGE_PAGES));
+        }
     }
 
     /// Number of huge pages that were sampled, and the sum of their hotness.
     pub(super) fn sampled_huge_pages(&self) -> (u64, u64) {
-        let sampled = self.regions.iter().filter(|r| r.huge && r.hotness > 0);
-        sampled.fold((0, 0), |(n, sum), r| (n + 1, sum + u64::from(r.hotness)))
+        let huge = (0..self.regions()).map(Region).filter(|r| self.is_huge(*r));
+        let hotness = huge.map(|r| u64::from(self.huge_hotness(r))).filter(|h| *h > 0);
+        hotness.fold((0, 0), |(n, sum), h| (n + 1, sum + h))
     }
 
     pub(super) fn bytes(&self) -> Bytes {
         let regions = self.regions.capacity() * size_of::<RegionState>();
-        self.counts.bytes() + Bytes(regions as u64)
+        self.counts.bytes() + self.huge.bytes() + self.stale.bytes() + Bytes(regions as u64)
     }
 }
