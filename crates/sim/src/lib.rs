@@ -1,1 +1,36 @@
 //! Replays traces of real programs against a modelled tiered-memory machine.
+//!
+//! [`measure_footprint`] reads a trace once to learn how much memory its program has;
+//! [`simulate`] replays it on a [`Machine`] under a placement policy, on a virtual clock. Nothing
+//! here reads a real clock but for [`report::Host`]: the same trace, machine, policy and seed give
+//! the same report, bit by bit. `docs/machine-model.md` describes the model and its costs.
+#![forbid(unsafe_code)]
+
+mod address_space;
+mod clock;
+mod costs;
+mod error;
+mod footprint;
+mod frames;
+mod heatmap;
+mod machine;
+mod operations;
+mod options;
+mod replay;
+pub mod report;
+mod sampler;
+mod series;
+mod size;
+mod tlb;
+
+pub use costs::Costs;
+pub use error::SimError;
+pub use footprint::{Footprint, measure_footprint};
+pub use heatmap::Heatmap;
+pub use machine::{CpuModel, Machine, OsModel, SavingModel, TierModel, TlbModel, Workers};
+pub use options::{
+    FaultInjection, Observer, Progress, REFERENCE_FOOTPRINT_BYTES, Scale, SimOptions,
+};
+pub use replay::{RunOutcome, simulate, tier_limits};
+pub use report::{RunReport, SeriesPoint};
+pub use size::FastSize;

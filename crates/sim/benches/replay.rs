@@ -1,0 +1,2 @@
+//! Accesses per second of a replay.
+fn main() {}

@@ -1,0 +1,186 @@
+//! How long a batch of accesses takes.
+
+use crate::machine::Machine;
+use frostline_core::types::*;
+
+/// Bytes of a cache line.
+const LINE_BYTES: f64 = 64.0;
+/// Span over which a tier's utilisation is averaged.
+const SMOOTHING_NS: f64 = 100_000.0;
+/// Utilisation above which queues grow no further: the rate is then limited by the bandwidth.
+const UTILISATION_CAP: f64 = 0.95;
+
+/// Accesses of a batch by tier and by [`AccessKind`] code, thinning multiplied out.
+pub(crate) type Counts = [[u32; 4]; MAX_TIERS];
+
+/// A tier's latency under load, over time.
+#[derive(Clone, Debug)]
+struct TierLoad {
+    /// Unqueued stall of a read and of a write, divided by the parallelism.
+    read_ns: f64,
+    write_ns: f64,
+    /// Service time divided by the parallelism.
+    service_ns: f64,
+    read_ns_per_line: f64,
+    write_ns_per_line: f64,
+    utilisation: f64,
+    /// Added to each access at the present utilisation.
+    queue_ns: f64,
+}
+
+impl TierLoad {
+    fn busy_ns(&self, counts: &[u32; 4]) -> f64 {
+        let [loads, stores, fetches, write_backs] = counts.map(f64::from);
+        (loads + stores + fetches) * self.read_ns_per_line + write_backs * self.write_ns_per_line
+    }
+
+    fn stall_ns(&self, counts: &[u32; 4]) -> f64 {
+        let [loads, stores, fetches, _] = counts.map(f64::from);
+        (loads + fetches) * (self.read_ns + self.queue_ns)
+            + stores * (self.write_ns + self.queue_ns)
+    }
+
+    /// M/D/1: the mean wait is `u / (2 (1 - u))` service times at utilisation `u`.
+    fn observe(&mut self, busy_ns: f64, span_ns: f64) {
+        let weight = span_ns / (span_ns + SMOOTHING_NS);
+        self.utilisation += weight * (busy_ns / span_ns - self.utilisation);
+        let u = self.utilisation.clamp(0.0, UTILISATION_CAP);
+        self.queue_ns = self.service_ns * u / (2.0 * (1.0 - u));
+    }
+}
+
+/// The memory side of the virtual clock.
+#[derive(Clone, Debug)]
+pub(crate) struct MemoryClock {
+    tiers: Vec<TierLoad>,
+    /// Bytes copied by migration, read and written per tier, since the last batch: they take
+    /// bandwidth from the program.
+    copying_ns: [f64; MAX_TIERS],
+}
+
+impl MemoryClock {
+    pub(crate) fn new(machine: &Machine) -> Self {
+        let mlp = machine.cpu.mlp;
+        let tiers = machine.tiers.iter().enumerate().map(|(i, tier)| TierLoad {
+            read_ns: machine.stall_ns(AccessKind::Load, i),
+            write_ns: machine.stall_ns(AccessKind::Store, i),
+            service_ns: tier.service() / mlp,
+            read_ns_per_line: LINE_BYTES * 1e9 / tier.read_bytes_per_second,
+            write_ns_per_line: LINE_BYTES * 1e9 / tier.write_bytes_per_second,
+            utilisation: 0.0,
+            queue_ns: 0.0,
+        });
+        Self { tiers: tiers.collect(), copying_ns: [0.0; MAX_TIERS] }
+    }
+
+    /// Notes a copy between tiers.
+    pub(crate) fn copied(&mut self, from: TierId, to: TierId, bytes: u64) {
+        let lines = bytes as f64 / LINE_BYTES;
+        self.copying_ns[from.index()] += lines * self.tiers[from.index()].read_ns_per_line;
+        self.copying_ns[to.index()] += lines * self.tiers[to.index()].write_ns_per_line;
+    }
+
+    /// Span of a batch: instructions and stalls shared by `parallel` cores, but never less than a
+    /// tier's bandwidth allows. Counts a tier's loaded latency into `latency_ns`.
+    pub(crate) fn advance(
+        &mut self,
+        compute_ns: f64,
+        counts: &Counts,
+        parallel: f64,
+        latency_ns: &mut [f64; MAX_TIERS],
+    ) -> f64 {
+        let mut stall_ns = 0.0;
+        let mut limit_ns = 0.0f64;
+        let mut busy_ns = [0.0; MAX_TIERS];
+        for (t, tier) in self.tiers.iter().enumerate() {
+            let stall = tier.stall_ns(&counts[t]);
+            latency_ns[t] += stall;
+            stall_ns += stall;
+            busy_ns[t] = tier.busy_ns(&counts[t]);
+            limit_ns = limit_ns.max(busy_ns[t]);
+        }
+        let span_ns = ((compute_ns + stall_ns) / parallel).max(limit_ns);
+        if span_ns > 0.0 {
+            for (t, tier) in self.tiers.iter_mut().enumerate() {
+                let copying_ns = std::mem::take(&mut self.copying_ns[t]);
+                tier.observe(busy_ns[t] + copying_ns, span_ns);
+            }
+        }
+        span_ns
+    }
+
+    /// Stall of one access at the present load.
+    pub(crate) fn access_ns(&self, kind: AccessKind, tier: usize) -> f64 {
+        let tier = &self.tiers[tier];
+        match kind {
+            AccessKind::Load | AccessKind::Fetch => tier.read_ns + tier.queue_ns,
+            AccessKind::Store => tier.write_ns + tier.queue_ns,
+            AccessKind::WriteBack => 0.0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(tier: usize, kind: AccessKind, n: u32) -> Counts {
+        let mut counts = Counts::default();
+        counts[tier][kind as usize] = n;
+        counts
+    }
+
+    fn clock() -> (Machine, MemoryClock) {
+        let machine = Machine::parse("dram-nvm").unwrap();
+        let clock = MemoryClock::new(&machine);
+        (machine, clock)
+    }
+
+    #[test]
+    fn an_idle_tier_serves_at_its_latency_over_the_parallelism() {
+        let (machine, mut clock) = clock();
+        let mut latency = [0.0; MAX_TIERS];
+        let one = counts(1, AccessKind::Load, 1);
+        let span = clock.advance(0.0, &one, 1.0, &mut latency);
+        assert_eq!(span, 300.0 / machine.cpu.mlp);
+        assert_eq!(latency[1], span);
+    }
+
+    #[test]
+    fn write_backs_take_bandwidth_but_nobody_waits() {
+        let (_, mut clock) = clock();
+        let mut latency = [0.0; MAX_TIERS];
+        let few = counts(1, AccessKind::WriteBack, 10);
+        let span = clock.advance(1e6, &few, 1.0, &mut latency);
+        assert_eq!((span, latency[1]), (1e6, 0.0));
+        let span = clock.advance(0.0, &counts(1, AccessKind::WriteBack, 1000), 1.0, &mut latency);
+        let at_full_rate = 1000.0 * 64.0 / 14.0;
+        assert!((span - at_full_rate).abs() < 1.0, "{span}");
+    }
+
+    #[test]
+    fn load_raises_latency_and_idleness_lowers_it() {
+        let (_, mut clock) = clock();
+        let mut latency = [0.0; MAX_TIERS];
+        let idle = clock.access_ns(AccessKind::Load, 1);
+        for _ in 0..1000 {
+            clock.advance(0.0, &counts(1, AccessKind::Load, 256), 64.0, &mut latency);
+        }
+        let loaded = clock.access_ns(AccessKind::Load, 1);
+        assert!(loaded > 2.0 * idle, "{loaded} after {idle}");
+        for _ in 0..1000 {
+            clock.advance(1e6, &Counts::default(), 1.0, &mut latency);
+        }
+        assert!((clock.access_ns(AccessKind::Load, 1) - idle).abs() < 0.1);
+    }
+
+    #[test]
+    fn copies_slow_the_program_down() {
+        let (_, mut clock) = clock();
+        let mut latency = [0.0; MAX_TIERS];
+        let idle = clock.access_ns(AccessKind::Load, 1);
+        clock.copied(TierId(0), TierId(1), 64 << 20);
+        clock.advance(100_000.0, &Counts::default(), 1.0, &mut latency);
+        assert!(clock.access_ns(AccessKind::Load, 1) > idle);
+    }
+}

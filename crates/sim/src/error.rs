@@ -1,0 +1,53 @@
+//! What can go wrong in a simulation.
+
+use frostline_core::spec::SpecError;
+use frostline_trace::TraceError;
+use std::path::PathBuf;
+
+/// Errors of describing a machine and of replaying a trace on it.
+#[derive(Debug, thiserror::Error)]
+pub enum SimError {
+    /// The trace cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// A description (machine, fast size) cannot be understood; carries its hint.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// A machine file cannot be read.
+    #[error("machine file {path}: {source}\nhint: name a preset ({presets}) or a TOML file", path = path.display())]
+    MachineFile {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+        /// Names that would be known.
+        presets: String,
+    },
+    /// A machine description contradicts itself or has unknown keys.
+    #[error("machine `{name}`: {what}\nhint: {hint}")]
+    Machine {
+        /// The machine as named.
+        name: String,
+        /// What is wrong.
+        what: String,
+        /// What would be right.
+        hint: String,
+    },
+    /// The trace touches no memory.
+    #[error("the trace holds no access\nhint: `frostline trace info` shows what it holds")]
+    EmptyTrace,
+    /// All tiers together are too small for the program.
+    #[error(
+        "all tiers are full after {resident_bytes} bytes: no room for another {wanted_bytes} bytes\n\
+         hint: leave the slowest tier's capacity out (it then takes whatever is needed), or raise it"
+    )]
+    OutOfMemory {
+        /// Resident when it happened.
+        resident_bytes: u64,
+        /// What was to be allocated.
+        wanted_bytes: u64,
+    },
+    /// The observer asked to stop.
+    #[error("cancelled")]
+    Cancelled,
+}

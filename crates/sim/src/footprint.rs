@@ -1,0 +1,136 @@
+//! How much memory a trace's program has.
+
+use crate::address_space::AddressSpace;
+use crate::error::SimError;
+use crate::machine::Machine;
+use frostline_core::types::*;
+use frostline_trace::{Batch, TraceEvent, TraceSource};
+use serde::{Deserialize, Serialize};
+
+/// What a pass over the whole trace finds, for a machine's rules about page sizes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Footprint {
+    /// Most pages resident at once, untouched parts of huge folios included.
+    pub peak_resident_pages: u64,
+    /// Pages that are touched at least once.
+    pub touched_pages: u64,
+    /// Page ids are below this.
+    pub page_ids: u32,
+    /// Records.
+    pub records: u64,
+    /// Clock of the trace's end, in its header's unit.
+    pub clock_end: u64,
+    /// Whether huge folios were allowed.
+    pub thp: bool,
+}
+
+impl Footprint {
+    /// Peak resident size.
+    pub fn bytes(&self) -> u64 {
+        self.peak_resident_pages * PAGE_BYTES
+    }
+}
+
+const TOUCHED: u8 = 1;
+const RESIDENT: u8 = 2;
+const EVER: u8 = 4;
+
+/// Reads the whole trace and applies allocation, first touches and the machine's page sizes;
+/// nothing is timed.
+///
+/// # Errors
+/// A trace that cannot be read, or holds no access.
+pub fn measure_footprint(
+    source: &mut dyn TraceSource,
+    machine: &Machine,
+) -> Result<Footprint, SimError> {
+    let mut pass = Pass {
+        pages: vec![0; source.header().expected_pages.unwrap_or(0) as usize],
+        space: AddressSpace::default(),
+        resident: 0,
+        found: Footprint { thp: machine.os.thp, ..Footprint::default() },
+    };
+    let mut batch = Batch::new();
+    while source.next_batch(&mut batch)? {
+        for event in &batch.events {
+            pass.event(&event.event);
+        }
+        pass.found.records += batch.len() as u64;
+        pass.found.clock_end = batch.clock_end;
+        for &page in &batch.pages {
+            if pass.pages.get(page as usize).is_none_or(|p| p & TOUCHED == 0) {
+                pass.touch(PageId(page));
+            }
+        }
+    }
+    pass.found.page_ids = pass.pages.len() as u32;
+    if pass.found.records == 0 { Err(SimError::EmptyTrace) } else { Ok(pass.found) }
+}
+
+struct Pass {
+    pages: Vec<u8>,
+    space: AddressSpace,
+    resident: u64,
+    found: Footprint,
+}
+
+impl Pass {
+    #[cold]
+    fn touch(&mut self, page: PageId) {
+        self.grow(page.region().run().end());
+        let state = self.pages[page.index()];
+        self.found.touched_pages += u64::from(state & EVER == 0);
+        if state & RESIDENT == 0 {
+            let region = page.region();
+            let empty = || self.pages[region.run().range()].iter().all(|p| p & RESIDENT == 0);
+            if self.found.thp && self.space.allows_huge(region) && empty() {
+                self.pages[region.run().range()].iter_mut().for_each(|p| *p |= RESIDENT);
+                self.resident += u64::from(HUGE_PAGES);
+            } else {
+                self.pages[page.index()] |= RESIDENT;
+                self.resident += 1;
+            }
+            self.found.peak_resident_pages = self.found.peak_resident_pages.max(self.resident);
+        }
+        self.pages[page.index()] |= TOUCHED | EVER;
+    }
+
+    fn grow(&mut self, pages: u32) {
+        if pages as usize > self.pages.len() {
+            self.pages.resize((pages as usize).next_multiple_of(HUGE_PAGES as usize), 0);
+        }
+    }
+
+    fn event(&mut self, event: &TraceEvent) {
+        self.space.apply(event);
+        match event {
+            TraceEvent::Unmap { runs, .. } | TraceEvent::Discard { runs, .. } => {
+                runs.iter().for_each(|&run| self.free(run));
+            }
+            TraceEvent::Remap { moves, lost, .. } => {
+                for &(from, to) in moves {
+                    self.grow(from.end().max(to.0.saturating_add(from.pages)));
+                    let old: Vec<u8> = self.pages[from.range()].to_vec();
+                    self.free(from);
+                    let target = PageRun { start: to, pages: from.pages };
+                    self.free(target);
+                    for (slot, old) in self.pages[target.range()].iter_mut().zip(old) {
+                        self.resident += u64::from(old & RESIDENT != 0);
+                        *slot |= old & (RESIDENT | TOUCHED | EVER);
+                    }
+                }
+                lost.iter().for_each(|&run| self.free(run));
+            }
+            _ => {}
+        }
+    }
+
+    fn free(&mut self, run: PageRun) {
+        let end = (run.end() as usize).min(self.pages.len());
+        let start = run.start.index().min(end);
+        for page in &mut self.pages[start..end] {
+            self.resident -= u64::from(*page & RESIDENT != 0);
+            *page &= EVER;
+        }
+    }
+}

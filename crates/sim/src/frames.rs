@@ -1,0 +1,289 @@
+//! Physical memory of one tier: which frame holds which page.
+
+use frostline_core::rng::Rng;
+use frostline_core::types::*;
+
+const NO_FRAME: u32 = u32::MAX;
+const BLOCK: u32 = HUGE_PAGES;
+
+/// Frames of one tier, in blocks of 2 MiB. Base pages fill one block before they open the next,
+/// so that whole blocks stay free for folios.
+#[derive(Debug)]
+struct Pool {
+    /// First frame number of the tier, over all tiers.
+    first: u32,
+    blocks: Vec<Block>,
+    /// Blocks that may be wholly free, the next one last; an entry can be out of date.
+    whole: Vec<u32>,
+    /// Wholly free blocks with something unmovable: for base pages only.
+    pinned: Vec<u32>,
+    /// Partly used blocks with room; an entry can be out of date.
+    partial: Vec<u32>,
+}
+
+#[derive(Clone, Debug)]
+struct Block {
+    used: [u64; 8],
+    free: u32,
+    size: u32,
+    pinned: bool,
+}
+
+impl Block {
+    fn is_empty(&self) -> bool {
+        self.free == self.size
+    }
+}
+
+/// Outcome of the search for a 2 MiB block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HugeFrame {
+    /// A free block was there.
+    Free,
+    /// This many pages had to be moved within the tier to make one.
+    Compacted(u32),
+    /// There is none, and none can be made.
+    None,
+}
+
+/// All frames of the machine, and the frame of every page.
+#[derive(Debug)]
+pub(crate) struct Frames {
+    pools: Vec<Pool>,
+    frame_of: Vec<u32>,
+    page_of: Vec<u32>,
+}
+
+impl Frames {
+    /// Tiers of these capacities. `fragmentation` is the share of blocks with something unmovable;
+    /// above 0, blocks are handed out in random order.
+    pub(crate) fn new(capacities: &[PageCount], fragmentation: f64, rng: &mut Rng) -> Self {
+        let mut first = 0u64;
+        let mut pools = Vec::new();
+        for capacity in capacities {
+            // Frames are numbered in 32 bits; what lies beyond can never be used by 32-bit page ids.
+            let room = u64::from(u32::MAX) - 1 - first;
+            let frames = capacity.0.min(room);
+            pools.push(Pool::new(first as u32, frames as u32, fragmentation, rng));
+            first += frames;
+        }
+        Self { pools, frame_of: Vec::new(), page_of: vec![NO_FRAME; first as usize] }
+    }
+
+    /// Physical frame of a resident page, over all tiers.
+    pub(crate) fn frame(&self, page: PageId) -> Option<u32> {
+        self.frame_of.get(page.index()).copied().filter(|&f| f != NO_FRAME)
+    }
+
+    /// Puts a page into a tier, away from where it was. False where the tier has no frame left:
+    /// the page then stays where it was.
+    pub(crate) fn place(&mut self, page: PageId, tier: TierId) -> bool {
+        match self.pools[tier.index()].take_base() {
+            None => false,
+            Some(frame) => {
+                self.release(page);
+                self.set(page, frame);
+                true
+            }
+        }
+    }
+
+    /// Puts a folio into one block of a tier, away from where its pages were.
+    pub(crate) fn place_huge(&mut self, region: Region, tier: TierId) -> HugeFrame {
+        let (base, found) = match self.pools[tier.index()].take_whole() {
+            Some(base) => (base, HugeFrame::Free),
+            None => match self.compact(tier) {
+                Some((base, moved)) => (base, HugeFrame::Compacted(moved)),
+                None => return HugeFrame::None,
+            },
+        };
+        for (page, frame) in region.run().iter().zip(base..) {
+            self.release(page);
+            self.set(page, frame);
+        }
+        found
+    }
+
+    /// Whether [`Self::place_huge`] would find a block.
+    pub(crate) fn has_huge(&mut self, tier: TierId) -> bool {
+        self.pools[tier.index()].has_whole() || self.victim(tier).is_some()
+    }
+
+    /// Frees a page's frame, if it has one.
+    pub(crate) fn release(&mut self, page: PageId) {
+        let Some(slot) = self.frame_of.get_mut(page.index()) else { return };
+        let frame = std::mem::replace(slot, NO_FRAME);
+        if frame != NO_FRAME {
+            self.page_of[frame as usize] = NO_FRAME;
+            self.pool_of(frame).give_back(frame);
+        }
+    }
+
+    /// A page id takes over another's frame.
+    pub(crate) fn rename(&mut self, from: PageId, to: PageId) {
+        let Some(frame) = self.frame(from) else { return };
+        self.release(to);
+        self.frame_of[from.index()] = NO_FRAME;
+        self.set(to, frame);
+    }
+
+    /// Moves a region's base pages into one block of a tier, each at its own offset. False, and
+    /// nothing changed, where there is no block.
+    pub(crate) fn gather(&mut self, region: Region, tier: TierId) -> bool {
+        let Some(base) = self.pools[tier.index()].take_whole() else { return false };
+        for (page, frame) in region.run().iter().zip(base..) {
+            if self.frame(page).is_some() {
+                self.release(page);
+                self.set(page, frame);
+            } else {
+                self.pools[tier.index()].give_back(frame);
+            }
+        }
+        true
+    }
+
+    /// Two resident pages swap frames.
+    pub(crate) fn swap(&mut self, a: PageId, b: PageId) {
+        if let (Some(frame_a), Some(frame_b)) = (self.frame(a), self.frame(b)) {
+            self.set(a, frame_b);
+            self.set(b, frame_a);
+        }
+    }
+
+    /// Bytes of the tables.
+    pub(crate) fn bytes(&self) -> usize {
+        4 * (self.frame_of.capacity() + self.page_of.capacity())
+    }
+
+    fn set(&mut self, page: PageId, frame: u32) {
+        if page.index() >= self.frame_of.len() {
+            let pages = page.region().run().end() as usize;
+            self.frame_of.resize(pages, NO_FRAME);
+        }
+        self.frame_of[page.index()] = frame;
+        self.page_of[frame as usize] = page.0;
+    }
+
+    fn pool_of(&mut self, frame: u32) -> &mut Pool {
+        let tier = self.pools.partition_point(|p| p.first <= frame) - 1;
+        &mut self.pools[tier]
+    }
+
+    /// The block that is cheapest to empty, where the tier's other blocks can take its pages.
+    fn victim(&self, tier: TierId) -> Option<u32> {
+        let pool = &self.pools[tier.index()];
+        let free: u64 = pool.blocks.iter().map(|b| u64::from(b.free)).sum();
+        let movable = |b: &Block| !b.pinned && b.size == BLOCK && b.free > 0;
+        let (index, block) = pool
+            .blocks
+            .iter()
+            .enumerate()
+            .filter(|(_, b)| movable(b))
+            .max_by_key(|(i, b)| (b.free, std::cmp::Reverse(*i)))?;
+        (free >= u64::from(BLOCK) && block.free > 0).then_some(index as u32)
+    }
+
+    /// Empties a block by moving its pages to others of the tier: the block's first frame and the
+    /// number of pages moved.
+    fn compact(&mut self, tier: TierId) -> Option<(u32, u32)> {
+        let victim = self.victim(tier)?;
+        let pool = &mut self.pools[tier.index()];
+        let base = pool.first + victim * BLOCK;
+        let block = &mut pool.blocks[victim as usize];
+        let moved = BLOCK - block.free;
+        block.free = 0;
+        block.used = [u64::MAX; 8];
+        for frame in base..base + BLOCK {
+            let page = self.page_of[frame as usize];
+            if page != NO_FRAME {
+                let to = self.pools[tier.index()].take_base()?;
+                self.page_of[frame as usize] = NO_FRAME;
+                self.set(PageId(page), to);
+            }
+        }
+        Some((base, moved))
+    }
+}
+
+impl Pool {
+    fn new(first: u32, frames: u32, fragmentation: f64, rng: &mut Rng) -> Self {
+        let count = frames.div_ceil(BLOCK);
+        let mut blocks = Vec::with_capacity(count as usize);
+        for block in 0..count {
+            let size = BLOCK.min(frames - block * BLOCK);
+            let pinned = size < BLOCK || (fragmentation > 0.0 && rng.unit_f64() < fragmentation);
+            blocks.push(Block { used: [0; 8], free: size, size, pinned });
+        }
+        let mut order: Vec<u32> = (0..count).rev().collect();
+        if fragmentation > 0.0 {
+            for i in (1..order.len()).rev() {
+                order.swap(i, rng.below(i as u64 + 1) as usize);
+            }
+        }
+        let (pinned, whole) = order.into_iter().partition(|&b| blocks[b as usize].pinned);
+        Self { first, blocks, whole, pinned, partial: Vec::new() }
+    }
+
+    fn take_base(&mut self) -> Option<u32> {
+        let index = loop {
+            let Some(&last) = self.partial.last() else {
+                let fresh = self.pop_empty(true).or_else(|| self.pop_empty(false))?;
+                self.partial.push(fresh);
+                break fresh;
+            };
+            let block = &self.blocks[last as usize];
+            if block.free > 0 && !block.is_empty() {
+                break last;
+            }
+            self.partial.pop();
+        };
+        let block = &mut self.blocks[index as usize];
+        let word = block.used.iter().position(|w| *w != u64::MAX)?;
+        let bit = block.used[word].trailing_ones();
+        block.used[word] |= 1 << bit;
+        block.free -= 1;
+        Some(self.first + index * BLOCK + word as u32 * 64 + bit)
+    }
+
+    fn pop_empty(&mut self, pinned: bool) -> Option<u32> {
+        let list = if pinned { &mut self.pinned } else { &mut self.whole };
+        while let Some(block) = list.pop() {
+            if self.blocks[block as usize].is_empty() {
+                return Some(block);
+            }
+        }
+        None
+    }
+
+    fn has_whole(&mut self) -> bool {
+        match self.pop_empty(false) {
+            Some(block) => {
+                self.whole.push(block);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn take_whole(&mut self) -> Option<u32> {
+        let index = self.pop_empty(false)?;
+        let block = &mut self.blocks[index as usize];
+        block.used = [u64::MAX; 8];
+        block.free = 0;
+        Some(self.first + index * BLOCK)
+    }
+
+    fn give_back(&mut self, frame: u32) {
+        let index = (frame - self.first) / BLOCK;
+        let bit = (frame - self.first) % BLOCK;
+        let block = &mut self.blocks[index as usize];
+        block.used[bit as usize / 64] &= !(1 << (bit % 64));
+        block.free += 1;
+        if block.free == 1 {
+            self.partial.push(index);
+        }
+        if block.is_empty() {
+            if block.pinned { &mut self.pinned } else { &mut self.whole }.push(index);
+        }
+    }
+}

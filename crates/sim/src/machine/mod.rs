@@ -1,0 +1,335 @@
+//! Description of the modelled machine.
+
+mod parse;
+mod presets;
+
+use crate::costs::Costs;
+use crate::error::SimError;
+use frostline_core::types::*;
+use serde::{Deserialize, Serialize};
+
+/// A memory tier.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TierModel {
+    /// For people: `dram`, `nvm`.
+    pub name: String,
+    /// Unloaded latency of a load or fetch that missed all caches.
+    pub read_ns: f64,
+    /// Unloaded latency of a store that missed all caches (the line is read first).
+    pub write_ns: f64,
+    /// Bandwidth of reads.
+    pub read_bytes_per_second: f64,
+    /// Bandwidth of writes.
+    pub write_bytes_per_second: f64,
+    /// Part of the latency that queues behind other requests: the service time of the M/D/1 queue.
+    /// Default: half the read latency, which doubles the latency at 80 % load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_ns: Option<f64>,
+    /// Capacity. Tier 0 gets it from the `--fast` option. Default of the others: as much as the
+    /// program can need.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity_bytes: Option<u64>,
+    /// Whether the processor can load and store in it; false for swap tiers, where every touch
+    /// faults and brings the page in.
+    #[serde(default = "yes")]
+    pub direct_access: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl TierModel {
+    pub(crate) fn service(&self) -> f64 {
+        self.service_ns.unwrap_or(self.read_ns / 2.0)
+    }
+}
+
+/// The processor that runs the program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CpuModel {
+    /// Clock frequency.
+    pub ghz: f64,
+    /// Instructions per cycle while nothing waits for memory.
+    pub ipc: f64,
+    /// Memory-level parallelism: accesses in flight at once, per core; divides latencies.
+    pub mlp: f64,
+    /// Cores that the program's threads can use. Work is divided by the smaller of this and the
+    /// number of live threads.
+    pub cores: u32,
+    /// Whose processor time background workers use.
+    pub workers: Workers,
+}
+
+impl Default for CpuModel {
+    fn default() -> Self {
+        Self { ghz: 3.0, ipc: 2.0, mlp: 4.0, cores: 1, workers: Workers::Own }
+    }
+}
+
+/// Where background work (sampling thread, migration workers, scanners) runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Workers {
+    /// On cores that the program does not use: it only feels shootdowns and lost bandwidth.
+    Own,
+    /// On the program's cores: all of it delays the program.
+    Shared,
+}
+
+/// A translation lookaside buffer of two levels, per thread.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TlbModel {
+    /// First-level entries for 4 KiB pages.
+    pub l1_base_entries: u32,
+    /// First-level entries for 2 MiB folios.
+    pub l1_huge_entries: u32,
+    /// Associativity of the first level.
+    pub l1_ways: u32,
+    /// Second-level entries, shared by both sizes.
+    pub l2_entries: u32,
+    /// Associativity of the second level.
+    pub l2_ways: u32,
+    /// Added to an access that hits the second level only.
+    pub l2_hit_ns: f64,
+    /// Added to an access that walks the page table to a 4 KiB entry.
+    pub walk_base_ns: f64,
+    /// Added to an access that walks the page table to a 2 MiB entry.
+    pub walk_huge_ns: f64,
+}
+
+impl Default for TlbModel {
+    /// Intel Ice Lake and Cascade Lake have 64 + 32 first-level entries, 4 ways, and 1536 or 2048
+    /// second-level ones; seven cycles for a second-level hit (Intel optimisation manual). Walks:
+    /// assumed one page-table entry from the last-level cache, and for 4 KiB pages every other
+    /// time from memory.
+    fn default() -> Self {
+        Self {
+            l1_base_entries: 64,
+            l1_huge_entries: 32,
+            l1_ways: 4,
+            l2_entries: 1536,
+            l2_ways: 12,
+            l2_hit_ns: 2.3,
+            walk_base_ns: 30.0,
+            walk_huge_ns: 12.0,
+        }
+    }
+}
+
+/// How the operating system allocates memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct OsModel {
+    /// Transparent huge pages `always`: the first touch of a 2 MiB region that lies wholly in
+    /// anonymous memory maps a huge folio.
+    pub thp: bool,
+    /// Share of 2 MiB physical blocks that hold something unmovable, so that no folio fits; `[0,
+    /// 1]`. Above 0, physical blocks are also handed out in random order.
+    pub fragmentation: f64,
+    /// Low watermark: share of each tier that moves leave free for new memory, `[0, 1)`.
+    pub low_watermark: f64,
+}
+
+impl Default for OsModel {
+    fn default() -> Self {
+        Self { thp: true, fragmentation: 0.0, low_watermark: 0.001 }
+    }
+}
+
+/// A modelled machine: tiers, processor, operating system, costs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Machine {
+    /// Preset or file name, with the parameters that were changed.
+    pub name: String,
+    /// Tiers from the fastest to the slowest, 2 to [`MAX_TIERS`].
+    pub tiers: Vec<TierModel>,
+    /// Processor.
+    #[serde(default)]
+    pub cpu: CpuModel,
+    /// Memory management.
+    #[serde(default)]
+    pub os: OsModel,
+    /// Translation lookaside buffer, modelled where the run asks for it.
+    #[serde(default)]
+    pub tlb: TlbModel,
+    /// Costs of system work.
+    #[serde(default)]
+    pub costs: Costs,
+}
+
+/// Nanoseconds that the upper bound and `saving_ns` count, for one fast and one slow tier: unqueued
+/// latency over memory-level parallelism, and migration at the cheapest rate per byte.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SavingModel {
+    /// A load or fetch served fast instead of slow.
+    pub read_saving_ns: f64,
+    /// A store served fast instead of slow.
+    pub write_saving_ns: f64,
+    /// A write-back served fast: 0, nobody waits for it.
+    pub write_back_saving_ns: f64,
+    /// One page moved to the fast tier.
+    pub promotion_cost_ns: f64,
+    /// One page moved to the slow tier.
+    pub demotion_cost_ns: f64,
+}
+
+impl Machine {
+    /// The slowest tier's index.
+    pub fn slowest(&self) -> usize {
+        self.tiers.len() - 1
+    }
+
+    /// Whether every tier can be accessed directly. Where not, a share of the bound is undefined.
+    pub fn all_direct(&self) -> bool {
+        self.tiers.iter().all(|t| t.direct_access)
+    }
+
+    /// Constants of the upper bound for tier 0 over the slowest tier.
+    pub fn saving_model(&self) -> SavingModel {
+        let slowest = self.slowest();
+        SavingModel {
+            read_saving_ns: self.saving_ns(AccessKind::Load, 0),
+            write_saving_ns: self.saving_ns(AccessKind::Store, 0),
+            write_back_saving_ns: self.saving_ns(AccessKind::WriteBack, 0),
+            promotion_cost_ns: self.move_page_ns(slowest, 0),
+            demotion_cost_ns: self.move_page_ns(0, slowest),
+        }
+    }
+
+    /// What the program waits for one access, unqueued.
+    pub fn stall_ns(&self, kind: AccessKind, tier: usize) -> f64 {
+        let tier = &self.tiers[tier];
+        let latency_ns = match kind {
+            AccessKind::Load | AccessKind::Fetch => tier.read_ns,
+            AccessKind::Store => tier.write_ns,
+            AccessKind::WriteBack => 0.0,
+        };
+        latency_ns / self.cpu.mlp
+    }
+
+    /// What an access in `tier` saves over one in the slowest tier.
+    pub fn saving_ns(&self, kind: AccessKind, tier: usize) -> f64 {
+        self.stall_ns(kind, self.slowest()) - self.stall_ns(kind, tier)
+    }
+
+    /// Time to copy one 4 KiB page at the machine's best rate: a page's cheapest migration.
+    pub fn move_page_ns(&self, from: usize, to: usize) -> f64 {
+        PAGE_BYTES as f64 * 1e9 / self.copy_bytes_per_second(from, to)
+    }
+
+    /// Rate of one core that copies between tiers.
+    pub fn copy_bytes_per_second(&self, from: usize, to: usize) -> f64 {
+        self.costs
+            .copy_bytes_per_second
+            .min(self.tiers[from].read_bytes_per_second)
+            .min(self.tiers[to].write_bytes_per_second)
+    }
+
+    /// Checks that the description can be computed with.
+    ///
+    /// # Errors
+    /// Too few or too many tiers, a number that is not finite, negative or zero where it divides.
+    pub fn validate(&self) -> Result<(), SimError> {
+        let fail = |what: String, hint: &str| {
+            Err(SimError::Machine { name: self.name.clone(), what, hint: hint.to_owned() })
+        };
+        if !(2..=MAX_TIERS).contains(&self.tiers.len()) {
+            return fail(format!("{} tiers", self.tiers.len()), "a machine has 2 to 8 tiers");
+        }
+        if !self.tiers[0].direct_access {
+            return fail("tier 0 without direct access".into(), "only slower tiers can be swap");
+        }
+        for tier in &self.tiers {
+            let positive = [
+                ("read_ns", tier.read_ns),
+                ("write_ns", tier.write_ns),
+                ("read_bytes_per_second", tier.read_bytes_per_second),
+                ("write_bytes_per_second", tier.write_bytes_per_second),
+            ];
+            for (key, value) in positive {
+                if !(value > 0.0 && value.is_finite()) {
+                    return fail(
+                        format!("tier `{}`: {key} is {value}", tier.name),
+                        "latencies and bandwidths are above 0",
+                    );
+                }
+            }
+            if !(tier.service() >= 0.0 && tier.service().is_finite()) {
+                return fail(format!("tier `{}`: service_ns", tier.name), "0 or more");
+            }
+        }
+        let cpu = &self.cpu;
+        let divisors = [("ghz", cpu.ghz), ("ipc", cpu.ipc), ("mlp", cpu.mlp)];
+        for (key, value) in divisors {
+            if !(value > 0.0 && value.is_finite()) {
+                return fail(format!("cpu.{key} is {value}"), "it has to be above 0");
+            }
+        }
+        if cpu.cores == 0 {
+            return fail("cpu.cores is 0".into(), "at least 1");
+        }
+        let os = &self.os;
+        if !(0.0..=1.0).contains(&os.fragmentation) || !(0.0..1.0).contains(&os.low_watermark) {
+            return fail(
+                "os.fragmentation or os.low_watermark out of range".into(),
+                "both are shares between 0 and 1",
+            );
+        }
+        self.validate_costs()
+    }
+
+    fn validate_costs(&self) -> Result<(), SimError> {
+        let c = &self.costs;
+        let fail = |what: String, hint: &str| {
+            Err(SimError::Machine { name: self.name.clone(), what, hint: hint.to_owned() })
+        };
+        let spans = [
+            ("fault_base_ns", c.fault_base_ns),
+            ("fault_huge_ns", c.fault_huge_ns),
+            ("hint_fault_ns", c.hint_fault_ns),
+            ("refault_ns", c.refault_ns),
+            ("evict_ns", c.evict_ns),
+            ("prefetch_ns", c.prefetch_ns),
+            ("migrate_call_ns", c.migrate_call_ns),
+            ("migrate_base_ns", c.migrate_base_ns),
+            ("migrate_huge_ns", c.migrate_huge_ns),
+            ("split_ns", c.split_ns),
+            ("collapse_ns", c.collapse_ns),
+            ("scan_ns", c.scan_ns),
+            ("arm_ns", c.arm_ns),
+            ("shootdown_ns", c.shootdown_ns),
+            ("sample_assist_ns", c.sample_assist_ns),
+            ("sample_cpu_ns", c.sample_cpu_ns),
+        ];
+        for (key, value) in spans {
+            if !(value >= 0.0 && value.is_finite()) {
+                return fail(format!("costs.{key} is {value}"), "0 or more nanoseconds");
+            }
+        }
+        if !(c.zero_bytes_per_second > 0.0 && c.copy_bytes_per_second > 0.0)
+            || c.migrate_call_folios == 0
+        {
+            return fail("a rate or batch of `costs` is 0".into(), "it has to be above 0");
+        }
+        let t = &self.tlb;
+        let shapes = [
+            ("l1_base_entries", t.l1_base_entries, t.l1_ways),
+            ("l1_huge_entries", t.l1_huge_entries, t.l1_ways),
+            ("l2_entries", t.l2_entries, t.l2_ways),
+        ];
+        for (key, entries, ways) in shapes {
+            if ways == 0 || ways > 64 || entries == 0 || entries % ways != 0 || entries > 1 << 20 {
+                return fail(
+                    format!("tlb.{key} is {entries} with {ways} ways"),
+                    "entries are a multiple of the ways, which are 1 to 64",
+                );
+            }
+        }
+        Ok(())
+    }
+}

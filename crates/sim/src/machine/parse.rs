@@ -1,0 +1,177 @@
+//! `dram-nvm`, `dram-nvm:mlp=8:costs.split_ns=1us`, `box.toml:cores=4`.
+
+use super::Machine;
+use super::presets::{PRESETS, preset};
+use crate::error::SimError;
+use frostline_core::spec::{self, Spec, SpecError};
+use std::path::Path;
+
+/// Short names of the parameters that are changed most.
+const SHORT: &[(&str, &str)] = &[
+    ("cores", "cpu.cores"),
+    ("fragmentation", "os.fragmentation"),
+    ("ghz", "cpu.ghz"),
+    ("ipc", "cpu.ipc"),
+    ("mlp", "cpu.mlp"),
+    ("thp", "os.thp"),
+    ("watermark", "os.low_watermark"),
+    ("workers", "cpu.workers"),
+];
+
+impl Machine {
+    /// Names and one-line descriptions of the presets.
+    pub fn presets() -> impl Iterator<Item = (&'static str, &'static str)> {
+        PRESETS.iter().copied()
+    }
+
+    /// From `NAME:key=value:...`, where `NAME` is a preset or the path of a TOML file, and a key is
+    /// a short name (`mlp`, `thp`) or a path in the description (`costs.split_ns`,
+    /// `tiers.nvm.read_ns`). Spans and sizes take units.
+    ///
+    /// # Errors
+    /// Unknown machine, key or value, each with a hint; a file that cannot be read.
+    pub fn parse(text: &str) -> Result<Self, SimError> {
+        let spec = Spec::parse(text)?;
+        let name = spec.name();
+        let machine = match preset(name) {
+            Some(machine) => machine,
+            None if looks_like_file(name) => Self::from_file(Path::new(name))?,
+            None => {
+                let known: Vec<&str> = PRESETS.iter().map(|(name, _)| *name).collect();
+                return Err(SpecError::unknown("machine", name, &known).into());
+            }
+        };
+        let machine = machine.with_params(&spec)?;
+        machine.validate()?;
+        Ok(machine)
+    }
+
+    /// From TOML text. `name` goes into messages and, without one in the text, into reports.
+    ///
+    /// # Errors
+    /// Text that is not TOML, unknown keys, a machine that contradicts itself.
+    pub fn from_toml(name: &str, text: &str) -> Result<Self, SimError> {
+        let fail = |what: String| SimError::Machine {
+            name: name.to_owned(),
+            what,
+            hint: "`frostline machines --show dram-nvm` prints a complete description".into(),
+        };
+        let mut table: toml::Table = toml::from_str(text).map_err(|e| fail(e.to_string()))?;
+        table.entry("name").or_insert_with(|| toml::Value::String(name.to_owned()));
+        let machine: Self = table.try_into().map_err(|e: toml::de::Error| fail(e.to_string()))?;
+        machine.validate()?;
+        Ok(machine)
+    }
+
+    /// The whole description as TOML, for [`Self::from_toml`].
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).unwrap_or_default()
+    }
+
+    fn from_file(path: &Path) -> Result<Self, SimError> {
+        let text = std::fs::read_to_string(path).map_err(|source| SimError::MachineFile {
+            path: path.to_owned(),
+            source,
+            presets: PRESETS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "),
+        })?;
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        Self::from_toml(&stem, &text)
+    }
+
+    fn with_params(self, spec: &Spec) -> Result<Self, SimError> {
+        if spec.pairs().next().is_none() {
+            return Ok(self);
+        }
+        let fail =
+            |what: String, hint: String| SimError::Machine { name: self.name.clone(), what, hint };
+        let Ok(toml::Value::Table(mut table)) = toml::Value::try_from(&self) else {
+            return Err(fail("cannot be described".into(), "use a TOML file".into()));
+        };
+        let mut name = self.name.clone();
+        for (key, text) in spec.pairs() {
+            let path = SHORT.iter().find(|(short, _)| *short == key).map_or(key, |(_, path)| path);
+            let Some(slot) = find(&mut table, path) else {
+                let known = paths(&table);
+                let known: Vec<&str> = SHORT
+                    .iter()
+                    .map(|(short, _)| *short)
+                    .chain(known.iter().map(String::as_str))
+                    .collect();
+                return Err(SpecError::unknown("machine parameter", key, &known).into());
+            };
+            *slot = value(path, text, slot)?;
+            name += &format!(":{key}={text}");
+        }
+        table.insert("name".into(), toml::Value::String(name));
+        toml::Value::Table(table).try_into().map_err(|e: toml::de::Error| {
+            fail(e.to_string(), "`frostline machines --show dram-nvm` prints valid values".into())
+        })
+    }
+}
+
+fn looks_like_file(name: &str) -> bool {
+    name.contains('/') || name.ends_with(".toml")
+}
+
+/// The value at `section.key`, or at `tiers.NAME.key`.
+fn find<'t>(table: &'t mut toml::Table, path: &str) -> Option<&'t mut toml::Value> {
+    let (section, rest) = path.split_once('.')?;
+    match table.get_mut(section)? {
+        toml::Value::Table(inner) => inner.get_mut(rest),
+        toml::Value::Array(tiers) => {
+            let (tier, key) = rest.split_once('.')?;
+            let tier = tiers
+                .iter_mut()
+                .filter_map(toml::Value::as_table_mut)
+                .find(|t| t.get("name").and_then(toml::Value::as_str) == Some(tier))?;
+            match key {
+                "capacity_bytes" => Some(tier.entry(key).or_insert(toml::Value::Integer(0))),
+                "service_ns" => Some(tier.entry(key).or_insert(toml::Value::Float(0.0))),
+                _ => tier.get_mut(key),
+            }
+        }
+        _ => None,
+    }
+}
+
+fn paths(table: &toml::Table) -> Vec<String> {
+    let mut all = Vec::new();
+    for (section, value) in table {
+        match value {
+            toml::Value::Table(inner) => {
+                all.extend(inner.keys().map(|key| format!("{section}.{key}")));
+            }
+            toml::Value::Array(tiers) => {
+                for tier in tiers.iter().filter_map(toml::Value::as_table) {
+                    let name = tier.get("name").and_then(toml::Value::as_str).unwrap_or_default();
+                    all.extend(tier.keys().map(|key| format!("{section}.{name}.{key}")));
+                }
+            }
+            _ => {}
+        }
+    }
+    all
+}
+
+/// A value of the same type as the one it replaces.
+fn value(path: &str, text: &str, old: &toml::Value) -> Result<toml::Value, SpecError> {
+    Ok(match old {
+        toml::Value::Boolean(_) => toml::Value::Boolean(spec::parse_switch(text)?),
+        toml::Value::Integer(_) => {
+            let count = match spec::parse_count(text) {
+                Err(_) if path.ends_with("_bytes") => spec::parse_bytes(text)?.0,
+                other => other?,
+            };
+            toml::Value::Integer(i64::try_from(count).map_err(|_| {
+                SpecError::new(format!("`{text}` is too large"), "the most is 2^63 - 1")
+            })?)
+        }
+        toml::Value::Float(_) => toml::Value::Float(match text.parse::<f64>() {
+            Ok(number) => number,
+            Err(_) if path.ends_with("_ns") => spec::parse_duration(text)?.0 as f64,
+            Err(_) if path.ends_with("_bytes_per_second") => spec::parse_bytes(text)?.0 as f64,
+            Err(_) => spec::parse_float(text)?,
+        }),
+        _ => toml::Value::String(text.to_owned()),
+    })
+}

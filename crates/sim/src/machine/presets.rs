@@ -1,0 +1,68 @@
+//! Machines of the literature.
+
+use super::{CpuModel, Machine, OsModel, TierModel, TlbModel};
+use crate::costs::Costs;
+
+/// Every preset: name and what it is.
+pub(super) const PRESETS: &[(&str, &str)] = &[
+    ("dram-nvm", "DRAM 80 ns, Optane 300 ns (MEMTIS, section 6)"),
+    ("dram-cxl", "DRAM 80 ns, CXL memory 177 ns (MEMTIS, section 6.3)"),
+    ("dram-cxl124", "DRAM 80 ns, CXL memory 124 ns (emulated on a remote socket)"),
+    ("disaggregated-750", "DRAM 80 ns, remote memory 750 ns (HotBox)"),
+    ("disaggregated-1000", "DRAM 80 ns, remote memory 1000 ns (HotBox)"),
+    ("disaggregated-1250", "DRAM 80 ns, remote memory 1250 ns (HotBox)"),
+    ("disaggregated-1500", "DRAM 80 ns, remote memory 1500 ns (HotBox)"),
+    ("hbm-dram", "HBM 100 ns and 5 times the bandwidth, DRAM 130 ns"),
+    ("dram-zram", "DRAM 80 ns, compressed memory without direct access"),
+];
+
+fn tier(name: &str, latency_ns: f64, read_gbps: f64, write_gbps: f64) -> TierModel {
+    TierModel {
+        name: name.into(),
+        read_ns: latency_ns,
+        write_ns: latency_ns,
+        read_bytes_per_second: read_gbps * 1e9,
+        write_bytes_per_second: write_gbps * 1e9,
+        service_ns: None,
+        capacity_bytes: None,
+        direct_access: true,
+    }
+}
+
+/// Bandwidths: six channels of DDR4-2933 reach about 100 GB/s of reads on one socket; six Optane
+/// modules 39 GB/s of reads and 14 GB/s of writes (Izraelevitz et al., 2019); a CXL x8 card about
+/// 22 GB/s; a 100 Gbit/s network 12.5 GB/s.
+pub(super) fn preset(name: &str) -> Option<Machine> {
+    let dram = || tier("dram", 80.0, 100.0, 80.0);
+    let mut os = OsModel::default();
+    let tiers = match name {
+        "dram-nvm" => vec![dram(), tier("nvm", 300.0, 39.0, 14.0)],
+        "dram-cxl" => vec![dram(), tier("cxl", 177.0, 22.0, 20.0)],
+        "dram-cxl124" => vec![dram(), tier("cxl", 124.0, 34.0, 30.0)],
+        "hbm-dram" => vec![tier("hbm", 100.0, 500.0, 400.0), tier("dram", 130.0, 100.0, 80.0)],
+        "dram-zram" => {
+            os.thp = false;
+            let mut zram = tier("zram", 7000.0, 2.0, 1.0);
+            zram.direct_access = false;
+            vec![dram(), zram]
+        }
+        _ => {
+            let latency_ns = match name.strip_prefix("disaggregated-")? {
+                "750" => 750.0,
+                "1000" => 1000.0,
+                "1250" => 1250.0,
+                "1500" => 1500.0,
+                _ => return None,
+            };
+            vec![dram(), tier("remote", latency_ns, 12.5, 12.5)]
+        }
+    };
+    Some(Machine {
+        name: name.into(),
+        tiers,
+        cpu: CpuModel::default(),
+        os,
+        tlb: TlbModel::default(),
+        costs: Costs::default(),
+    })
+}

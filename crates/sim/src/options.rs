@@ -1,0 +1,135 @@
+//! What a run is made of besides trace, machine and policy.
+
+use crate::footprint::Footprint;
+use crate::machine::Machine;
+use crate::size::FastSize;
+use frostline_core::types::{Bytes, Nanos};
+
+/// Footprint to which the interval constants of the literature belong.
+pub const REFERENCE_FOOTPRINT_BYTES: u64 = 64 << 30;
+
+/// How a policy's intervals relate to the published ones.
+///
+/// A program of footprint `F` stands for one of 64 GiB: footprint and run length are both divided
+/// by `S = max(1, 64 GiB / F)`. Intervals, in samples and in time, are divided by `S` too; latency,
+/// bandwidth and costs per page stay, so that moving the whole footprint takes the same share of
+/// the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scale {
+    /// Intervals divided by `S`.
+    #[default]
+    Scaled,
+    /// Intervals as published.
+    Paper,
+}
+
+impl Scale {
+    /// The divisor `S`, at least 1.
+    pub fn factor(self, footprint: &Footprint) -> f64 {
+        match self {
+            Self::Paper => 1.0,
+            Self::Scaled => {
+                let bytes = footprint.bytes().max(1);
+                (REFERENCE_FOOTPRINT_BYTES as f64 / bytes as f64).max(1.0)
+            }
+        }
+    }
+}
+
+/// Things that go wrong on purpose, at seeded moments.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct FaultInjection {
+    /// Probability that a sample is lost.
+    pub lost_samples: f64,
+    /// Probability that a folio is busy when it is to be moved, split or collapsed.
+    pub busy_pages: f64,
+    /// Probability that the destination of a move turns out to be full, per call of at most 512
+    /// pages.
+    pub full_node: f64,
+    /// Number of times that a process ends and all its memory goes; spread over the trace. What it
+    /// touches afterwards is allocated anew, as by a restarted process.
+    pub exits: u32,
+}
+
+/// Options of a run.
+#[derive(Clone, Debug)]
+pub struct SimOptions {
+    /// The machine.
+    pub machine: Machine,
+    /// Size of tier 0.
+    pub fast: FastSize,
+    /// Capacities of tiers that differ from the machine's, by tier number; number 0 overrides
+    /// `fast`.
+    pub limits: Vec<(u8, Bytes)>,
+    /// Trace as the user named it, for the report; the header's name where empty.
+    pub trace: String,
+    /// Effective parameters of the policy, for the report.
+    pub policy_config: Vec<(String, String)>,
+    /// Seed of everything random in the machine.
+    pub seed: u64,
+    /// Model the translation lookaside buffer.
+    pub tlb: bool,
+    /// Scaling of intervals, for the report; the policy has been made with the same.
+    pub scale: Scale,
+    /// Most bytes per second that may be migrated; `None` without a limit.
+    pub migration_bytes_per_second: Option<Bytes>,
+    /// Modelled time between points of the series; `None`: about 200 points over the run.
+    pub series_interval: Option<Nanos>,
+    /// Records per `Epoch` event for offline policies; 0 sends none.
+    pub epoch_records: u64,
+    /// Collect the heatmap of address over time.
+    pub heatmap: bool,
+    /// Things that go wrong.
+    pub faults: FaultInjection,
+}
+
+impl SimOptions {
+    /// A run on `machine` with `fast` and defaults.
+    pub fn new(machine: Machine, fast: FastSize) -> Self {
+        Self {
+            machine,
+            fast,
+            limits: Vec::new(),
+            trace: String::new(),
+            policy_config: Vec::new(),
+            seed: 1,
+            tlb: false,
+            scale: Scale::Scaled,
+            migration_bytes_per_second: None,
+            series_interval: None,
+            epoch_records: 0,
+            heatmap: false,
+            faults: FaultInjection::default(),
+        }
+    }
+}
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Progress {
+    /// Records replayed.
+    pub records: u64,
+    /// Records of the whole trace, from the footprint pass.
+    pub records_total: u64,
+    /// Modelled time.
+    pub modelled: Nanos,
+}
+
+/// Watches a run, and may stop it.
+pub trait Observer {
+    /// Called every few thousand records; false stops the run with [`crate::SimError::Cancelled`].
+    fn progress(&mut self, progress: &Progress) -> bool;
+}
+
+/// Watches nothing.
+impl Observer for () {
+    fn progress(&mut self, _: &Progress) -> bool {
+        true
+    }
+}
+
+impl<F: FnMut(&Progress) -> bool> Observer for F {
+    fn progress(&mut self, progress: &Progress) -> bool {
+        self(progress)
+    }
+}

@@ -1,0 +1,678 @@
+//! The replay: trace in, report out.
+
+mod background;
+mod events;
+mod hot;
+mod outcome;
+mod touch;
+
+use crate::address_space::AddressSpace;
+use crate::clock::{Counts, MemoryClock};
+use crate::error::SimError;
+use crate::footprint::Footprint;
+use crate::frames::Frames;
+use crate::heatmap::{Heatmap, HeatmapBuilder};
+use crate::machine::{Machine, Workers};
+use crate::operations::Operations;
+use crate::options::{Observer, Progress, SimOptions};
+use crate::report::{RunReport, SeriesPoint};
+use crate::sampler::Countdown;
+use crate::series::Series;
+use crate::tlb::{Lookup, Tlb};
+use background::Background;
+use frostline_core::event::{Event, Sample, SampleKind};
+use frostline_core::placement::{PageState, TierLimits};
+use frostline_core::policy::BoxedPolicy;
+use frostline_core::rng::Rng;
+use frostline_core::types::*;
+use frostline_core::{Engine, EngineConfig};
+use frostline_trace::batch::Want;
+use frostline_trace::header::ClockUnit;
+use frostline_trace::{Batch, TraceSource};
+
+/// Samples that are handed to the engine at once.
+const EVENT_BATCH: usize = 256;
+/// Records between two calls of the observer.
+const PROGRESS_RECORDS: u64 = 1 << 18;
+/// Modelled time between `CpuUsage` and between `Counters` events.
+const USAGE_INTERVAL_NS: f64 = 10e6;
+/// Thread of a trace whose buffer is modelled; more threads share.
+const TLBS: u32 = 64;
+
+/// Marks of a page, one byte each. An access stores [`marks::ALL`] blindly, so every mark is a bit
+/// that an access sets and somebody else clears.
+mod marks {
+    /// Every mark.
+    pub(super) const ALL: u8 = u8::MAX;
+    /// Touched since it became resident; clear for a folio's untouched parts.
+    pub(super) const TOUCHED: u8 = 1;
+    /// The access bit, cleared by scans.
+    pub(super) const ACCESSED: u8 = 2;
+    /// The access bit as seen by the kernel's own reclaim.
+    pub(super) const REFERENCED: u8 = 4;
+    /// Clear from a promotion to the next touch.
+    pub(super) const USED: u8 = 8;
+}
+
+/// A finished run.
+#[derive(Clone, Debug)]
+pub struct RunOutcome {
+    /// Everything that is one number.
+    pub report: RunReport,
+    /// Time series.
+    pub series: Vec<SeriesPoint>,
+    /// Address over time, where asked for.
+    pub heatmap: Option<Heatmap>,
+}
+
+/// Replays a trace on a machine under a policy.
+///
+/// `footprint` comes from [`crate::measure_footprint`] on the same trace and machine. A policy
+/// called `all-fast` gets as much fast memory as the program can need.
+///
+/// # Errors
+/// A trace that cannot be read, a machine that contradicts itself, all tiers full, or the observer
+/// asked to stop.
+pub fn simulate(
+    source: &mut dyn TraceSource,
+    footprint: &Footprint,
+    policy: BoxedPolicy,
+    options: &SimOptions,
+    observer: &mut dyn Observer,
+) -> Result<RunOutcome, SimError> {
+    let started = std::time::Instant::now();
+    options.machine.validate()?;
+    let mut replay = Replay::new(source, footprint, policy, options);
+    let mut batch = Batch::new();
+    let mut reported = 0;
+    while source.next_batch(&mut batch)? {
+        replay.step(&batch)?;
+        if replay.records - reported >= PROGRESS_RECORDS {
+            reported = replay.records;
+            let progress = Progress {
+                records: replay.records,
+                records_total: footprint.records,
+                modelled: replay.now(),
+            };
+            if !observer.progress(&progress) {
+                return Err(SimError::Cancelled);
+            }
+        }
+    }
+    Ok(replay.finish(started))
+}
+
+/// What each tier of the modelled machine offers to the engine, for a run of these options.
+pub fn tier_limits(options: &SimOptions, footprint: &Footprint, all_fast: bool) -> Vec<TierLimits> {
+    let machine = &options.machine;
+    // Splits and collapses can make the program larger than the pass without a policy found.
+    let ample = PageCount(
+        footprint.peak_resident_pages
+            + footprint.peak_resident_pages / 16
+            + 16 * u64::from(HUGE_PAGES),
+    );
+    let limits = machine.tiers.iter().enumerate().map(|(i, tier)| {
+        let limit = options.limits.iter().rev().find(|(t, _)| usize::from(*t) == i);
+        let capacity = match (limit, i) {
+            (_, 0) if all_fast => ample,
+            (Some((_, bytes)), _) => bytes.pages(),
+            (None, 0) => options.fast.pages(footprint),
+            (None, _) => tier.capacity_bytes.map_or(ample, |bytes| Bytes(bytes).pages()),
+        };
+        let keep_free = PageCount((capacity.0 as f64 * machine.os.low_watermark) as u64);
+        TierLimits { capacity, keep_free, direct_access: tier.direct_access }
+    });
+    limits.collect()
+}
+
+/// What delays the program besides instructions and accesses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wait {
+    Sampling,
+    Fault,
+    Migrate,
+    Scan,
+}
+
+/// Sums over the run, in nanoseconds unless they say otherwise.
+#[derive(Debug, Default)]
+struct Totals {
+    waited: [f64; 4],
+    latency: [f64; MAX_TIERS],
+    accesses: [[u64; 4]; MAX_TIERS],
+    fast_byte_ns: f64,
+    resident_max: [u64; MAX_TIERS],
+    resident_sum_max: u64,
+    moved_pages: [[u64; MAX_TIERS]; MAX_TIERS],
+    sampler_cpu: f64,
+    sampling_assist: f64,
+    walk: f64,
+    compute: f64,
+    tlb_lookups: [u64; 3],
+    samples: u64,
+    samples_lost: u64,
+    samples_absent: u64,
+    huge_faults: u64,
+    base_faults: u64,
+    hint_faults: u64,
+    refaults: u64,
+    reclaimed: u64,
+    huge_frame_shortages: u64,
+    compacted: u64,
+    zero_pages_freed: u64,
+    promoted_pages: u64,
+    promoted_unused: u64,
+    page_checks: u64,
+    armed_pages: u64,
+    shootdowns: u64,
+    not_modelled: u64,
+    injected_busy: u64,
+    injected_full: u64,
+    injected_exits: u64,
+    exited_pages: u64,
+}
+
+/// The run as it would be with all memory in one tier: the same instructions, first touches and
+/// translations, no tiering work.
+#[derive(Debug)]
+struct Reference {
+    tier: usize,
+    clock: MemoryClock,
+    ns: f64,
+}
+
+impl Reference {
+    fn advance(&mut self, compute_ns: f64, counts: &Counts, parallel: f64, waited_ns: f64) {
+        let mut all = Counts::default();
+        for counts in counts {
+            (0..4).for_each(|kind| all[self.tier][kind] += counts[kind]);
+        }
+        let mut unused = [0.0; MAX_TIERS];
+        self.ns += self.clock.advance(compute_ns, &all, parallel, &mut unused) + waited_ns;
+    }
+}
+
+/// Seeded generators, one per mechanism, so that none disturbs another's sequence.
+struct Dice {
+    lost: Rng,
+    busy: Rng,
+    full: Rng,
+    exit: Rng,
+}
+
+struct Replay<'a> {
+    options: &'a SimOptions,
+    machine: &'a Machine,
+    footprint: &'a Footprint,
+    trace_name: String,
+    thinning: u32,
+    ns_per_clock: f64,
+    /// The trace's clock is real time, which includes waiting for memory.
+    clock_is_time: bool,
+
+    engine: Engine,
+    space: AddressSpace,
+    frames: Frames,
+    marks: Vec<u8>,
+    low: Vec<bool>,
+
+    now_ns: f64,
+    /// Waits that the next batch's span takes in.
+    waiting_ns: f64,
+    /// Part of them that every placement would have had: first touches.
+    waiting_anyway_ns: f64,
+    clock: MemoryClock,
+    references: [Reference; 2],
+    last_clock: u64,
+    parallel: f64,
+    live_threads: u32,
+    process_of: Vec<ProcessId>,
+    open_files: Vec<u32>,
+
+    /// State byte of each access of the batch, as it was served.
+    states: Vec<u8>,
+    pending: Vec<Event>,
+    load_sampler: Countdown,
+    store_sampler: Countdown,
+    unsaid_lost: u64,
+    usage_due_ns: f64,
+    usage_since_ns: f64,
+    usage_sampler_ns: f64,
+    usage_fast: u64,
+    usage_slow: u64,
+    wants_counters: bool,
+    wake: u64,
+    background: Background,
+    dice: Dice,
+    exits_left: u32,
+    next_exit: u64,
+
+    tlbs: Vec<Tlb>,
+    operations: Operations,
+    series: Series,
+    series_base: SeriesBase,
+    heatmap: Option<HeatmapBuilder>,
+    clock_hand: u32,
+    epoch: u64,
+    records: u64,
+    totals: Totals,
+}
+
+/// Totals at the last point of the series.
+#[derive(Clone, Copy, Debug, Default)]
+struct SeriesBase {
+    fast: u64,
+    all: u64,
+    promoted: u64,
+    demoted: u64,
+}
+
+impl<'a> Replay<'a> {
+    fn new(
+        source: &mut dyn TraceSource,
+        footprint: &'a Footprint,
+        policy: BoxedPolicy,
+        options: &'a SimOptions,
+    ) -> Self {
+        source.want(Want::default());
+        let header = source.header();
+        let machine = &options.machine;
+        let needs = policy.needs();
+        let limits = tier_limits(options, footprint, policy.name() == "all-fast");
+        let mut dice = Rng::new(options.seed);
+        let capacities: Vec<PageCount> = limits.iter().map(|l| l.capacity).collect();
+        let frames = Frames::new(&capacities, machine.os.fragmentation, &mut dice.fork());
+        let engine = Engine::new(
+            EngineConfig {
+                tiers: limits,
+                migration_bytes_per_second: options.migration_bytes_per_second,
+                migration_burst: Bytes(64 << 20),
+            },
+            policy,
+        );
+        let thinning = header.thinning.max(1);
+        let reference = |tier| Reference { tier, clock: MemoryClock::new(machine), ns: 0.0 };
+        let clock_is_time = header.clock == ClockUnit::Nanoseconds;
+        let mut replay = Self {
+            options,
+            machine,
+            footprint,
+            trace_name: header.name.clone(),
+            thinning,
+            ns_per_clock: if clock_is_time {
+                1.0
+            } else {
+                1.0 / (machine.cpu.ghz * machine.cpu.ipc)
+            },
+            clock_is_time,
+            low: vec![false; machine.tiers.len()],
+            wake: engine.poll_timeout().map_or(u64::MAX, |n| n.0),
+            engine,
+            space: AddressSpace::default(),
+            frames,
+            marks: Vec::new(),
+            now_ns: 0.0,
+            waiting_ns: 0.0,
+            waiting_anyway_ns: 0.0,
+            clock: MemoryClock::new(machine),
+            references: [reference(0), reference(machine.slowest())],
+            last_clock: 0,
+            parallel: 1.0,
+            live_threads: 0,
+            process_of: Vec::new(),
+            open_files: Vec::new(),
+            states: Vec::new(),
+            pending: Vec::with_capacity(2 * EVENT_BATCH),
+            load_sampler: Countdown::new(0),
+            store_sampler: Countdown::new(0),
+            unsaid_lost: 0,
+            usage_due_ns: USAGE_INTERVAL_NS,
+            usage_since_ns: 0.0,
+            usage_sampler_ns: 0.0,
+            usage_fast: 0,
+            usage_slow: 0,
+            wants_counters: needs.counters,
+            background: Background::default(),
+            dice: Dice {
+                lost: dice.fork(),
+                busy: dice.fork(),
+                full: dice.fork(),
+                exit: dice.fork(),
+            },
+            exits_left: options.faults.exits,
+            next_exit: u64::MAX,
+            tlbs: Vec::new(),
+            operations: Operations::default(),
+            series: Series::new(options.series_interval),
+            series_base: SeriesBase::default(),
+            heatmap: options.heatmap.then(|| HeatmapBuilder::new(thinning)),
+            clock_hand: 0,
+            epoch: 0,
+            records: 0,
+            totals: Totals::default(),
+        };
+        replay.set_sampling(SampleKind::LoadMiss, needs.load_sample_period);
+        replay.set_sampling(SampleKind::Store, needs.store_sample_period);
+        replay.plan_exit();
+        replay
+    }
+
+    fn now(&self) -> Nanos {
+        Nanos((self.now_ns + self.waiting_ns) as u64)
+    }
+
+    /// One batch: its events, then its accesses.
+    fn step(&mut self, batch: &Batch) -> Result<(), SimError> {
+        for event in &batch.events {
+            self.run_to(event.clock);
+            self.trace_event(&event.event);
+        }
+        if batch.is_empty() {
+            self.run_to(batch.clock_end);
+            self.serve();
+            return Ok(());
+        }
+        if self.options.epoch_records > 0 && self.records >= self.epoch * self.options.epoch_records
+        {
+            self.pending.push(Event::Epoch { number: self.epoch });
+            self.epoch += 1;
+            self.tell();
+            self.serve();
+        }
+        if self.records >= self.next_exit {
+            self.exit_a_process();
+        }
+        let attention =
+            hot::gather(self.engine.states(), &mut self.marks, &batch.pages, &mut self.states);
+        if attention {
+            self.touch_batch(batch)?;
+        }
+        let counts =
+            hot::count(&self.states, &batch.kinds, self.machine.tiers.len(), self.thinning);
+        let walk_ns = if self.options.tlb { self.translate(batch) } else { 0.0 };
+        self.pass_time(batch, &counts, walk_ns);
+        self.sample_loads(batch);
+        self.records += batch.len() as u64;
+        if self.now_ns as u64 >= self.wake || self.now_ns >= self.usage_due_ns {
+            self.serve();
+        }
+        if self.series.is_due(self.now_ns) {
+            self.add_point();
+        }
+        Ok(())
+    }
+
+    /// Instructions without accesses, up to a moment of the trace's clock.
+    fn run_to(&mut self, clock: u64) {
+        if clock > self.last_clock {
+            let compute_ns = (clock - self.last_clock) as f64 * self.ns_per_clock;
+            self.last_clock = clock;
+            self.advance(compute_ns, 0.0, &Counts::default());
+        }
+    }
+
+    /// Moves the virtual clock over the accesses of a batch.
+    fn pass_time(&mut self, batch: &Batch, counts: &Counts, walk_ns: f64) {
+        let ticks = batch.clock_end.saturating_sub(self.last_clock);
+        self.last_clock = self.last_clock.max(batch.clock_end);
+        let mut compute_ns = ticks as f64 * self.ns_per_clock;
+        if self.clock_is_time {
+            let fast_ns: f64 = (0..4)
+                .map(|kind| {
+                    let n: u32 = counts.iter().map(|tier| tier[kind]).sum();
+                    f64::from(n) * self.machine.stall_ns(AccessKind::from_bits(kind as u8), 0)
+                })
+                .sum();
+            compute_ns = (compute_ns - fast_ns).max(0.0);
+        }
+        for (total, counts) in self.totals.accesses.iter_mut().zip(counts) {
+            (0..4).for_each(|kind| total[kind] += u64::from(counts[kind]));
+        }
+        let span_ns = self.advance(compute_ns, walk_ns, counts);
+        if self.operations.is_open() {
+            self.share_time(batch, span_ns);
+        }
+        if let Some(heatmap) = &mut self.heatmap {
+            heatmap.add(self.now_ns, self.records, &batch.pages);
+        }
+    }
+
+    /// Moves the virtual clock, and that of both references, and takes in what has been waited for.
+    fn advance(&mut self, compute_ns: f64, walk_ns: f64, counts: &Counts) -> f64 {
+        let compute_ns = compute_ns + walk_ns;
+        let anyway_ns = std::mem::take(&mut self.waiting_anyway_ns);
+        let waiting_ns = std::mem::take(&mut self.waiting_ns);
+        for reference in &mut self.references {
+            reference.advance(compute_ns, counts, self.parallel, anyway_ns);
+        }
+        let busy_ns =
+            self.clock.advance(compute_ns, counts, self.parallel, &mut self.totals.latency);
+        self.totals.compute += compute_ns;
+        self.totals.walk += walk_ns;
+        let span_ns = busy_ns + waiting_ns;
+        self.now_ns += span_ns;
+        let fast = self.engine.view().used(TierId::FAST);
+        self.totals.fast_byte_ns += fast.bytes().0 as f64 * span_ns;
+        span_ns
+    }
+
+    /// The program waits: `ns` of one thread, shared by the cores that run in parallel.
+    fn wait(&mut self, what: Wait, ns: f64) {
+        let ns = ns / self.parallel;
+        self.totals.waited[what as usize] += ns;
+        self.waiting_ns += ns;
+    }
+
+    /// All threads wait at once: an interruption of every core.
+    fn interrupt(&mut self, what: Wait, ns: f64) {
+        self.totals.waited[what as usize] += ns;
+        self.waiting_ns += ns;
+    }
+
+    /// Work of a background thread.
+    fn work(&mut self, what: Wait, ns: f64) {
+        if self.machine.cpu.workers == Workers::Shared {
+            self.wait(what, ns);
+        }
+    }
+
+    /// The time of a batch goes to the threads that ran: in shares of their stalls.
+    fn share_time(&mut self, batch: &Batch, span_ns: f64) {
+        if let Some(stream) = batch.streams.constant() {
+            self.operations.run(stream, span_ns);
+            return;
+        }
+        let clock = &self.clock;
+        let states = &self.states;
+        let weight = |i: usize| {
+            1.0 + clock.access_ns(batch.kind(i), usize::from(states[i] & PageState::TIER))
+        };
+        let sum: f64 = (0..batch.len()).map(weight).sum();
+        for i in 0..batch.len() {
+            self.operations.run(batch.streams.get(i), span_ns * weight(i) / sum);
+        }
+    }
+
+    /// Translates every access of the batch; the time of its misses.
+    fn translate(&mut self, batch: &Batch) -> f64 {
+        let mut found = [0u64; 3];
+        let mut base_walks = 0u64;
+        let accesses = batch.pages.iter().zip(&self.states);
+        let mut note = |lookup: Lookup, huge: bool| {
+            found[lookup as usize] += 1;
+            base_walks += u64::from(lookup == Lookup::Walk && !huge);
+        };
+        if let Some(stream) = batch.streams.constant() {
+            let tlb = tlb_of(&mut self.tlbs, self.machine, stream);
+            for (page, state) in accesses {
+                let huge = PageState(*state).is_huge();
+                note(tlb.translate(*page, huge), huge);
+            }
+        } else {
+            for (i, (page, state)) in accesses.enumerate() {
+                let tlb = tlb_of(&mut self.tlbs, self.machine, batch.streams.get(i));
+                let huge = PageState(*state).is_huge();
+                note(tlb.translate(*page, huge), huge);
+            }
+        }
+        let [_, l2, walks] = found;
+        (0..3).for_each(|i| self.totals.tlb_lookups[i] += found[i]);
+        let model = &self.machine.tlb;
+        let span_ns = l2 as f64 * model.l2_hit_ns
+            + base_walks as f64 * model.walk_base_ns
+            + (walks - base_walks) as f64 * model.walk_huge_ns;
+        span_ns * f64::from(self.thinning)
+    }
+
+    fn sample_loads(&mut self, batch: &Batch) {
+        if !self.load_sampler.is_on() {
+            return;
+        }
+        let Self { load_sampler, states, pending, totals, dice, process_of, unsaid_lost, .. } =
+            self;
+        let lost_share = self.options.faults.lost_samples;
+        let mut taken = 0;
+        let mut take = |i: usize| {
+            taken += 1;
+            let Some(tier) = PageState(states[i]).tier() else { return };
+            if lost_share > 0.0 && dice.lost.unit_f64() < lost_share {
+                *unsaid_lost += 1;
+                totals.samples_lost += 1;
+                return;
+            }
+            let stream = batch.streams.get(i) as usize;
+            pending.push(Event::Sample(Sample {
+                page: PageId(batch.pages[i]),
+                kind: SampleKind::LoadMiss,
+                tier,
+                process: process_of.get(stream).copied().unwrap_or_default(),
+            }));
+        };
+        match batch.kinds.constant() {
+            Some(kind) if kind == AccessKind::Load as u32 => {
+                load_sampler.count(batch.len() as u64, |at| take(at as usize));
+            }
+            Some(_) => {}
+            None => {
+                let loads = (0..batch.len()).filter(|&i| batch.kind(i) == AccessKind::Load).count();
+                let (mut seen, mut next) = (0, 0);
+                load_sampler.count(loads as u64, |at| {
+                    while seen <= at {
+                        seen += u64::from(batch.kind(next) == AccessKind::Load);
+                        next += 1;
+                    }
+                    take(next - 1);
+                });
+            }
+        }
+        if taken > 0 {
+            self.charge_samples(taken);
+        }
+    }
+
+    fn charge_samples(&mut self, taken: u64) {
+        let costs = &self.machine.costs;
+        let (assist_ns, cpu_ns) =
+            (taken as f64 * costs.sample_assist_ns, taken as f64 * costs.sample_cpu_ns);
+        self.totals.samples += taken;
+        self.totals.sampling_assist += assist_ns;
+        self.totals.sampler_cpu += cpu_ns;
+        self.usage_sampler_ns += cpu_ns;
+        self.wait(Wait::Sampling, assist_ns);
+        self.work(Wait::Sampling, cpu_ns);
+        if self.pending.len() >= EVENT_BATCH {
+            self.tell();
+            self.collect_actions();
+        }
+    }
+
+    fn set_sampling(&mut self, kind: SampleKind, period: u32) {
+        let events = match kind {
+            SampleKind::LoadMiss => u64::from(self.thinning),
+            // What the trace holds are every 997th retired stores.
+            SampleKind::Store => events::STORES_PER_SAMPLE,
+        };
+        let period = u64::from(period);
+        let records = if period == 0 { 0 } else { ((period + events / 2) / events).max(1) };
+        match kind {
+            SampleKind::LoadMiss => self.load_sampler.set_period(records),
+            SampleKind::Store => self.store_sampler.set_period(records),
+        }
+    }
+
+    /// Hands all pending events to the engine.
+    fn tell(&mut self) {
+        if self.unsaid_lost > 0 {
+            self.pending.push(Event::SamplesLost { count: self.unsaid_lost });
+            self.unsaid_lost = 0;
+        }
+        if !self.pending.is_empty() {
+            let now = self.now();
+            self.engine.handle_events(now, &self.pending);
+            self.pending.clear();
+            self.after_events();
+        }
+    }
+
+    /// The engine's arrays may have grown, and its next wish may have changed.
+    fn after_events(&mut self) {
+        let known = self.engine.states().len();
+        if self.marks.len() < known {
+            self.marks.resize(known, 0);
+        }
+        let timeout = self.engine.poll_timeout().map_or(u64::MAX, |n| n.0);
+        self.wake = timeout.min(self.background.next_end());
+    }
+
+    /// What is due: ends of background work, usage reports, the policy's wake-up, its actions.
+    fn serve(&mut self) {
+        self.finish_jobs();
+        if self.now_ns >= self.usage_due_ns {
+            self.report_usage();
+        }
+        self.tell();
+        let now = self.now();
+        self.engine.handle_timeout(now);
+        self.collect_actions();
+    }
+
+    fn report_usage(&mut self) {
+        self.usage_due_ns = self.now_ns + USAGE_INTERVAL_NS;
+        if self.load_sampler.is_on() || self.store_sampler.is_on() {
+            let wall_ns = self.now_ns - self.usage_since_ns;
+            self.pending.push(Event::CpuUsage {
+                wall: Nanos(wall_ns as u64),
+                sampler: Nanos(self.usage_sampler_ns as u64),
+            });
+        }
+        self.usage_since_ns = self.now_ns;
+        self.usage_sampler_ns = 0.0;
+        if self.wants_counters {
+            let (fast, all) = self.access_sums();
+            let slow = all - fast;
+            self.pending.push(Event::Counters {
+                fast: fast - self.usage_fast,
+                slow: slow - self.usage_slow,
+            });
+            (self.usage_fast, self.usage_slow) = (fast, slow);
+        }
+    }
+
+    /// Accesses served by tier 0, and all.
+    fn access_sums(&self) -> (u64, u64) {
+        let sum = |tier: &[u64; 4]| tier.iter().sum::<u64>();
+        (sum(&self.totals.accesses[0]), self.totals.accesses.iter().map(sum).sum())
+    }
+
+    fn process_of(&self, stream: u32) -> ProcessId {
+        self.process_of.get(stream as usize).copied().unwrap_or_default()
+    }
+}
+
+fn tlb_of<'t>(tlbs: &'t mut Vec<Tlb>, machine: &Machine, stream: u32) -> &'t mut Tlb {
+    let index = (stream % TLBS) as usize;
+    if index >= tlbs.len() {
+        tlbs.resize_with(index + 1, || Tlb::new(&machine.tlb));
+    }
+    &mut tlbs[index]
+}

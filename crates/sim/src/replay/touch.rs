@@ -1,0 +1,359 @@
+//! Touches that are no plain accesses: first touches, armed pages, tiers without direct access.
+
+use super::{Replay, Wait, marks};
+use crate::error::SimError;
+use crate::frames::HugeFrame;
+use frostline_core::event::{Event, Fault, MoveCause};
+use frostline_core::placement::PageState;
+use frostline_core::policy::{Allocation, FaultDecision};
+use frostline_core::types::*;
+use frostline_trace::Batch;
+
+/// Pages that the kernel's reclaim evicts at once (`SWAP_CLUSTER_MAX`).
+const RECLAIM_PAGES: u64 = 32;
+
+impl Replay<'_> {
+    /// The batch again, one access after the other; leaves in `states` how each was served.
+    #[cold]
+    pub(super) fn touch_batch(&mut self, batch: &Batch) -> Result<(), SimError> {
+        for i in 0..batch.len() {
+            let page = PageId(batch.pages[i]);
+            let mut state = self.engine.view().state(page);
+            if state.0 & PageState::ATTENTION != 0 {
+                let process = self.process_of(batch.streams.get(i));
+                if !state.is_resident() {
+                    self.first_touch(page, process)?;
+                    state = self.engine.view().state(page);
+                }
+                if state.0 & PageState::ATTENTION != 0 {
+                    self.fault(page, batch.kind(i).is_write(), process)?;
+                    state = self.engine.view().state(page);
+                }
+                self.marks[page.index()] = marks::ALL;
+            }
+            self.states[i] = state.0;
+        }
+        Ok(())
+    }
+
+    fn first_touch(&mut self, page: PageId, process: ProcessId) -> Result<(), SimError> {
+        let region = page.region();
+        if self.machine.os.thp && self.space.allows_huge(region) && self.is_empty(region) {
+            let allocation = Allocation { run: region.run(), huge: true, process };
+            if self.populate_huge(region, &allocation) {
+                return Ok(());
+            }
+        }
+        let allocation = Allocation { run: PageRun::single(page), huge: false, process };
+        let tier = match self.engine.populate(self.now(), &allocation) {
+            Some(tier) => tier,
+            None => {
+                self.reclaim(TierId::FAST, 1);
+                self.engine.populate(self.now(), &allocation).ok_or_else(|| self.full(1))?
+            }
+        };
+        self.after_events();
+        self.frames.place(page, tier);
+        self.marks[page.index()] = marks::USED;
+        self.totals.base_faults += 1;
+        let costs = &self.machine.costs;
+        self.first_touch_wait(
+            costs.fault_base_ns + zero_ns(PAGE_BYTES, costs.zero_bytes_per_second),
+        );
+        self.allocated();
+        Ok(())
+    }
+
+    fn populate_huge(&mut self, region: Region, allocation: &Allocation) -> bool {
+        let tiers = self.machine.tiers.len() as u8;
+        if !(0..tiers).any(|t| self.frames.has_huge(TierId(t))) {
+            self.totals.huge_frame_shortages += 1;
+            return false;
+        }
+        let Some(tier) = self.engine.populate(self.now(), allocation) else { return false };
+        self.after_events();
+        if !self.take_huge_frame(region, tier) {
+            self.pending.push(Event::Freed { run: region.run() });
+            self.tell();
+            return false;
+        }
+        self.marks[region.run().range()].fill(marks::USED);
+        self.totals.huge_faults += 1;
+        let costs = &self.machine.costs;
+        let bytes = region.run().bytes().0;
+        self.first_touch_wait(costs.fault_huge_ns + zero_ns(bytes, costs.zero_bytes_per_second));
+        self.allocated();
+        true
+    }
+
+    /// Gives a folio a block of frames; pays for compaction. False where there is none.
+    pub(super) fn take_huge_frame(&mut self, region: Region, tier: TierId) -> bool {
+        match self.frames.place_huge(region, tier) {
+            HugeFrame::Free => true,
+            HugeFrame::Compacted(pages) => {
+                self.totals.compacted += u64::from(pages);
+                let costs = &self.machine.costs;
+                let page_ns =
+                    costs.migrate_base_ns + self.machine.move_page_ns(tier.index(), tier.index());
+                self.wait(Wait::Migrate, f64::from(pages) * page_ns);
+                true
+            }
+            HugeFrame::None => {
+                self.totals.huge_frame_shortages += 1;
+                false
+            }
+        }
+    }
+
+    fn first_touch_wait(&mut self, ns: f64) {
+        self.waiting_anyway_ns += ns / self.parallel;
+        self.wait(Wait::Fault, ns);
+    }
+
+    fn is_empty(&self, region: Region) -> bool {
+        let states = self.engine.states();
+        let range = region.run().range();
+        states.get(range).is_none_or(|s| s.iter().all(|&s| !PageState(s).is_resident()))
+    }
+
+    fn full(&self, pages: u64) -> SimError {
+        SimError::OutOfMemory {
+            resident_bytes: self.engine.view().resident().bytes().0,
+            wanted_bytes: PageCount(pages).bytes().0,
+        }
+    }
+
+    /// Memory was allocated: notes peaks, and tells of tiers that fell below their watermark.
+    pub(super) fn allocated(&mut self) {
+        self.note_peaks();
+        for t in 0..self.low.len() {
+            let tier = TierId(t as u8);
+            let view = self.engine.view();
+            let low = view.free(tier) < view.limits(tier).keep_free;
+            if low && !self.low[t] {
+                self.pending.push(Event::Pressure { tier });
+            }
+            self.low[t] = low;
+        }
+    }
+
+    pub(super) fn note_peaks(&mut self) {
+        let view = self.engine.view();
+        let mut sum = 0;
+        for (t, max) in self.totals.resident_max.iter_mut().enumerate().take(view.tiers()) {
+            let used = view.used(TierId(t as u8)).0;
+            *max = used.max(*max);
+            sum += used;
+        }
+        self.totals.resident_sum_max = self.totals.resident_sum_max.max(sum);
+    }
+
+    /// An armed page, or one in a tier without direct access, is touched.
+    fn fault(&mut self, page: PageId, write: bool, process: ProcessId) -> Result<(), SimError> {
+        let state = self.engine.view().state(page);
+        let Some(tier) = state.tier() else { return Ok(()) };
+        let direct = self.machine.tiers[tier.index()].direct_access;
+        let costs = &self.machine.costs;
+        if state.is_armed() {
+            self.totals.hint_faults += 1;
+            self.wait(Wait::Fault, costs.hint_fault_ns);
+        }
+        if !direct {
+            self.totals.refaults += 1;
+        }
+        let fault = Fault { page, tier, write, process };
+        let decision = self.engine.on_fault(self.now(), &fault);
+        self.pending.push(Event::Fault(fault));
+        let cause = if direct { MoveCause::FaultDecision } else { MoveCause::Refault };
+        match decision {
+            FaultDecision::MoveHere(to) if self.machine.tiers[to.index()].direct_access => {
+                self.move_now(page, to, cause);
+            }
+            FaultDecision::Exchange(other) => self.exchange(page, other, cause),
+            _ => {}
+        }
+        if let Some(tier) = self.engine.view().state(page).tier()
+            && !self.machine.tiers[tier.index()].direct_access
+        {
+            self.bring_in(page)?;
+        }
+        Ok(())
+    }
+
+    /// A page that cannot be accessed where it is goes to the fastest tier, whoever must leave.
+    fn bring_in(&mut self, page: PageId) -> Result<(), SimError> {
+        let unit = self.unit(page);
+        let pages = u64::from(unit.pages);
+        let has_room = |replay: &Self, t: usize| {
+            replay.machine.tiers[t].direct_access
+                && replay.engine.view().free(TierId(t as u8)).0 >= pages
+        };
+        let tiers = self.machine.tiers.len();
+        if !(0..tiers).any(|t| has_room(self, t)) {
+            self.reclaim(TierId::FAST, pages);
+        }
+        let to = (0..tiers).find(|&t| has_room(self, t)).ok_or_else(|| self.full(pages))?;
+        self.move_now(page, TierId(to as u8), MoveCause::Refault);
+        Ok(())
+    }
+
+    /// The page, or the whole folio that holds it.
+    pub(super) fn unit(&self, page: PageId) -> PageRun {
+        if self.engine.view().state(page).is_huge() {
+            page.region().run()
+        } else {
+            PageRun::single(page)
+        }
+    }
+
+    /// Moves a unit while the program waits.
+    fn move_now(&mut self, page: PageId, to: TierId, cause: MoveCause) {
+        let unit = self.unit(page);
+        let Some(from) = self.engine.view().state(page).tier() else { return };
+        if from == to {
+            return;
+        }
+        let costs = &self.machine.costs;
+        let pages = f64::from(unit.pages);
+        let ns = if self.machine.tiers[from.index()].direct_access {
+            let fixed = if unit.pages > 1 { costs.migrate_huge_ns } else { costs.migrate_base_ns };
+            fixed + pages * self.machine.move_page_ns(from.index(), to.index())
+        } else {
+            pages * costs.refault_ns
+        };
+        let what = if cause == MoveCause::Reclaim { Wait::Migrate } else { Wait::Fault };
+        self.wait(what, ns);
+        self.relocate(unit, from, to);
+        self.shootdown(unit, 1);
+        self.pending.push(Event::Moved { run: unit, to, cause });
+        self.tell();
+        self.note_peaks();
+    }
+
+    /// Two units swap places and frames while the program waits.
+    fn exchange(&mut self, page: PageId, other: PageId, cause: MoveCause) {
+        let view = self.engine.view();
+        let (Some(here), Some(there)) = (view.state(page).tier(), view.state(other).tier()) else {
+            return;
+        };
+        let (a, b) = (self.unit(page), self.unit(other));
+        let direct = |t: TierId| self.machine.tiers[t.index()].direct_access;
+        if here == there || a.pages != b.pages || !direct(there) {
+            return;
+        }
+        let costs = &self.machine.costs;
+        let fixed = if a.pages > 1 { costs.migrate_huge_ns } else { costs.migrate_base_ns };
+        let copy_ns = self.machine.move_page_ns(here.index(), there.index())
+            + self.machine.move_page_ns(there.index(), here.index());
+        self.wait(Wait::Fault, 2.0 * fixed + f64::from(a.pages) * copy_ns);
+        for (a, b) in a.iter().zip(b.iter()) {
+            self.frames.swap(a, b);
+        }
+        self.account_move(b, there, here);
+        self.account_move(a, here, there);
+        self.shootdown(a, 1);
+        self.forget_translations(b);
+        self.pending.push(Event::Moved { run: b, to: here, cause });
+        self.pending.push(Event::Moved { run: a, to: there, cause });
+        self.tell();
+    }
+
+    /// Frames, marks and counts of a unit that changes tiers; the engine is told by the caller.
+    pub(super) fn relocate(&mut self, unit: PageRun, from: TierId, to: TierId) {
+        let huge = unit.pages == HUGE_PAGES && self.engine.view().state(unit.start).is_huge();
+        if !huge || !self.take_huge_frame(unit.start.region(), to) {
+            for page in unit.iter() {
+                self.frames.place(page, to);
+            }
+        }
+        self.account_move(unit, from, to);
+    }
+
+    pub(super) fn account_move(&mut self, unit: PageRun, from: TierId, to: TierId) {
+        self.clock.copied(from, to, unit.bytes().0);
+        self.totals.moved_pages[from.index()][to.index()] += u64::from(unit.pages);
+        if to < from {
+            self.totals.promoted_pages += u64::from(unit.pages);
+            self.marks[unit.range()].iter_mut().for_each(|m| *m &= !marks::USED);
+        } else {
+            self.settle_promotion(unit);
+        }
+    }
+
+    /// A unit leaves: where it was promoted and not touched since, that promotion was for nothing.
+    pub(super) fn settle_promotion(&mut self, unit: PageRun) {
+        let marks = &mut self.marks[unit.range()];
+        if marks.iter().all(|m| m & marks::USED == 0) {
+            self.totals.promoted_unused += u64::from(unit.pages);
+        }
+        marks.iter_mut().for_each(|m| *m |= marks::USED);
+    }
+
+    /// Kernel reclaim: makes room for `pages` and a few more in a tier, by second chance in the
+    /// order of page ids, into the next slower tiers with room.
+    fn reclaim(&mut self, tier: TierId, pages: u64) {
+        let wanted = pages.max(RECLAIM_PAGES);
+        let known = self.engine.view().pages();
+        let mut looked = 0u64;
+        while self.engine.view().free(tier).0 < wanted && looked < 2 * u64::from(known) {
+            if self.clock_hand >= known {
+                self.clock_hand = 0;
+            }
+            let page = PageId(self.clock_hand);
+            let unit = self.unit(page);
+            self.clock_hand = unit.end();
+            looked += u64::from(unit.pages);
+            let state = self.engine.view().state(page);
+            if state.tier() != Some(tier) || state.is_in_flight() {
+                continue;
+            }
+            let marks = &mut self.marks[unit.range()];
+            let referenced = marks.iter().any(|m| m & marks::REFERENCED != 0);
+            marks.iter_mut().for_each(|m| *m &= !marks::REFERENCED);
+            if referenced {
+                continue;
+            }
+            if !self.evict(unit, tier) {
+                return;
+            }
+        }
+    }
+
+    fn evict(&mut self, unit: PageRun, from: TierId) -> bool {
+        let tiers = self.machine.tiers.len() as u8;
+        let view = self.engine.view();
+        let room = |t: &TierId| view.free(*t).0 >= u64::from(unit.pages);
+        let Some(to) = (from.0 + 1..tiers).map(TierId).find(room) else { return false };
+        self.wait(Wait::Migrate, f64::from(unit.pages) * self.machine.costs.evict_ns);
+        self.relocate(unit, from, to);
+        self.shootdown(unit, 1);
+        self.totals.reclaimed += u64::from(unit.pages);
+        self.pending.push(Event::Moved { run: unit, to, cause: MoveCause::Reclaim });
+        self.tell();
+        true
+    }
+
+    /// Translations of a run are gone from every buffer; every core that runs the program is
+    /// interrupted `times` times.
+    pub(super) fn shootdown(&mut self, run: PageRun, times: u64) {
+        self.totals.shootdowns += times;
+        self.interrupt(Wait::Migrate, times as f64 * self.machine.costs.shootdown_ns);
+        self.forget_translations(run);
+    }
+
+    pub(super) fn forget_translations(&mut self, run: PageRun) {
+        if run.pages == 0 {
+            return;
+        }
+        for tlb in &mut self.tlbs {
+            run.iter().for_each(|page| tlb.flush_base(page.0));
+            for region in run.start.region().0..=PageId(run.end() - 1).region().0 {
+                tlb.flush_huge(region);
+            }
+        }
+    }
+}
+
+fn zero_ns(bytes: u64, bytes_per_second: f64) -> f64 {
+    bytes as f64 * 1e9 / bytes_per_second
+}

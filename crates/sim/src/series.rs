@@ -1,0 +1,109 @@
+//! Time series of a run.
+
+use crate::report::SeriesPoint;
+use frostline_core::types::Nanos;
+
+/// Points that an adaptive series has at least, once it has had twice as many.
+const POINTS: usize = 200;
+/// Interval with which an adaptive series starts.
+const FIRST_INTERVAL_NS: f64 = 50_000.0;
+
+/// Points at a fixed interval, or at one that doubles so that about 200 remain.
+#[derive(Debug)]
+pub(crate) struct Series {
+    pub(crate) points: Vec<SeriesPoint>,
+    interval_ns: f64,
+    adaptive: bool,
+    due_ns: f64,
+}
+
+impl Series {
+    pub(crate) fn new(interval: Option<Nanos>) -> Self {
+        let interval_ns = interval.map_or(FIRST_INTERVAL_NS, |n| n.0.max(1) as f64);
+        Self { points: Vec::new(), interval_ns, adaptive: interval.is_none(), due_ns: interval_ns }
+    }
+
+    #[inline]
+    pub(crate) fn is_due(&self, now_ns: f64) -> bool {
+        now_ns >= self.due_ns
+    }
+
+    pub(crate) fn push(&mut self, now_ns: f64, point: SeriesPoint) {
+        self.points.push(point);
+        if self.adaptive && self.points.len() >= 2 * POINTS {
+            self.halve();
+        }
+        let passed = (now_ns / self.interval_ns).floor();
+        self.due_ns = (passed + 1.0) * self.interval_ns;
+    }
+
+    fn halve(&mut self) {
+        let old = std::mem::take(&mut self.points);
+        let mut old = old.into_iter();
+        while let Some(first) = old.next() {
+            self.points.push(match old.next() {
+                Some(second) => merge(first, second),
+                None => first,
+            });
+        }
+        self.interval_ns *= 2.0;
+    }
+}
+
+/// Counts add up; what describes a moment is the later one's.
+fn merge(first: SeriesPoint, second: SeriesPoint) -> SeriesPoint {
+    let accesses = first.accesses + second.accesses;
+    let hits = first.fast_hit_ratio * first.accesses as f64
+        + second.fast_hit_ratio * second.accesses as f64;
+    SeriesPoint {
+        accesses,
+        fast_hit_ratio: if accesses > 0 { hits / accesses as f64 } else { 0.0 },
+        promoted_bytes: first.promoted_bytes + second.promoted_bytes,
+        demoted_bytes: first.demoted_bytes + second.demoted_bytes,
+        ..second
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(i: u64) -> SeriesPoint {
+        SeriesPoint { seconds: i as f64, accesses: i, promoted_bytes: 1, ..SeriesPoint::default() }
+    }
+
+    #[test]
+    fn an_adaptive_series_keeps_its_sums_and_stays_short() {
+        let mut series = Series::new(None);
+        let mut pushed = 0;
+        for i in 0..100_000u64 {
+            let now_ns = i as f64 * 60_000.0;
+            if series.is_due(now_ns) {
+                series.push(now_ns, point(1));
+                pushed += 1;
+            }
+        }
+        assert!((POINTS..2 * POINTS).contains(&series.points.len()), "{}", series.points.len());
+        let sum: u64 = series.points.iter().map(|p| p.promoted_bytes).sum();
+        assert_eq!(sum, pushed);
+    }
+
+    #[test]
+    fn merged_hit_ratios_are_weighted() {
+        let a = SeriesPoint { accesses: 100, fast_hit_ratio: 1.0, ..point(1) };
+        let b = SeriesPoint { accesses: 300, fast_hit_ratio: 0.0, ..point(2) };
+        let c = merge(a, b);
+        assert_eq!((c.accesses, c.fast_hit_ratio, c.seconds), (400, 0.25, 2.0));
+    }
+
+    #[test]
+    fn a_fixed_interval_is_kept() {
+        let mut series = Series::new(Some(Nanos(1000)));
+        for i in 0..1000 {
+            if series.is_due(f64::from(i) * 500.0) {
+                series.push(f64::from(i) * 500.0, point(0));
+            }
+        }
+        assert_eq!(series.points.len(), 499);
+    }
+}
