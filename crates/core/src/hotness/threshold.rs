@@ -20,8 +20,7 @@ impl Thresholds {
     pub const INITIAL: Self = Self { hot: 1, warm: 1, cold: 0 };
 
     /// The largest hot set that fits into `fast` pages. A warm class exists where the hot set
-    /// takes no more than `alpha` of them; never with an `alpha` of 0, always with one of 1 or
-    /// more.
+    /// takes no more than the share `alpha` of them.
     ///
     /// Where not even the top bin fits, that bin is the hot set all the same: thresholds name
     /// bins, and a hot set of nothing would leave arbitrary pages in fast memory.
@@ -74,4 +73,63 @@ pub enum Class {
     Warm,
     /// Makes room for others.
     Cold,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_warm_class_takes_what_the_hot_set_leaves() {
+        let mut bins = [0; BINS];
+        bins[12] = 80;
+        bins[11] = 30;
+        bins[3] = 1000;
+        let histogram = Histogram::new(bins);
+        let t = Thresholds::adapt(&histogram, PageCount(100), 0.9);
+        assert_eq!((t.hot, t.warm, t.cold), (12, 11, 10));
+        assert_eq!(t.sizes(&histogram), [80, 30, 1000]);
+        let t = Thresholds::adapt(&histogram, PageCount(88), 0.9);
+        assert_eq!((t.hot, t.warm, t.cold), (12, 12, 11), "80 is more than 0.9 x 88");
+        assert_eq!(t.sizes(&histogram), [80, 0, 1030]);
+    }
+
+    #[test]
+    fn everything_is_hot_where_everything_fits() {
+        let t = Thresholds::adapt(&Histogram::new([5; BINS]), PageCount(80), 0.9);
+        assert_eq!((t.hot, t.class(0)), (0, Class::Hot));
+        let t = Thresholds::adapt(&Histogram::new([5; BINS]), PageCount(1000), 0.9);
+        assert_eq!((t.hot, t.warm, t.cold), (0, -1, -2));
+        assert_eq!(t.sizes(&Histogram::new([5; BINS])), [80, 0, 0]);
+    }
+
+    #[test]
+    fn a_top_bin_that_does_not_fit_is_hot_all_the_same() {
+        let t = Thresholds::adapt(&Histogram::new([5; BINS]), PageCount(4), 0.9);
+        assert_eq!((t.hot, t.warm, t.cold), (15, 14, 13));
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_trying_every_threshold(
+            bins in proptest::array::uniform16(0u64..50),
+            fast in 0u64..900,
+            alpha in 0.0f64..1.0,
+        ) {
+            let histogram = Histogram::new(bins);
+            let size = |hot: usize| bins[hot.min(BINS)..].iter().sum::<u64>();
+            let best = (0..=BINS).find(|hot| size(*hot) <= fast).unwrap();
+            let t = Thresholds::adapt(&histogram, PageCount(fast), alpha);
+            prop_assert_eq!(t.hot as usize, best.min(BINS - 1));
+            let warm = size(best) as f64 <= fast as f64 * alpha;
+            prop_assert_eq!(t.hot - t.warm, i8::from(warm));
+            prop_assert_eq!(t.cold, t.warm - 1);
+            let mut sizes = [0; 3];
+            for (bin, pages) in bins.iter().enumerate() {
+                sizes[t.class(bin) as usize] += pages;
+            }
+            prop_assert_eq!(t.sizes(&histogram), sizes);
+        }
+    }
 }

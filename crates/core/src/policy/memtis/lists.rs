@@ -130,6 +130,7 @@ impl Runs {
 #[derive(Clone, Debug, Default)]
 pub(super) struct DemotionClock {
     hand: u32,
+    regions: u32,
     cold_left: u32,
     warm_left: u32,
     /// Regions looked at.
@@ -139,7 +140,7 @@ pub(super) struct DemotionClock {
 impl DemotionClock {
     /// Hotness has fallen or thresholds have risen: everything may hold victims again.
     pub(super) fn rearm(&mut self, regions: u32) {
-        (self.cold_left, self.warm_left) = (regions, regions);
+        (self.regions, self.cold_left, self.warm_left) = (regions, regions, regions);
     }
 
     /// Proposes to demote at least `need` pages: those less hot than `cold` first, then, where
@@ -153,6 +154,9 @@ impl DemotionClock {
         plan: &mut Plan,
     ) -> (u64, u64) {
         let regions = tracker.regions();
+        if regions != self.regions {
+            self.rearm(regions);
+        }
         let (cold, hot) = limits;
         let mut left = self.cold_left;
         let cold_pages = self.turn(&mut left, need, cold, regions, tracker, view, plan);

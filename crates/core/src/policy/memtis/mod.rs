@@ -459,12 +459,16 @@ impl Memtis {
         }
         let mut room = view.free(TierId::FAST).0;
         for region in core::mem::take(&mut self.to_collapse) {
-            let possible = !self.tracker.is_huge(region) && self.all_hot(region);
-            if room >= u64::from(HUGE_PAGES) && possible {
-                room -= u64::from(HUGE_PAGES);
-                self.counters.collapses += 1;
-                plan.push(Action::Collapse { region, to: TierId::FAST, lane: Lane::SCAN });
+            if self.tracker.is_huge(region) || !self.all_hot(region) {
+                continue;
             }
+            if room < u64::from(HUGE_PAGES) {
+                self.to_collapse.push(region);
+                continue;
+            }
+            room -= u64::from(HUGE_PAGES);
+            self.counters.collapses += 1;
+            plan.push(Action::Collapse { region, to: TierId::FAST, lane: Lane::SCAN });
         }
     }
 }

@@ -126,3 +126,96 @@ impl Period {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn config(steps: Steps) -> PeriodConfig {
+        PeriodConfig {
+            limit: 0.03,
+            hysteresis: 0.005,
+            interval: Nanos(1_000_000_000),
+            least: 200,
+            most: 1400,
+            steps,
+        }
+    }
+
+    /// A second of a program that causes `events` sampled events, 1 us of sampler time each.
+    fn second(period: &mut Period, events: u64) -> Option<u32> {
+        let samples = events / u64::from(period.period());
+        period.observe(Nanos(1_000_000_000), Nanos(samples * 1000))
+    }
+
+    #[test]
+    fn a_busy_program_is_sampled_less_and_a_calm_one_more() {
+        let mut period = Period::new(config(Steps::Tenth));
+        assert_eq!(second(&mut period, 6_000_000), None, "3 % is within the band");
+        for _ in 0..60 {
+            second(&mut period, 30_000_000);
+        }
+        assert!((850..=1200).contains(&period.period()), "{}", period.period());
+        assert!(period.changes > 0);
+        for _ in 0..60 {
+            second(&mut period, 1_000_000);
+        }
+        assert_eq!(period.period(), 200);
+        for _ in 0..60 {
+            second(&mut period, 900_000_000);
+        }
+        assert_eq!(period.period(), 1400);
+    }
+
+    #[test]
+    fn short_spans_are_gathered() {
+        let mut period = Period::new(config(Steps::Tenth));
+        for _ in 0..9 {
+            assert_eq!(period.observe(Nanos(100_000_000), Nanos(50_000_000)), None);
+        }
+        assert_eq!(period.observe(Nanos(100_000_000), Nanos(50_000_000)), Some(220));
+        assert_eq!(period.observe(Nanos::ZERO, Nanos::ZERO), None);
+    }
+
+    #[test]
+    fn primes_are_stepped_through_and_stores_follow() {
+        let mut period = Period::new(config(Steps::Primes));
+        assert_eq!((period.period(), period.scaled(100_003, 1_500_003)), (199, 100_003));
+        assert_eq!(second(&mut period, 30_000_000), Some(293));
+        assert_eq!(period.scaled(100_003, 1_500_003), 147_240);
+        for _ in 0..100 {
+            second(&mut period, 1 << 40);
+        }
+        assert_eq!((period.period(), period.scaled(100_003, 1_500_003)), (19_997, 1_500_003));
+        for _ in 0..100 {
+            second(&mut period, 0);
+        }
+        assert_eq!(period.period(), 199);
+    }
+
+    #[test]
+    fn the_list_is_prime_and_ascending() {
+        let prime = |n: u32| (2..n).take_while(|d| d * d <= n).all(|d| !n.is_multiple_of(d));
+        assert!(LOAD_PRIMES.iter().all(|n| prime(*n)));
+        assert!(LOAD_PRIMES.is_sorted());
+    }
+
+    proptest! {
+            #[test]
+            fn settles_within_the_band_or_at_an_end(events in 0u64..100_000_000) {
+                let mut period = Period::new(config(Steps::Tenth));
+                for _ in 0..100 {
+    second(&mut period, events);
+    }
+                let settled = period.changes;
+                for _ in 0..20 {
+    second(&mut period, events);
+    }
+                prop_assert_eq!(period.changes, settled, "oscillates around {}", period.period());
+                let share = period.share();
+                prop_assert!(share <= 0.035 + 1e-9 || period.period() == 1400, "{}", share);
+                prop_assert!(share >= 0.025 - 1e-9 || period.period() == 200, "{}", share);
+            }
+        }
+}

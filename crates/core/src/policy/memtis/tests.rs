@@ -3,28 +3,36 @@
 use super::*;
 use crate::engine::{Engine, EngineConfig};
 use crate::policy::{Allocation, make};
-use alloc::string::ToString;
 
 const SLOW: TierId = TierId(1);
 
-/// An engine with a world that carries every action out at once.
+/// An engine with a world that carries every action out at once and keeps a record of them.
 struct World {
     engine: Engine,
     now: Nanos,
-    split_frees: Vec<PageId>,
+    /// Subpages that a split finds to be all zero.
+    zero: Vec<PageId>,
+    outcome: MoveOutcome,
+    done: Vec<Action>,
 }
 
 impl World {
     fn new(fast: u64, spec: &str) -> Self {
         let config = EngineConfig::two_tiers(PageCount(fast), PageCount(1 << 20));
         let policy = make(spec, &PolicyContext::default()).unwrap();
-        Self { engine: Engine::new(config, policy), now: Nanos(1), split_frees: Vec::new() }
+        Self {
+            engine: Engine::new(config, policy),
+            now: Nanos(1),
+            zero: Vec::new(),
+            outcome: MoveOutcome::Moved,
+            done: Vec::new(),
+        }
     }
 
     fn populate(&mut self, run: PageRun, huge: bool) {
-        let pieces = if huge { HUGE_PAGES } else { 1 };
-        for start in run.range().step_by(pieces as usize) {
-            let run = PageRun { start: PageId(start as u32), pages: pieces };
+        let piece = if huge { HUGE_PAGES } else { 1 };
+        for start in run.range().step_by(piece as usize) {
+            let run = PageRun { start: PageId(start as u32), pages: piece };
             let allocation = Allocation { run, huge, process: ProcessId(0) };
             self.engine.populate(self.now, &allocation).unwrap();
         }
@@ -36,11 +44,17 @@ impl World {
         self.act();
     }
 
-    fn sample(&mut self, page: u32, times: usize) {
+    fn sample_of(&self, page: u32, kind: SampleKind) -> Event {
         let page = PageId(page);
         let tier = self.engine.view().state(page).tier().unwrap_or(SLOW);
-        let sample = Sample { page, kind: SampleKind::LoadMiss, tier, process: ProcessId(0) };
-        self.feed(&alloc::vec![Event::Sample(sample); times]);
+        Event::Sample(Sample { page, kind, tier, process: ProcessId(0) })
+    }
+
+    fn sample(&mut self, pages: impl IntoIterator<Item = u32>, times: usize) {
+        for page in pages {
+            let sample = self.sample_of(page, SampleKind::LoadMiss);
+            self.feed(&alloc::vec![sample; times]);
+        }
     }
 
     /// Lets the migration workers wake up.
@@ -50,26 +64,27 @@ impl World {
     }
 
     fn act(&mut self) {
-        let mut done = Vec::new();
+        let mut events = Vec::new();
         while let Some(action) = self.engine.poll_action() {
+            self.done.push(action);
             match action {
                 Action::Migrate { id, run, .. } => {
-                    done.push(Event::MigrationDone { id, run, outcome: MoveOutcome::Moved });
+                    events.push(Event::MigrationDone { id, run, outcome: self.outcome });
                 }
                 Action::Split { region, .. } => {
-                    done.push(Event::SplitDone { region, split: true });
-                    for page in self.split_frees.drain(..) {
-                        done.push(Event::Freed { run: PageRun::single(page) });
+                    events.push(Event::SplitDone { region, split: true });
+                    for page in self.zero.drain(..) {
+                        events.push(Event::Freed { run: PageRun::single(page) });
                     }
                 }
                 Action::Collapse { region, to, .. } => {
-                    done.push(Event::CollapseDone { region, tier: Some(to) });
+                    events.push(Event::CollapseDone { region, tier: Some(to) });
                 }
                 _ => {}
             }
         }
-        if !done.is_empty() {
-            self.engine.handle_events(self.now, &done);
+        if !events.is_empty() {
+            self.engine.handle_events(self.now, &events);
             self.act();
         }
     }
@@ -81,26 +96,421 @@ impl World {
                 found = Some(value);
             }
         });
-        found.unwrap_or_else(|| panic!("no metric {}", name.to_string()))
+        found.unwrap_or_else(|| panic!("no metric {name}"))
     }
 
     fn tier(&self, page: u32) -> Option<TierId> {
         self.engine.view().state(PageId(page)).tier()
     }
+
+    fn classes(&self) -> [u64; 3] {
+        self.engine.policy().classes().unwrap()
+    }
+
+    fn count(&self, what: impl Fn(&Action) -> bool) -> usize {
+        self.done.iter().filter(|action| what(action)).count()
+    }
+
+    fn used(&self) -> u64 {
+        self.engine.view().used(TierId::FAST).0
+    }
+}
+
+fn is_split(action: &Action) -> bool {
+    matches!(action, Action::Split { .. })
+}
+
+fn is_collapse(action: &Action) -> bool {
+    matches!(action, Action::Collapse { .. })
 }
 
 #[test]
-fn hot_pages_are_promoted_and_cold_ones_make_room() {
-    let mut world = World::new(100, "memtis:adaptation=100:cooling=1000:collapse=off");
-    world.populate(PageRun::between(0, 1000), false);
-    assert_eq!(world.engine.view().used(TierId::FAST).0, 100, "first touch fills fast memory");
+fn hot_pages_are_promoted_in_the_background_only() {
+    let mut w = World::new(100, "memtis:adaptation=100:cooling=1000:collapse=off");
+    w.populate(PageRun::between(0, 1000), false);
+    assert_eq!(w.used(), 100, "new memory is fast while there is room");
     for _ in 0..10 {
-        (500..580).for_each(|page| world.sample(page, 20));
-        world.wake();
+        w.sample(500..580, 20);
+        let before = w.done.len();
+        assert!(w.engine.poll_timeout().unwrap() > w.now);
+        w.sample(500..501, 1);
+        assert_eq!(w.done.len(), before, "nothing moves between wakeups");
+        w.wake();
     }
-    assert!(world.metric("coolings_total") > 0.0);
-    assert!(world.metric("promotions_proposed_pages_total") >= 80.0);
-    assert!(world.metric("warm_demotions_proposed_pages_total") > 0.0, "bin 0 is warm here");
-    assert!((500..580).all(|page| world.tier(page) == Some(TierId::FAST)));
-    assert!(world.engine.stats().demoted_pages > 0);
+    assert!(w.metric("coolings_total") > 0.0);
+    assert!(w.metric("promotions_proposed_pages_total") >= 80.0);
+    assert!((500..580).all(|page| w.tier(page) == Some(TierId::FAST)));
+    let lanes = |lane: Lane, fast: bool| {
+        w.done.iter().any(|a| matches!(a, Action::Migrate { lane: l, to, .. } if *l == lane && (*to == TierId::FAST) == fast))
+    };
+    assert!(lanes(Lane::PROMOTE, true) && lanes(Lane::DEMOTE, false), "one worker per tier");
+    assert!(!lanes(Lane::PROMOTE, false) && !lanes(Lane::DEMOTE, true));
+}
+
+#[test]
+fn workers_wake_every_half_second() {
+    let mut w = World::new(100, "memtis");
+    assert_eq!(w.engine.poll_timeout(), Some(Nanos(500_000_000)));
+    w.wake();
+    assert_eq!(w.engine.poll_timeout(), Some(Nanos(1_000_000_000)));
+}
+
+#[test]
+fn intervals_are_counted_in_samples() {
+    let mut w = World::new(100, "memtis:adaptation=10:cooling=35:estimation=0.5");
+    w.populate(PageRun::between(0, 100), false);
+    w.sample(0..1, 9);
+    assert_eq!((w.metric("adaptations_total"), w.metric("coolings_total")), (0.0, 0.0));
+    w.sample(0..1, 1);
+    assert_eq!(w.metric("adaptations_total"), 1.0);
+    w.sample(0..1, 995);
+    assert_eq!(w.metric("adaptations_total"), 100.0);
+    assert_eq!(w.metric("coolings_total"), 28.0);
+    assert_eq!(w.metric("estimations_total"), 20.0, "every 0.5 x 100 pages");
+    assert_eq!(w.metric("samples_total"), 1005.0);
+}
+
+#[test]
+fn a_batch_is_processed_like_single_events() {
+    let run = |batch: usize| {
+        let mut w = World::new(50, "memtis:adaptation=100:cooling=700:collapse=off");
+        w.populate(PageRun::between(0, 400), false);
+        let mut rng = crate::rng::Rng::new(3);
+        for _ in 0..40 {
+            let events: Vec<Event> = (0..1000)
+                .map(|_| {
+                    let page = rng.below(20) * rng.below(20);
+                    w.sample_of(page as u32, SampleKind::LoadMiss)
+                })
+                .collect();
+            events.chunks(batch).for_each(|events| w.feed(events));
+            w.wake();
+        }
+        assert!(w.metric("coolings_total") > 10.0 && w.engine.stats().promoted_pages > 0);
+        (w.done, w.engine.stats().clone())
+    };
+    assert_eq!(run(1), run(1000));
+    assert_eq!(run(7), run(1000), "the same events give the same actions");
+}
+
+#[test]
+fn both_kinds_of_samples_count_and_strangers_do_not() {
+    let mut w = World::new(100, "memtis");
+    w.populate(PageRun::between(0, 1), false);
+    let before = w.metric("hot_threshold_bin");
+    let store = w.sample_of(0, SampleKind::Store);
+    let stranger = w.sample_of(4711, SampleKind::LoadMiss);
+    w.feed(&[store, stranger, Event::SamplesLost { count: 5 }]);
+    assert_eq!(before, 1.0, "the hot threshold starts at 1");
+    assert_eq!(w.metric("samples_total"), 2.0);
+    assert_eq!(w.metric("samples_unknown_page_total"), 1.0);
+    assert_eq!(w.metric("samples_lost_total"), 5.0);
+}
+
+#[test]
+fn new_pages_start_at_the_hot_threshold() {
+    let mut w = World::new(64, "memtis:adaptation=10:cooling=100000:collapse=off");
+    w.populate(PageRun::between(0, 500), false);
+    w.sample(0..60, 8);
+    let hot = w.metric("hot_threshold_bin");
+    assert!(hot > 1.0, "{hot}");
+    let before = w.classes();
+    w.populate(PageRun::between(1000, 1003), false);
+    assert_eq!(w.classes(), [before[0] + 3, before[1], before[2]]);
+    w.feed(&[Event::Unmapped { run: PageRun::between(1000, 1002) }]);
+    assert_eq!(w.classes(), [before[0] + 1, before[1], before[2]]);
+}
+
+#[test]
+fn demotion_waits_for_the_free_space_threshold_then_takes_cold_pages() {
+    let mut w = World::new(1000, "memtis:adaptation=10:cooling=100000:collapse=off:alpha=0.5");
+    w.populate(PageRun::between(0, 3000), false);
+    // Hot enough a set that everything else is cold at once.
+    w.sample(0..600, 40);
+    assert_eq!(w.classes(), [600, 0, 2400]);
+    w.feed(&[Event::Unmapped { run: PageRun::between(900, 930) }]);
+    w.wake();
+    assert_eq!(w.engine.stats().demoted_pages, 0, "3 % are free");
+    w.populate(PageRun::between(4000, 4015), false);
+    w.wake();
+    assert_eq!(w.engine.stats().demoted_pages, 5, "2 % of 1000 pages are kept free");
+    assert_eq!(w.metric("cold_demotions_proposed_pages_total"), 5.0);
+    assert_eq!(w.metric("warm_demotions_proposed_pages_total"), 0.0);
+    assert!((0..600).all(|p| w.tier(p) == Some(TierId::FAST)), "hot pages stay");
+    w.wake();
+    assert_eq!(w.engine.stats().demoted_pages, 5);
+}
+
+/// 40 hot and 60 warm pages in fast memory of 100, cold ones beyond.
+fn warm_world(spec: &str) -> World {
+    let mut w = World::new(100, spec);
+    w.populate(PageRun::between(0, 1000), false);
+    w.sample(0..40, 8);
+    w.sample(40..160, 4);
+    assert_eq!(w.metric("hot_threshold_bin"), 12.0);
+    w
+}
+
+#[test]
+fn warm_pages_make_room_last() {
+    let mut w = warm_world("memtis:adaptation=10:cooling=100000:collapse=off");
+    assert_eq!(w.classes(), [40, 120, 840]);
+    w.wake();
+    assert_eq!(w.engine.stats().promoted_pages, 0, "warm pages stay where they are");
+    assert_eq!(w.metric("cold_demotions_proposed_pages_total"), 0.0);
+    assert_eq!(w.metric("warm_demotions_proposed_pages_total"), 2.0, "only for the 2 %");
+    // Two more hot pages, in slow memory.
+    w.sample(500..506, 8);
+    w.wake();
+    w.wake();
+    assert!((500..506).all(|p| w.tier(p) == Some(TierId::FAST)));
+    assert!((0..40).all(|p| w.tier(p) == Some(TierId::FAST)), "hot pages are never demoted");
+    assert_eq!(w.metric("cold_demotions_proposed_pages_total"), 0.0);
+}
+
+#[test]
+fn without_a_warm_set_what_is_not_hot_is_cold() {
+    let mut w = warm_world("memtis-nw:adaptation=10:cooling=100000:collapse=off");
+    assert_eq!(w.classes(), [40, 0, 960]);
+    w.wake();
+    assert_eq!(w.metric("cold_demotions_proposed_pages_total"), 2.0);
+    assert_eq!(w.metric("warm_demotions_proposed_pages_total"), 0.0);
+}
+
+#[test]
+fn huge_pages_move_as_a_whole_even_where_the_reserve_is_smaller() {
+    let mut w = World::new(4 * 512, "memtis:adaptation=100:cooling=100000");
+    w.populate(PageRun::between(0, 8 * 512), true);
+    assert_eq!(w.used(), 4 * 512);
+    for _ in 0..5 {
+        // Three huge pages beyond the fast tier, all subpages alike.
+        w.sample(5 * 512..8 * 512, 1);
+        w.wake();
+    }
+    let fast = |region: u32| w.tier(region * 512) == Some(TierId::FAST);
+    assert!(fast(5) && fast(6) && fast(7), "2 % of 2048 pages would be no huge page");
+    assert_eq!(w.count(|a| matches!(a, Action::Migrate { run, .. } if run.pages % 512 != 0)), 0);
+    assert!(w.engine.stats().promoted_pages >= 3 * 512);
+    assert_eq!(w.count(is_split), 0, "dense huge pages stay whole");
+    assert_eq!(w.engine.stats().rejected, [0; 8]);
+}
+
+#[test]
+fn busy_pages_are_tried_again() {
+    let mut w = World::new(1000, "memtis:adaptation=10:cooling=100000:collapse=off:alpha=0.5");
+    w.populate(PageRun::between(0, 3000), false);
+    w.sample(0..600, 40);
+    w.outcome = MoveOutcome::Busy;
+    w.wake();
+    assert_eq!(w.engine.stats().demoted_pages, 0);
+    let looked_at = w.metric("regions_looked_at_total");
+    w.outcome = MoveOutcome::Moved;
+    w.wake();
+    assert_eq!(w.engine.stats().demoted_pages, 20);
+    assert!(w.metric("regions_looked_at_total") > looked_at);
+}
+
+#[test]
+fn memory_is_not_searched_again_until_something_can_have_changed() {
+    let mut w = World::new(512, "memtis:adaptation=1000000:cooling=1000000:collapse=off");
+    w.populate(PageRun::between(0, 4096), false);
+    // Everything is hot at the start: nothing can be demoted, however short room is.
+    for _ in 0..20 {
+        w.wake();
+    }
+    assert_eq!(w.engine.stats().demoted_pages, 0);
+    assert!(w.metric("regions_looked_at_total") <= 16.0);
+}
+
+/// Eight huge pages, two of them fast; in each, only `used` subpages are accessed.
+fn skewed_world(spec: &str, used: u32, rounds: usize) -> World {
+    let params = "adaptation=500:cooling=3000:collapse=off";
+    let mut w = World::new(2 * 512, &alloc::format!("{spec}:{params}"));
+    w.populate(PageRun::between(0, 8 * 512), true);
+    (0..rounds).for_each(|_| use_evenly(&mut w, used));
+    w
+}
+
+/// Samples `used` subpages of each of eight huge pages, in turn; then a wakeup.
+fn use_evenly(w: &mut World, used: u32) {
+    for _ in 0..400 / used {
+        let subpage = |i: u32| (0..8).map(move |region| region * 512 + i * (512 / used));
+        w.sample((0..used).flat_map(subpage), 1);
+    }
+    w.wake();
+}
+
+#[test]
+fn skewed_huge_pages_are_split_and_their_subpages_find_their_tiers() {
+    let mut w = skewed_world("memtis", 16, 40);
+    assert!(w.metric("estimations_total") > 0.0);
+    assert!(w.metric("splits_proposed_total") > 0.0);
+    assert!(w.engine.stats().splits > 0);
+    (0..4).for_each(|_| use_evenly(&mut w, 16));
+    let split: Vec<u32> =
+        (0..8).filter(|r| !w.engine.view().state(PageId(r * 512)).is_huge()).collect();
+    for region in &split {
+        for page in (0..16).map(|i| region * 512 + i * 32) {
+            assert_eq!(w.tier(page), Some(TierId::FAST), "hot subpage {page}");
+        }
+    }
+    assert!(w.metric("split_demotions_proposed_pages_total") > 0.0, "cold subpages leave");
+    assert!(w.metric("estimated_hit_ratio") > 0.9);
+}
+
+#[test]
+fn all_zero_subpages_are_forgotten() {
+    let mut w = World::new(1024, "memtis:adaptation=10");
+    w.populate(PageRun::between(0, 512), true);
+    w.feed(&[Event::Freed { run: PageRun::between(10, 200) }]);
+    assert_eq!(w.classes().iter().sum::<u64>(), 512 - 190);
+    assert!(!w.engine.view().state(PageId(0)).is_huge());
+    w.sample(20..21, 1);
+    assert_eq!(w.metric("samples_unknown_page_total"), 1.0);
+    let mut w = skewed_world("memtis", 16, 0);
+    w.zero = alloc::vec![PageId(1), PageId(513), PageId(1025)];
+    (0..40).for_each(|_| use_evenly(&mut w, 16));
+    assert!(w.engine.stats().splits > 0 && w.zero.is_empty());
+    assert_eq!(w.classes().iter().sum::<u64>(), w.engine.view().resident().0);
+}
+
+#[test]
+fn dense_huge_pages_are_not_split() {
+    let w = skewed_world("memtis", 256, 40);
+    assert!(w.metric("estimations_total") > 0.0);
+    assert_eq!(w.metric("splits_proposed_total"), 0.0);
+}
+
+#[test]
+fn the_variant_without_splits_estimates_and_leaves_it_at_that() {
+    let w = skewed_world("memtis-ns", 16, 40);
+    assert!(w.metric("estimated_hit_ratio") - w.metric("real_hit_ratio") > 0.05);
+    assert_eq!(w.count(is_split), 0);
+}
+
+#[test]
+fn a_benefit_below_the_least_splits_nothing() {
+    let w = skewed_world("memtis:benefit=100%", 16, 40);
+    assert!(w.metric("estimated_hit_ratio") - w.metric("real_hit_ratio") > 0.05);
+    assert_eq!(w.metric("splits_proposed_total"), 0.0);
+}
+
+#[test]
+fn base_pages_are_coalesced_only_when_all_are_hot() {
+    let coalesced = |cold: Option<u32>| {
+        let mut w = World::new(2048, "memtis:adaptation=100:cooling=6000");
+        w.populate(PageRun::between(0, 4096), false);
+        w.feed(&[Event::Unmapped { run: PageRun::between(1024, 1700) }]);
+        for _ in 0..4 {
+            w.sample((0..512).filter(|p| Some(*p) != cold), 8);
+            w.sample(512..513, 1);
+            w.wake();
+        }
+        assert!(w.metric("coolings_total") > 0.0);
+        let huge = w.engine.view().state(PageId(0)).is_huge();
+        assert_eq!(u64::from(huge), w.engine.stats().collapses);
+        assert_eq!(w.metric("collapses_proposed_total"), w.count(is_collapse) as f64);
+        assert_eq!(w.classes().iter().sum::<u64>(), w.engine.view().resident().0);
+        huge
+    };
+    assert!(coalesced(None));
+    assert!(!coalesced(Some(77)), "one page of 512 is not hot");
+}
+
+#[test]
+fn the_load_period_follows_the_samplers_processor_time() {
+    let mut w = World::new(100, "memtis:period-check=1ms");
+    assert_eq!(w.engine.policy().needs().load_sample_period, 200);
+    assert_eq!(w.engine.policy().needs().store_sample_period, 100_000);
+    w.feed(&[Event::CpuUsage { wall: Nanos(1_000_000), sampler: Nanos(100_000) }]);
+    assert!(w.done.is_empty(), "told at the next wakeup");
+    w.wake();
+    assert_eq!(w.done, [Action::SetSampling { kind: SampleKind::LoadMiss, period: 220 }]);
+    w.wake();
+    assert_eq!(w.done.len(), 1, "told once");
+    let mut w = World::new(100, "memtis-artifact:period-check=1ms");
+    w.feed(&[Event::CpuUsage { wall: Nanos(1_000_000), sampler: Nanos(100_000) }]);
+    w.wake();
+    assert_eq!(w.done.len(), 2, "stores as well");
+}
+
+#[test]
+fn the_published_code_moves_its_hot_threshold_bin_by_bin() {
+    let steps = |spec: &str| {
+        let mut w = World::new(10, spec);
+        w.populate(PageRun::between(0, 1000), false);
+        let mut seen = alloc::vec![w.metric("hot_threshold_bin")];
+        for _ in 0..30 {
+            w.sample(0..20, 5);
+            seen.push(w.metric("hot_threshold_bin"));
+        }
+        seen.windows(2).map(|pair| (pair[1] - pair[0]).abs()).fold(0.0, f64::max)
+    };
+    assert_eq!(steps("memtis:hot-step=one:adaptation=100:collapse=off"), 1.0);
+    assert!(steps("memtis:adaptation=100:collapse=off") > 1.0);
+}
+
+#[test]
+fn the_published_code_cools_when_memory_grows() {
+    let mut w = World::new(100, "memtis:growth-cooling=2MiB:collapse=off");
+    w.populate(PageRun::between(0, 511), false);
+    assert_eq!(w.metric("coolings_total"), 0.0);
+    w.populate(PageRun::between(511, 1100), false);
+    assert_eq!(w.metric("coolings_total"), 2.0);
+}
+
+#[test]
+fn the_published_code_gives_splitting_up_where_it_does_not_pay() {
+    // A gain of 100 % cannot be had: the first splits are the last.
+    let w = skewed_world("memtis:regret=100%", 16, 40);
+    assert_eq!(w.metric("split_given_up"), 1.0);
+    assert!(w.engine.stats().splits > 0);
+}
+
+#[test]
+fn a_refilled_histogram_is_whole_again_after_a_wakeup() {
+    let mut w = World::new(100, "memtis:histogram=refill:adaptation=50:cooling=200:collapse=off");
+    w.populate(PageRun::between(0, 2000), false);
+    w.sample(0..20, 10);
+    assert_eq!(w.metric("coolings_total"), 1.0);
+    assert!(w.classes().iter().sum::<u64>() < 2000);
+    w.wake();
+    assert_eq!(w.classes().iter().sum::<u64>(), 2000);
+}
+
+#[test]
+fn metadata_stays_below_eight_bytes_per_page() {
+    for huge in [true, false] {
+        let mut w = World::new(2048, "memtis:adaptation=1000:cooling=20000");
+        let pages = 40 * 512;
+        w.populate(PageRun::between(0, pages), huge);
+        let mut rng = crate::rng::Rng::new(7);
+        for _ in 0..50 {
+            let events: Vec<Event> = (0..2000)
+                .map(|_| {
+                    let page = rng.below(u64::from(pages)) & rng.below(u64::from(pages));
+                    w.sample_of(page as u32, SampleKind::LoadMiss)
+                })
+                .collect();
+            w.feed(&events);
+            w.wake();
+        }
+        assert!(w.metric("coolings_total") > 2.0 && w.engine.stats().promoted_pages > 0);
+        let bytes = w.engine.policy().metadata_bytes().0;
+        assert!(bytes >= u64::from(pages) * 2, "{bytes} B cannot be all");
+        assert!(bytes <= u64::from(pages) * 8, "{bytes} B for {pages} pages");
+    }
+}
+
+#[test]
+fn remapped_memory_keeps_its_hotness() {
+    let mut w = World::new(100, "memtis:adaptation=10:cooling=100000:collapse=off");
+    w.populate(PageRun::between(0, 500), false);
+    w.sample(300..310, 20);
+    w.feed(&[Event::Remapped { from: PageRun::between(300, 310), to: PageId(1024) }]);
+    w.sample(1024..1034, 1);
+    w.wake();
+    w.wake();
+    assert!((1024..1034).all(|p| w.tier(p) == Some(TierId::FAST)));
+    assert_eq!(w.metric("samples_unknown_page_total"), 0.0);
 }

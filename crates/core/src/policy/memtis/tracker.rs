@@ -254,6 +254,7 @@ impl Tracker {
 
     /// `mremap`: hotness goes along; whole huge pages that stay aligned stay huge.
     pub(super) fn remap(&mut self, from: PageRun, to: PageId) {
+        self.refresh();
         let target = PageRun { start: to, pages: from.pages };
         self.grow(from.end().max(target.end()));
         let aligned = from.start.offset() == to.offset();
@@ -414,5 +415,268 @@ impl Tracker {
     pub(super) fn bytes(&self) -> Bytes {
         let regions = self.regions.capacity() * size_of::<RegionState>();
         self.counts.bytes() + self.huge.bytes() + self.stale.bytes() + Bytes(regions as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeMap;
+    use proptest::prelude::*;
+
+    fn tracker(refill: Refill) -> Tracker {
+        Tracker::new(Binning::Exact, refill, PageCount::ZERO)
+    }
+
+    #[test]
+    fn cooling_moves_every_page_exactly_one_bin() {
+        let mut t = tracker(Refill::AtOnce);
+        t.populate(PageRun::between(0, 512), true, 8);
+        t.populate(PageRun::between(512, 522), false, 4);
+        t.sample(PageId(512));
+        assert_eq!(t.pages().bins()[3], 512, "a huge page counts as 512 pages");
+        assert_eq!((t.pages().bins()[2], t.pages().bins()[9]), (9, 1));
+        t.cool();
+        assert_eq!(t.pages().bins()[2], 512);
+        assert_eq!((t.pages().bins()[1], t.pages().bins()[8]), (9, 1));
+        assert_eq!(t.base().bins()[0], 512, "subpages of a new huge page start at 0");
+        // One scaled access takes nine coolings to the bottom, an unscaled one would take one.
+        (0..7).for_each(|_| t.cool());
+        assert_eq!(t.pages().bins()[1], 1);
+        t.cool();
+        assert_eq!(t.pages().bins()[0], 522);
+    }
+
+    #[test]
+    fn the_top_bin_is_left_only_when_hotness_says_so() {
+        let mut t = tracker(Refill::AtOnce);
+        t.populate(PageRun::between(0, 2), false, 0);
+        for _ in 0..64 {
+            t.sample(PageId(0));
+        }
+        for _ in 0..128 {
+            t.sample(PageId(1));
+        }
+        assert_eq!(t.base().bins()[15], 2);
+        t.cool();
+        assert_eq!((t.base().bins()[15], t.base().bins()[14]), (1, 1));
+        t.populate(PageRun::between(512, 1024), true, 1 << 17);
+        t.cool();
+        assert_eq!(t.pages().bins()[15], 512);
+        t.cool();
+        t.cool();
+        assert_eq!((t.pages().bins()[15], t.pages().bins()[14]), (0, 512));
+    }
+
+    #[test]
+    fn splitting_keeps_subpages_and_collapsing_their_sum() {
+        let mut t = tracker(Refill::AtOnce);
+        t.populate(PageRun::between(0, 512), true, 0);
+        for p in 0..512 {
+            t.sample(PageId(p));
+        }
+        for _ in 0..100 {
+            t.sample(PageId(7));
+        }
+        assert_eq!(t.huge_hotness(Region(0)), 612);
+        t.split(Region(0));
+        assert_eq!(t.unit_hotness(PageId(8)), Some(512));
+        assert_eq!(t.pages(), t.base(), "only base pages are left");
+        t.collapse(Region(0));
+        assert_eq!(t.huge_hotness(Region(0)), 612);
+        t.split(Region(0));
+        t.forget(PageRun::single(PageId(3)));
+        t.collapse(Region(0));
+        assert!(!t.is_huge(Region(0)), "511 pages make no huge page");
+    }
+
+    #[test]
+    fn a_lazy_cooling_empties_the_histograms_and_fills_them_region_by_region() {
+        let mut t = tracker(Refill::Lazy);
+        t.populate(PageRun::between(0, 1024), false, 64);
+        t.cool();
+        assert_eq!((t.pages().total(), t.tracked()), (0, 1024));
+        t.sample(PageId(600));
+        assert_eq!(t.pages().total(), 512, "the sampled region is back, halved");
+        assert_eq!((t.pages().bins()[5], t.unit_hotness(PageId(600))), (511, Some(32 + ACCESS)));
+        t.cool();
+        assert_eq!(t.pages().total(), 0);
+        t.refresh();
+        assert_eq!((t.pages().bins()[4], t.pages().total()), (1023, 1024));
+    }
+
+    /// The same rules over plain maps.
+    #[derive(Default)]
+    struct Plain {
+        pages: BTreeMap<u32, u64>,
+        huge: BTreeMap<u32, u64>,
+    }
+
+    impl Plain {
+        fn populate(&mut self, run: PageRun, huge: bool, initial: u64) {
+            if huge {
+                self.forget(run);
+                self.huge.insert(run.start.region().0, initial);
+            }
+            for page in run.range() {
+                let start = if huge { 0 } else { initial };
+                self.pages.entry(page as u32).or_insert(start);
+            }
+        }
+        fn forget(&mut self, run: PageRun) {
+            for page in run.range() {
+                self.huge.remove(&PageId(page as u32).region().0);
+                self.pages.remove(&(page as u32));
+            }
+        }
+        fn sample(&mut self, page: u32) {
+            if let Some(h) = self.pages.get_mut(&page) {
+                *h += 512;
+                if let Some(h) = self.huge.get_mut(&(page / 512)) {
+                    *h += 1;
+                }
+            }
+        }
+        fn collapse(&mut self, region: Region) {
+            let pages: Vec<u64> =
+                region.run().iter().filter_map(|p| self.pages.get(&p.0).copied()).collect();
+            if pages.len() == 512 && !self.huge.contains_key(&region.0) {
+                self.huge.insert(region.0, pages.iter().sum::<u64>() / 512);
+            }
+        }
+        fn remap(&mut self, from: PageRun, to: u32) {
+            let moved: Vec<(u32, u64)> = from
+                .iter()
+                .filter_map(|p| Some((p.0 - from.start.0 + to, *self.pages.get(&p.0)?)))
+                .collect();
+            let whole: Vec<(u32, u64)> = self
+                .huge
+                .iter()
+                .filter(|(r, _)| from.intersect(Region(**r).run()).pages == 512)
+                .filter(|_| from.start.0 % 512 == to % 512)
+                .map(|(r, h)| ((r * 512 - from.start.0 + to) / 512, *h))
+                .collect();
+            self.forget(from);
+            self.forget(PageRun { start: PageId(to), pages: from.pages });
+            self.pages.extend(moved);
+            self.huge.extend(whole);
+        }
+        fn histograms(&self) -> (Histogram, Histogram) {
+            let (mut pages, mut base) = (Histogram::default(), Histogram::default());
+            let bin = |h: u64| Binning::Exact.bin(h as u32);
+            for (page, h) in &self.pages {
+                base.add(bin(*h), 1);
+                pages.add(bin(*self.huge.get(&(page / 512)).unwrap_or(h)), 1);
+            }
+            (pages, base)
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Populate { region: u32, offset: u32, pages: u32, huge: bool, initial: u32 },
+        Forget { start: u32, pages: u32 },
+        Sample { page: u32, times: u32 },
+        Split(u32),
+        Collapse(u32),
+        Remap { from: u32, pages: u32, to: u32 },
+        Cool,
+        Refresh,
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let page = || 0..4 * HUGE_PAGES;
+        let step = prop_oneof![
+            3 => (0..4u32, 0..512u32, 1..600u32, any::<bool>(), 0..40_000u32).prop_map(
+                |(region, offset, pages, huge, initial)| Step::Populate {
+                    region, offset, pages, huge, initial
+                }
+            ),
+            2 => (page(), 1..700u32).prop_map(|(start, pages)| Step::Forget { start, pages }),
+            8 => (page(), 1..200u32).prop_map(|(page, times)| Step::Sample { page, times }),
+            1 => (0..5u32).prop_map(Step::Split),
+            1 => (0..5u32).prop_map(Step::Collapse),
+            1 => (0..4u32, 1..1200u32, 0..4u32, any::<bool>(), 0..512u32).prop_map(
+                |(from, pages, to, aligned, off)| Step::Remap {
+                    from: from * 512,
+                    pages: if aligned { pages.next_multiple_of(512) } else { pages },
+                    to: 6 * 512 + to * 512 + if aligned { 0 } else { off },
+                }
+            ),
+            2 => Just(Step::Cool),
+            1 => Just(Step::Refresh),
+        ];
+        proptest::collection::vec(step, 1..40)
+    }
+
+    fn agree(refill: Refill, steps: &[Step]) -> Result<(), TestCaseError> {
+        let (mut t, mut plain) = (tracker(refill), Plain::default());
+        for step in steps {
+            match *step {
+                Step::Populate { region, offset, pages, huge, initial } => {
+                    let run = if huge {
+                        Region(region).run()
+                    } else {
+                        PageRun { start: PageId(region * 512 + offset), pages }
+                    };
+                    t.populate(run, huge, initial);
+                    plain.populate(run, huge, u64::from(initial));
+                }
+                Step::Forget { start, pages } => {
+                    let run = PageRun { start: PageId(start), pages };
+                    let inside = run.intersect(PageRun::between(0, t.regions() * 512));
+                    t.forget(run);
+                    plain.forget(inside);
+                }
+                Step::Sample { page, times } => {
+                    for _ in 0..times {
+                        t.sample(PageId(page));
+                        plain.sample(page);
+                    }
+                }
+                Step::Split(region) => {
+                    t.split(Region(region));
+                    plain.huge.remove(&region);
+                }
+                Step::Collapse(region) => {
+                    t.collapse(Region(region));
+                    plain.collapse(Region(region));
+                }
+                Step::Remap { from, pages, to } => {
+                    let run = PageRun { start: PageId(from), pages };
+                    t.remap(run, PageId(to));
+                    plain.remap(run, to);
+                }
+                Step::Cool => {
+                    t.cool();
+                    plain.pages.values_mut().for_each(|h| *h /= 2);
+                    plain.huge.values_mut().for_each(|h| *h /= 2);
+                }
+                Step::Refresh => t.refresh(),
+            }
+            if refill == Refill::AtOnce {
+                prop_assert_eq!((t.pages(), t.base()), plain.histograms(), "{:?}", step);
+                prop_assert_eq!(&t.recount(), &t.parts);
+            }
+        }
+        t.refresh();
+        prop_assert_eq!((t.pages(), t.base()), plain.histograms());
+        prop_assert_eq!(t.tracked(), plain.pages.len() as u64);
+        for (page, h) in &plain.pages {
+            prop_assert_eq!(u64::from(t.counts.exact(*page)), *h);
+        }
+        Ok(())
+    }
+
+    proptest! {
+        #[test]
+        fn histograms_are_those_of_a_recount(steps in steps()) {
+            agree(Refill::AtOnce, &steps)?;
+        }
+
+        #[test]
+        fn lazy_cooling_ends_where_eager_cooling_does(steps in steps()) {
+            agree(Refill::Lazy, &steps)?;
+        }
     }
 }

@@ -1,0 +1,372 @@
+//! Policies in random worlds, and the references by their definition.
+
+use frostline_core::action::Action;
+use frostline_core::engine::{Engine, EngineConfig};
+use frostline_core::event::{Event, MoveOutcome, Sample, SampleKind};
+use frostline_core::policy::registry::{Group, PolicyContext, REGISTRY};
+use frostline_core::policy::{Allocation, Oracle, PageSaving, make};
+use frostline_core::{HUGE_PAGES, Nanos, PageCount, PageId, PageRun, ProcessId, Region, TierId};
+use proptest::prelude::*;
+use std::sync::Arc;
+
+const SLOW: TierId = TierId(1);
+
+fn engine(spec: &str, fast: u64, slow: u64, context: &PolicyContext) -> Engine {
+    let policy = make(spec, context).unwrap();
+    Engine::new(EngineConfig::two_tiers(PageCount(fast), PageCount(slow)), policy)
+}
+
+fn allocate(engine: &mut Engine, run: PageRun, huge: bool) -> Option<TierId> {
+    engine.populate(Nanos(0), &Allocation { run, huge, process: ProcessId(0) })
+}
+
+/// Savings per epoch, and their sum as the totals; a move costs 10 ns each way.
+struct Known(Vec<Vec<(u32, f64)>>);
+
+impl Oracle for Known {
+    fn totals(&self, sink: &mut dyn FnMut(PageSaving)) {
+        let mut sums = std::collections::BTreeMap::new();
+        for (page, ns) in self.0.iter().flatten() {
+            *sums.entry(*page).or_insert(0.0) += ns;
+        }
+        sums.into_iter().for_each(|(p, saving_ns)| sink(PageSaving { page: PageId(p), saving_ns }));
+    }
+    fn epoch(&self, number: u64, sink: &mut dyn FnMut(PageSaving)) {
+        for (page, saving_ns) in self.0.get(number as usize).into_iter().flatten() {
+            sink(PageSaving { page: PageId(*page), saving_ns: *saving_ns });
+        }
+    }
+    fn promotion_cost_ns(&self) -> f64 {
+        10.0
+    }
+    fn demotion_cost_ns(&self) -> f64 {
+        10.0
+    }
+}
+
+fn knowing(epochs: Vec<Vec<(u32, f64)>>) -> PolicyContext {
+    PolicyContext { oracle: Some(Arc::new(Known(epochs))), ..PolicyContext::default() }
+}
+
+fn tiers(engine: &Engine, pages: std::ops::Range<u32>) -> Vec<u8> {
+    pages.map(|p| engine.view().state(PageId(p)).tier().map_or(9, |t| t.0)).collect()
+}
+
+/// Carries everything out; gives the number of moves.
+fn act(engine: &mut Engine, now: Nanos) -> usize {
+    let mut moves = 0;
+    loop {
+        let mut events = Vec::new();
+        while let Some(action) = engine.poll_action() {
+            if let Action::Migrate { id, run, .. } = action {
+                moves += 1;
+                events.push(Event::MigrationDone { id, run, outcome: MoveOutcome::Moved });
+            }
+        }
+        if events.is_empty() {
+            return moves;
+        }
+        engine.handle_events(now, &events);
+    }
+}
+
+#[test]
+fn references_place_by_their_definition() {
+    let place = |spec: &str| {
+        let mut e = engine(spec, 4, 100, &PolicyContext::default());
+        for page in 0..8 {
+            allocate(&mut e, PageRun::between(page, page + 1), false).unwrap();
+        }
+        assert_eq!(e.poll_timeout(), None);
+        tiers(&e, 0..8)
+    };
+    assert_eq!(place("first-touch"), [0, 0, 0, 0, 1, 1, 1, 1]);
+    assert_eq!(place("all-slow"), [1; 8]);
+    assert_eq!(place("interleave"), [0, 1, 0, 1, 0, 1, 0, 1]);
+    assert_eq!(place("interleave:fast=2"), [0, 0, 1, 0, 0, 1, 1, 1], "full after four");
+    assert_eq!(place("interleave:fast=0"), [1; 8]);
+    for entry in REGISTRY.iter().filter(|e| e.group != Group::Offline) {
+        let policy = make(entry.name, &PolicyContext::default()).unwrap();
+        assert_eq!(policy.unlimited_fast(), entry.name == "all-fast");
+    }
+}
+
+#[test]
+fn interleave_deals_to_all_slower_tiers() {
+    let mut config = EngineConfig::two_tiers(PageCount(100), PageCount(100));
+    config.tiers.push(config.tiers[1]);
+    let policy = make("interleave:slow=2", &PolicyContext::default()).unwrap();
+    let mut e = Engine::new(config, policy);
+    for page in 0..6 {
+        allocate(&mut e, PageRun::between(page, page + 1), false).unwrap();
+    }
+    assert_eq!(tiers(&e, 0..6), [0, 1, 2, 0, 1, 2]);
+}
+
+#[test]
+fn oracle_static_places_the_best_once() {
+    let savings = vec![vec![(0, 1.0), (1, 5.0), (2, 3.0), (3, 9.0), (4, 4.0)]];
+    let mut e = engine("oracle-static", 2, 100, &knowing(savings));
+    for page in 0..6 {
+        allocate(&mut e, PageRun::between(page, page + 1), false).unwrap();
+    }
+    assert_eq!(tiers(&e, 0..6), [1, 0, 1, 0, 1, 1]);
+    assert!(e.metadata_bytes().0 > 0);
+    // Folios are ranked by the sum over their pages.
+    let savings = vec![vec![(0, 50.0), (512, 30.0), (600, 30.0), (1024, 10.0)]];
+    let mut e = engine("oracle-static", 512, 4096, &knowing(savings));
+    for region in 0..3 {
+        allocate(&mut e, Region(region).run(), true).unwrap();
+    }
+    assert_eq!(
+        [0, 512, 1024].map(|p| e.view().state(PageId(p)).tier()),
+        [Some(SLOW), Some(TierId::FAST), Some(SLOW)]
+    );
+}
+
+#[test]
+fn oracle_epoch_moves_what_pays_for_the_moves() {
+    let epochs = vec![
+        vec![(0, 90.0), (1, 90.0), (2, 1.0), (3, 1.0)],
+        // Page 2 gains 100 - 1, more than the 20 of both moves; page 3 gains 15 only.
+        vec![(0, 50.0), (1, 1.0), (2, 100.0), (3, 16.0)],
+    ];
+    let mut e = engine("oracle-epoch", 2, 100, &knowing(epochs));
+    for page in 0..4 {
+        allocate(&mut e, PageRun::between(page, page + 1), false).unwrap();
+    }
+    assert_eq!(tiers(&e, 0..4), [0, 0, 1, 1], "placed for epoch 0");
+    e.handle_events(Nanos(1), &[Event::Epoch { number: 0 }]);
+    assert_eq!(act(&mut e, Nanos(1)), 0, "everything is where it should be");
+    e.handle_events(Nanos(2), &[Event::Epoch { number: 1 }]);
+    assert_eq!(act(&mut e, Nanos(2)), 2);
+    assert_eq!(tiers(&e, 0..4), [0, 1, 0, 1]);
+    assert_eq!(e.poll_timeout(), None);
+    // Nothing is known of later epochs: nothing is moved.
+    e.handle_events(Nanos(3), &[Event::Epoch { number: 2 }]);
+    assert_eq!(act(&mut e, Nanos(3)), 0);
+}
+
+#[test]
+fn oracle_epoch_uses_free_room_first_and_moves_folios_whole() {
+    let epochs = vec![vec![(512, 1e6), (5, 3.0)], vec![(512, 1e6), (1024, 9e6)]];
+    let mut e = engine("oracle-epoch", 1024, 4096, &knowing(epochs));
+    for region in 0..3 {
+        e.handle_events(
+            Nanos(0),
+            &[Event::Populated { run: Region(region).run(), tier: SLOW, huge: true }],
+        );
+    }
+    e.handle_events(Nanos(1), &[Event::Epoch { number: 0 }]);
+    assert_eq!(act(&mut e, Nanos(1)), 1, "3 ns do not pay for 512 pages");
+    assert_eq!(e.view().state(PageId(600)).tier(), Some(TierId::FAST));
+    e.handle_events(Nanos(2), &[Event::Epoch { number: 1 }]);
+    assert_eq!(act(&mut e, Nanos(2)), 1, "there is room for both");
+    assert_eq!((e.stats().promoted_pages, e.stats().demoted_pages), (1024, 0));
+    assert_eq!(e.stats().rejected, [0; 8]);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Allocate { region: u32, offset: u32, huge: bool },
+    Unmap { start: u32, pages: u32 },
+    Samples { start: u32, stride: u32, count: u32 },
+    Finish { outcome: u8 },
+    Cpu { sampler: u64 },
+    Wait,
+}
+
+const REGIONS: u32 = 8;
+
+fn step() -> impl Strategy<Value = Step> {
+    let page = || 0..REGIONS * HUGE_PAGES;
+    prop_oneof![
+        4 => (0..REGIONS, 0..HUGE_PAGES, any::<bool>())
+            .prop_map(|(region, offset, huge)| Step::Allocate { region, offset, huge }),
+        1 => (page(), 1..600u32).prop_map(|(start, pages)| Step::Unmap { start, pages }),
+        8 => (page(), 0..40u32, 1..400u32)
+            .prop_map(|(start, stride, count)| Step::Samples { start, stride, count }),
+        4 => (0..8u8).prop_map(|outcome| Step::Finish { outcome }),
+        1 => (0..2_000_000u64).prop_map(|sampler| Step::Cpu { sampler }),
+        4 => Just(Step::Wait),
+    ]
+}
+
+/// A world that carries actions out late, and not always well.
+struct World {
+    engine: Engine,
+    now: Nanos,
+    open: Vec<Action>,
+    log: Vec<Action>,
+}
+
+impl World {
+    fn run(spec: &str, fast: u64, steps: &[Step]) -> Self {
+        let engine = engine(spec, fast, u64::from(REGIONS * HUGE_PAGES), &PolicyContext::default());
+        let mut world = Self { engine, now: Nanos(0), open: Vec::new(), log: Vec::new() };
+        for step in steps {
+            world.step(step);
+            world.check();
+        }
+        world
+    }
+
+    fn step(&mut self, step: &Step) {
+        match *step {
+            Step::Allocate { region, offset, huge } => {
+                let region = Region(region).run();
+                let run = if huge || offset < 128 {
+                    region
+                } else {
+                    PageRun { start: PageId(region.start.0 + offset), pages: 300 }.intersect(region)
+                };
+                let absent = |p: PageId| !self.engine.view().state(p).is_resident();
+                if huge && run.iter().all(absent) {
+                    allocate(&mut self.engine, run, true);
+                } else {
+                    for page in run.iter() {
+                        if !self.engine.view().state(page).is_resident() {
+                            allocate(&mut self.engine, PageRun::single(page), false);
+                        }
+                    }
+                }
+                self.feed(&[]);
+            }
+            Step::Unmap { start, pages } => {
+                self.feed(&[Event::Unmapped { run: PageRun { start: PageId(start), pages } }]);
+            }
+            Step::Samples { start, stride, count } => {
+                let sample = |i: u32| {
+                    let page = PageId((start + i * stride) % (REGIONS * HUGE_PAGES));
+                    let tier = self.engine.view().state(page).tier().unwrap_or(SLOW);
+                    let process = ProcessId(0);
+                    Event::Sample(Sample { page, kind: SampleKind::LoadMiss, tier, process })
+                };
+                let events: Vec<Event> = (0..count).map(sample).collect();
+                self.feed(&events);
+            }
+            Step::Finish { outcome } => self.finish(outcome),
+            Step::Cpu { sampler } => {
+                let wall = Nanos(10_000_000);
+                self.feed(&[Event::CpuUsage { wall, sampler: Nanos(sampler) }]);
+            }
+            Step::Wait => {
+                self.now = self.engine.poll_timeout().unwrap_or(self.now).max(self.now);
+                self.feed(&[]);
+            }
+        }
+    }
+
+    fn finish(&mut self, outcome: u8) {
+        let outcome = match outcome {
+            0 => MoveOutcome::Busy,
+            1 => MoveOutcome::NoSpace,
+            2 => MoveOutcome::Shared,
+            _ => MoveOutcome::Moved,
+        };
+        let good = outcome == MoveOutcome::Moved;
+        let events: Vec<Event> = self
+            .open
+            .drain(..)
+            .map(|action| match action {
+                Action::Migrate { id, run, .. } => Event::MigrationDone { id, run, outcome },
+                Action::Split { region, .. } => {
+                    // A split that lost its folio meanwhile fails.
+                    let huge = self.engine.view().state(region.first()).is_huge();
+                    Event::SplitDone { region, split: good && huge }
+                }
+                Action::Collapse { region, to, .. } => {
+                    let whole = region.run().iter();
+                    let whole = whole.clone().all(|p| self.engine.view().state(p).is_resident());
+                    Event::CollapseDone { region, tier: (good && whole).then_some(to) }
+                }
+                other => panic!("{other:?} is not for this world"),
+            })
+            .collect();
+        self.feed(&events);
+    }
+
+    fn feed(&mut self, events: &[Event]) {
+        self.engine.handle_events(self.now, events);
+        while let Some(action) = self.engine.poll_action() {
+            self.log.push(action);
+            if !matches!(action, Action::SetSampling { .. }) {
+                self.open.push(action);
+            }
+        }
+    }
+
+    fn check(&self) {
+        let view = self.engine.view();
+        for tier in [TierId::FAST, SLOW] {
+            let taken = view.used(tier).0 + view.reserved(tier).0;
+            assert!(taken <= view.limits(tier).capacity.0, "{tier:?} holds {taken}");
+        }
+        assert_eq!(self.engine.stats().anomalies, 0);
+        if let Some(classes) = self.engine.policy().classes() {
+            assert_eq!(classes.iter().sum::<u64>(), view.resident().0, "every page has a class");
+        }
+    }
+
+    fn metric(&self, name: &str) -> f64 {
+        let mut found = 0.0;
+        self.engine.policy().metrics(&mut |key, value| {
+            if key == name {
+                found = value;
+            }
+        });
+        found
+    }
+}
+
+/// Intervals that fit the small worlds, and splits that need little reason.
+const FAST_PACED: &str = "adaptation=200:cooling=1500:wakeup=1ms:period-check=10ms:\
+                          estimation=0.2:benefit=0:patient=off:latency-gap=50";
+
+proptest! {
+    #[test]
+    fn memtis_keeps_the_books_in_any_world(
+        steps in proptest::collection::vec(step(), 1..120),
+        fast in 100u64..3000,
+    ) {
+        for name in ["memtis", "memtis-ns", "memtis-nw"] {
+            World::run(&format!("{name}:{FAST_PACED}"), fast, &steps);
+        }
+    }
+
+    #[test]
+    fn the_same_events_give_the_same_actions(
+        steps in proptest::collection::vec(step(), 1..120),
+        fast in 100u64..3000,
+    ) {
+        for name in ["memtis", "memtis-artifact"] {
+            let spec = format!("{name}:histogram=shift:{FAST_PACED}");
+            let (a, b) = (World::run(&spec, fast, &steps), World::run(&spec, fast, &steps));
+            prop_assert_eq!(a.log, b.log);
+            prop_assert_eq!(a.engine.stats(), b.engine.stats());
+        }
+    }
+}
+
+#[test]
+fn the_random_worlds_exercise_every_mechanism() {
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
+    let mut runner = TestRunner::deterministic();
+    let (mut moved, mut cooled, mut split, mut collapsed, mut periods) = (0, 0.0, 0, 0, 0.0);
+    for i in 0..60 {
+        let steps = proptest::collection::vec(step(), 100..200);
+        let steps = steps.new_tree(&mut runner).expect("no filter").current();
+        let world = World::run(&format!("memtis:{FAST_PACED}"), 500 + 60 * i, &steps);
+        let stats = world.engine.stats();
+        moved += stats.promoted_pages.min(stats.demoted_pages);
+        cooled += world.metric("coolings_total");
+        split += stats.splits;
+        collapsed += stats.collapses;
+        periods += world.metric("load_period_changes_total");
+    }
+    assert!(
+        moved > 0 && cooled > 0.0 && split > 0 && collapsed > 0 && periods > 0.0,
+        "moved {moved}, cooled {cooled}, split {split}, collapsed {collapsed}, periods {periods}"
+    );
+}
