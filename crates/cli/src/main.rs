@@ -14,10 +14,17 @@
 mod args;
 mod cancel;
 mod cmd;
+mod details;
 mod errors;
 mod files;
+mod html;
 mod output;
 mod progress;
+mod series;
+mod study;
+mod summary;
+mod table;
+mod units;
 
 use std::process::ExitCode;
 

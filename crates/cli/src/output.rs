@@ -8,24 +8,31 @@ pub const SCHEMA: u32 = 1;
 
 /// What `--json` prints, whatever the command: `{schema, version, runs: [...]}`.
 #[derive(Serialize)]
-pub struct Envelope<'a, T> {
-    /// [`SCHEMA`].
-    pub schema: u32,
-    /// Version of this program.
-    pub version: &'static str,
+struct Envelope<'a, T> {
+    schema: u32,
+    /// Of this program.
+    version: &'static str,
     /// One object per run (or per item listed).
-    pub runs: &'a [T],
+    runs: &'a [T],
 }
 
-/// Prints the envelope around `runs`, indented, with a line feed at the end.
+/// The envelope around `runs`, indented, with a line feed at the end.
+///
+/// # Errors
+/// Where a run cannot be written as JSON.
+pub fn envelope<T: Serialize>(runs: &[T]) -> anyhow::Result<String> {
+    let envelope = Envelope { schema: SCHEMA, version: env!("CARGO_PKG_VERSION"), runs };
+    let mut text = serde_json::to_string_pretty(&envelope)?;
+    text.push('\n');
+    Ok(text)
+}
+
+/// Prints the envelope around `runs`.
 ///
 /// # Errors
 /// Where standard output cannot be written. A broken pipe ends the program silently in `main`.
 pub fn json<T: Serialize>(runs: &[T]) -> anyhow::Result<()> {
-    let envelope = Envelope { schema: SCHEMA, version: env!("CARGO_PKG_VERSION"), runs };
-    let mut text = serde_json::to_string_pretty(&envelope)?;
-    text.push('\n');
-    self::text(&text)
+    text(&envelope(runs)?)
 }
 
 /// Prints text as it is. Use it instead of `print!`, which panics where the reader has gone.

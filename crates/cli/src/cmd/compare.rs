@@ -1,14 +1,91 @@
 //! `frostline compare`.
 
+use crate::study::{self, ModelArgs, Request};
+use crate::{cancel, html, output, summary};
+use frostline_core::policy::registry;
+use frostline_core::spec;
+use frostline_sim::FastSize;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(after_help = "\
+Examples:
+  frostline compare s.flt --fast 1:2,1:8,1:16 --report s.html
+  frostline compare synth:zipf:pages=256K:accesses=20M --policies memtis,memtis-ns,first-touch
+  frostline compare s.flt --policies memtis:alpha=0.75,memtis:alpha=0.5 --fast 30% --seeds 5
+  frostline compare s.flt t.flt --machine dram-cxl --json > runs.json
 
-/// Runs the command.
+Groups of policies: `all` (the principal online ones and the references first-touch, all-fast and
+all-slow), `variants`, `baselines`, `offline`. `frostline policies` lists them.
+
+`of bound` is the share that a policy reaches of what no placement can beat, on unqueued latencies
+and the cheapest migration. The gap says by how much the bound may be too high.")]
+pub struct Args {
+    /// Traces: files of `frostline record`, or synth:NAME:key=value...
+    #[arg(required = true, value_name = "TRACE")]
+    traces: Vec<String>,
+    /// Policies and groups of policies, separated by commas
+    #[arg(short, long, default_value = "all", value_name = "LIST")]
+    policies: String,
+    /// Sizes of the fast tier, separated by commas: 1:8 (fast to slow), 40% of the footprint, 2GiB
+    #[arg(short, long, default_value = "1:2,1:8,1:16", value_name = "LIST")]
+    #[arg(value_delimiter = ',')]
+    fast: Vec<FastSize>,
+    /// Run everything with so many seeds and give means with intervals
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    seeds: u64,
+    /// Do not compute the upper bound
+    #[arg(long)]
+    no_bound: bool,
+    /// Runs at the same time [default: one per core]
+    #[arg(short, long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+    /// Print every number as JSON instead of tables
+    #[arg(long)]
+    json: bool,
+    /// Write a report with charts
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+    #[command(flatten)]
+    model: ModelArgs,
+}
+
+/// Runs the comparison.
 ///
 /// # Errors
-/// Always, until it is there.
-pub fn run(_: Args) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("`compare` is not built yet")
+/// Wrong usage, a trace that cannot be read, or a stop.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    cancel::install()?;
+    let policies = policies(&args.policies)?;
+    let mut options = args.model.options(args.fast[0])?;
+    options.heatmap = args.report.is_some();
+    let request = Request {
+        traces: args.traces,
+        sizes: args.fast,
+        policies,
+        seeds: args.seeds,
+        bound: !args.no_bound,
+        jobs: args.jobs.map(NonZeroUsize::get),
+        options,
+    };
+    let study = study::run(&request)?;
+    if let Some(path) = &args.report {
+        html::write(path, &study)?;
+    }
+    match args.json {
+        true => output::json(&study.reports())?,
+        false => output::text(&summary::show(&study))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// References that `all` comes with, so that its numbers can be judged.
+const REFERENCES: &str = "first-touch,all-fast,all-slow";
+
+fn policies(list: &str) -> anyhow::Result<Vec<String>> {
+    let all = spec::list(list).any(|item| item == "all");
+    let with_references = if all { format!("{list},{REFERENCES}") } else { list.to_owned() };
+    Ok(registry::expand(&with_references)?)
 }

@@ -1,14 +1,70 @@
 //! `frostline machines`.
 
+use crate::output;
+use crate::study::machine_error;
+use crate::table::Table;
+use frostline_sim::Machine;
+use serde::Serialize;
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(after_help = "\
+Examples:
+  frostline machines
+  frostline machines dram-cxl > box.toml         # edit it, then: --machine box.toml
+  frostline sim s.flt --machine dram-nvm:mlp=8:tiers.nvm.read_ns=350
 
-/// Runs the command.
+Every value of a description can be changed by its path (`tiers.nvm.read_ns`, `costs.split_ns`);
+cores, fragmentation, ghz, ipc, mlp, thp, watermark and workers need no path.")]
+pub struct Args {
+    /// Print the whole description of this machine, as TOML
+    #[arg(value_name = "NAME[:key=value...]")]
+    name: Option<String>,
+    /// The same, by another name
+    #[arg(long, value_name = "NAME", conflicts_with = "name", hide = true)]
+    show: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Print TOML (the default for one machine)
+    #[arg(long, conflicts_with = "json", requires = "name")]
+    toml: bool,
+}
+
+#[derive(Serialize)]
+struct Listed {
+    name: &'static str,
+    summary: &'static str,
+    machine: Machine,
+}
+
+/// Lists the machines or shows one.
 ///
 /// # Errors
-/// Always, until it is there.
-pub fn run(_: Args) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("`machines` is not built yet")
+/// An unknown machine or parameter.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    match args.name.or(args.show) {
+        Some(name) => {
+            let machine = Machine::parse(&name).map_err(machine_error)?;
+            match args.json {
+                true => output::json(&[machine])?,
+                false => output::text(&machine.to_toml())?,
+            }
+        }
+        None if args.json => {
+            let listed = Machine::presets().map(|(name, summary)| {
+                let machine = Machine::parse(name).map_err(machine_error)?;
+                Ok(Listed { name, summary, machine })
+            });
+            output::json(&listed.collect::<anyhow::Result<Vec<_>>>()?)?;
+        }
+        None => {
+            let mut table = Table::new(&["machine", "what it is"]).left(2);
+            for (name, summary) in Machine::presets() {
+                table.row(vec![name.to_owned(), summary.to_owned()]);
+            }
+            output::text(&table.show(0))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
 }

@@ -1,14 +1,120 @@
 //! `frostline policies`.
 
+use crate::output;
+use crate::table::Table;
+use frostline_core::policy::registry::{self, Entry, Group, REGISTRY};
+use frostline_core::policy::settings::Kind;
+use serde::Serialize;
+use std::fmt::Write;
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(after_help = "\
+Examples:
+  frostline policies
+  frostline policies memtis
+  frostline sim s.flt --policy memtis:alpha=0.75:cooling=0.1x
 
-/// Runs the command.
+A number may be written outright or as a multiple of the default (0.1x).")]
+pub struct Args {
+    /// Show this policy with its parameters
+    name: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Listed {
+    name: &'static str,
+    group: &'static str,
+    summary: &'static str,
+    citation: &'static str,
+    params: Vec<ListedParam>,
+}
+
+#[derive(Serialize)]
+struct ListedParam {
+    key: &'static str,
+    kind: String,
+    default: &'static str,
+    unit: &'static str,
+    scaled: bool,
+    meaning: &'static str,
+}
+
+/// Lists the policies or shows one.
 ///
 /// # Errors
-/// Always, until it is there.
-pub fn run(_: Args) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("`policies` is not built yet")
+/// An unknown policy.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    match (&args.name, args.json) {
+        (Some(name), true) => output::json(&[listed(registry::find(name)?)])?,
+        (Some(name), false) => output::text(&one(registry::find(name)?))?,
+        (None, true) => output::json(&REGISTRY.iter().map(listed).collect::<Vec<_>>())?,
+        (None, false) => output::text(&all())?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn all() -> String {
+    let mut table = Table::new(&["policy", "group", "what it does"]).left(3);
+    for group in Group::ALL {
+        for entry in REGISTRY.iter().filter(|entry| entry.group == group) {
+            table.row(vec![entry.name.into(), group.name().into(), entry.summary.into()]);
+        }
+    }
+    table.show(0)
+}
+
+fn one(entry: &'static Entry) -> String {
+    let mut out = String::new();
+    let _ = writeln!(out, "{}: {}", entry.name, entry.summary);
+    let _ = writeln!(out, "group {}; source: {}", entry.group.name(), entry.citation);
+    if entry.params.is_empty() {
+        let _ = writeln!(out, "\nIt has no parameters.");
+        return out;
+    }
+    let mut table = Table::new(&["parameter", "default", "unit", "", "meaning"]).left(5);
+    for param in listed(entry).params {
+        let scaled = if param.scaled { "scaled" } else { "" };
+        let cells = [param.key, param.default, param.unit, scaled, param.meaning];
+        table.row(cells.map(str::to_owned).to_vec());
+    }
+    let _ = write!(out, "\n{}", table.show(0));
+    if entry.params.iter().any(|param| param.scaled) {
+        let _ = writeln!(out, "\nscaled: the default is divided by the scale factor of a run");
+    }
+    out
+}
+
+fn listed(entry: &'static Entry) -> Listed {
+    let params = entry.params.iter().map(|param| ListedParam {
+        key: param.key,
+        kind: kind(param.kind),
+        default: entry.default_of(param.key).unwrap_or(param.default),
+        unit: param.unit,
+        scaled: param.scaled,
+        meaning: param.meaning,
+    });
+    Listed {
+        name: entry.name,
+        group: entry.group.name(),
+        summary: entry.summary,
+        citation: entry.citation,
+        params: params.collect(),
+    }
+}
+
+fn kind(kind: Kind) -> String {
+    match kind {
+        Kind::Count => "count".into(),
+        Kind::Bytes => "bytes".into(),
+        Kind::Duration => "duration".into(),
+        Kind::Ratio => "ratio".into(),
+        Kind::Float => "float".into(),
+        Kind::Switch => "switch".into(),
+        Kind::Choice(words) => words.join("|"),
+        Kind::LatencyGap => "machine|float".into(),
+    }
 }

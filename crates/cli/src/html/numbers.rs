@@ -1,0 +1,85 @@
+//! The table with all numbers.
+
+use super::svg::escape;
+use crate::study::{PolicyStudy, SizeStudy, TraceStudy};
+use crate::units::{bytes, count, seconds};
+use frostline_sim::RunReport;
+use std::fmt::Write;
+
+/// A column: heading, and the cell of a policy.
+type Column = (&'static str, fn(&PolicyStudy) -> String);
+
+const COLUMNS: &[Column] = &[
+    ("fast hits (%)", |p| p.stat(|r| r.fast_hit_ratio).times(100.0).show(2)),
+    ("slowdown (×)", |p| p.stat(|r| r.slowdown_vs_all_fast).show(4)),
+    ("speed-up over all-slow (×)", |p| p.stat(|r| r.speedup_vs_all_slow).show(4)),
+    ("share of bound (%)", |p| option(p, |r| r.share_of_bound, |s| s.times(100.0).show(2))),
+    ("modelled time (s)", |p| p.stat(|r| r.modelled_seconds).show(4)),
+    ("fast memory used", |p| mean(p, |r| r.fast_bytes_mean, bytes)),
+    ("promoted", |p| mean(p, |r| r.promoted_bytes as f64, bytes)),
+    ("demoted", |p| mean(p, |r| r.demoted_bytes as f64, bytes)),
+    ("promoted and used (%)", |p| option(p, |r| r.good_put, |s| s.times(100.0).show(1))),
+    ("splits", |p| mean(p, |r| r.splits as f64, count)),
+    ("collapses", |p| mean(p, |r| r.collapses as f64, count)),
+    ("pages checked", |p| mean(p, |r| r.page_checks as f64, count)),
+    ("hint faults", |p| mean(p, |r| r.hint_faults as f64, count)),
+    ("waited for faults", |p| mean(p, |r| r.time_split.fault, seconds)),
+    ("waited for migration", |p| mean(p, |r| r.time_split.migrate, seconds)),
+    ("waited for scans", |p| mean(p, |r| r.time_split.scan, seconds)),
+    ("sampler (% of a core)", |p| p.stat(|r| r.sampler_cpu_share).times(100.0).show(2)),
+    ("tiering work", |p| mean(p, |r| r.tiering_cpu_seconds, seconds)),
+    ("operation p50", |p| option(p, |r| latency(r, false), |s| seconds(s.mean))),
+    ("operation p99", |p| option(p, |r| latency(r, true), |s| seconds(s.mean))),
+    ("metadata", |p| mean(p, |r| r.metadata_bytes as f64, bytes)),
+    ("program's RSS", |p| mean(p, |r| r.program_rss_bytes as f64, bytes)),
+];
+
+fn mean(policy: &PolicyStudy, number: fn(&RunReport) -> f64, show: fn(f64) -> String) -> String {
+    show(policy.stat(number).mean)
+}
+
+fn option(
+    policy: &PolicyStudy,
+    number: impl Fn(&RunReport) -> Option<f64>,
+    show: fn(crate::study::stats::Stat) -> String,
+) -> String {
+    policy.stat_option(number).map_or_else(|| "n/a".to_owned(), show)
+}
+
+fn latency(report: &RunReport, tail: bool) -> Option<f64> {
+    let latency = report.op_latency_ns.as_ref()?;
+    Some(if tail { latency.p99 } else { latency.p50 } as f64 / 1e9)
+}
+
+/// All policies of a trace, grouped by size of fast memory, the fastest first.
+pub fn table(trace: &TraceStudy) -> String {
+    let mut out = String::from("<div class=\"scroll\" tabindex=\"0\"><table><thead><tr>");
+    out.push_str("<th scope=\"col\">policy</th>");
+    for (heading, _) in COLUMNS {
+        let _ = write!(out, "<th scope=\"col\">{}</th>", heading.replacen(" (", "<br>(", 1));
+    }
+    out.push_str("</tr></thead>");
+    for size in &trace.sizes {
+        group(&mut out, size);
+    }
+    out.push_str("</table></div>\n");
+    out
+}
+
+fn group(out: &mut String, size: &SizeStudy) {
+    let _ = write!(
+        out,
+        "<tbody><tr class=\"group\"><th scope=\"rowgroup\">fast {} = {}</th><td colspan=\"{}\"></td></tr>",
+        escape(&size.fast.to_string()),
+        bytes(size.fast_bytes as f64),
+        COLUMNS.len()
+    );
+    for policy in size.ranked() {
+        let _ = write!(out, "<tr><th scope=\"row\">{}</th>", escape(&policy.spec));
+        for (_, cell) in COLUMNS {
+            let _ = write!(out, "<td>{}</td>", escape(&cell(policy)));
+        }
+        out.push_str("</tr>");
+    }
+    out.push_str("</tbody>");
+}

@@ -1,0 +1,152 @@
+//! Traces as the user names them: files and `synth:...`.
+
+use super::memory;
+use crate::errors::{failure, usage};
+use crate::{cancel, progress};
+use frostline_trace::batch::Want;
+use frostline_trace::{Batch, MemTrace, TraceError, TraceHeader, TraceReader, TraceSource, synth};
+use indicatif::ProgressBar;
+use std::path::PathBuf;
+
+/// Share of the available memory that one trace may take.
+const MEMORY_SHARE: f64 = 0.4;
+/// Bytes per record of the native format, generously.
+const BYTES_PER_RECORD: u64 = 5;
+
+/// A trace that can be read any number of times.
+pub struct Input {
+    name: String,
+    kind: Kind,
+}
+
+enum Kind {
+    File(PathBuf),
+    Synth(String),
+    Memory(MemTrace),
+}
+
+impl Input {
+    /// Finds the trace and checks that it begins well. `times` is how often it will be read:
+    /// generated traces that are read often are kept in memory if they fit.
+    ///
+    /// # Errors
+    /// A file that is missing or no trace, a description that cannot be used, or a stop.
+    pub fn open(name: &str, times: usize) -> anyhow::Result<Self> {
+        let kind = if name.starts_with("synth:") {
+            Kind::Synth(name.to_owned())
+        } else {
+            find_file(name)?
+        };
+        let input = Self { name: name.to_owned(), kind };
+        let header = input.source()?.header().clone();
+        Ok(if times > 1 { input.into_memory(&header)? } else { input })
+    }
+
+    /// As the user named it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Reads from the start.
+    ///
+    /// # Errors
+    /// Those of opening.
+    pub fn source(&self) -> Result<Box<dyn TraceSource + Send>, TraceError> {
+        Ok(match &self.kind {
+            Kind::File(path) => Box::new(TraceReader::open(path)?),
+            Kind::Synth(spec) => synth::from_spec(spec)?,
+            Kind::Memory(trace) => Box::new(trace.reader()?),
+        })
+    }
+
+    fn into_memory(self, header: &TraceHeader) -> anyhow::Result<Self> {
+        let room = (memory::available_bytes() as f64 * MEMORY_SHARE) as u64;
+        let trace = match &self.kind {
+            Kind::File(path) => match path.metadata() {
+                Ok(meta) if meta.is_file() && meta.len() <= room => MemTrace::load(path)?,
+                _ => return Ok(self),
+            },
+            Kind::Synth(_) => match header.expected_records {
+                Some(records) if records.saturating_mul(BYTES_PER_RECORD) <= room => {
+                    let mut watched = Watched::new(self.source()?, "generating", None);
+                    let trace = MemTrace::capture(&mut watched)?;
+                    cancel::check()?;
+                    trace
+                }
+                _ => return Ok(self),
+            },
+            Kind::Memory(_) => return Ok(self),
+        };
+        Ok(Self { kind: Kind::Memory(trace), ..self })
+    }
+}
+
+fn find_file(name: &str) -> anyhow::Result<Kind> {
+    let path = PathBuf::from(name);
+    match path.metadata() {
+        Ok(meta) if meta.is_dir() => {
+            Err(failure(format!("{name} is a folder"), "name a trace file"))
+        }
+        Ok(_) => Ok(Kind::File(path)),
+        Err(error) => {
+            let first = name.split(':').next().unwrap_or_default();
+            Err(match synth::generator(first) {
+                Some(_) => usage(
+                    format!("there is no trace file {name}"),
+                    format!("for a generated trace write synth:{name}"),
+                ),
+                None => failure(
+                    format!("cannot read {name}: {error}"),
+                    "record a program with `frostline record -o FILE -- PROGRAM`, \
+                     or generate accesses with synth:zipf",
+                ),
+            })
+        }
+    }
+}
+
+/// Shows how far a pass over a trace is, and ends it early where the user asks for it; the caller
+/// then finds out by [`cancel::check`].
+pub struct Watched {
+    inner: Box<dyn TraceSource + Send>,
+    bar: ProgressBar,
+    records: u64,
+}
+
+impl Watched {
+    /// A pass called `what`. Without `total` the header's number is taken, if it has one.
+    pub fn new(inner: Box<dyn TraceSource + Send>, what: &str, total: Option<u64>) -> Self {
+        let total = total.or(inner.header().expected_records);
+        Self { inner, bar: progress::bar(what, "accesses", total), records: 0 }
+    }
+}
+
+impl TraceSource for Watched {
+    fn header(&self) -> &TraceHeader {
+        self.inner.header()
+    }
+    fn want(&mut self, want: Want) {
+        self.inner.want(want);
+    }
+    fn warning(&self) -> Option<String> {
+        self.inner.warning()
+    }
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
+        if cancel::requested() {
+            batch.clear();
+            return Ok(false);
+        }
+        let more = self.inner.next_batch(batch)?;
+        self.records += batch.len() as u64;
+        if self.records >= 1 << 18 {
+            self.bar.inc(std::mem::take(&mut self.records));
+        }
+        Ok(more)
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,137 @@
+//! Command-line options of the model, shared by `sim` and `compare`.
+
+use crate::errors::usage;
+use frostline_core::spec::{self, SpecError};
+use frostline_core::types::Bytes;
+use frostline_sim::{FastSize, FaultInjection, Machine, Scale, SimOptions};
+
+/// Policies that are no tiering but marks to measure by.
+pub fn is_reference(spec: &str) -> bool {
+    matches!(spec, "all-fast" | "all-slow" | "first-touch" | "interleave")
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Switch {
+    On,
+    Off,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum ScaleArg {
+    /// Intervals of policies are divided by 64 GiB / footprint
+    Scaled,
+    /// Intervals of policies as published
+    Paper,
+}
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Model")]
+pub struct ModelArgs {
+    /// Machine: a preset (see `frostline machines`) or a TOML file, with parameters
+    #[arg(short, long, value_name = "NAME[:key=value...]", default_value = "dram-nvm")]
+    pub machine: String,
+    /// Capacity of another tier, by name or number [default: as much as needed]
+    #[arg(long, value_name = "TIER=SIZE")]
+    pub limit: Vec<String>,
+    /// Model the translation lookaside buffer
+    #[arg(
+        long,
+        value_enum,
+        default_value = "off",
+        value_name = "on|off",
+        hide_possible_values = true
+    )]
+    pub tlb: Switch,
+    /// Seed of everything random: sampling, policies, injected trouble
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// How the intervals of policies relate to the published ones
+    #[arg(
+        long,
+        value_enum,
+        default_value = "scaled",
+        value_name = "scaled|paper",
+        hide_possible_values = true
+    )]
+    pub scale: ScaleArg,
+    /// Most bytes per second that may be migrated [default: no limit]
+    #[arg(long, value_name = "SIZE", value_parser = spec::parse_bytes)]
+    pub migration_limit: Option<Bytes>,
+    #[command(flatten)]
+    pub trouble: TroubleArgs,
+}
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Injected trouble")]
+pub struct TroubleArgs {
+    /// Share of samples that get lost, such as 5%
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = spec::parse_ratio)]
+    pub lost_samples: f64,
+    /// Share of moves that find the page busy
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = spec::parse_ratio)]
+    pub busy_pages: f64,
+    /// Share of move calls that find the destination full
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = spec::parse_ratio)]
+    pub full_node: f64,
+    /// How often a process ends and loses its memory, spread over the trace
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub exits: u32,
+}
+
+impl TroubleArgs {
+    /// In the simulator's terms.
+    pub fn faults(&self) -> FaultInjection {
+        FaultInjection {
+            lost_samples: self.lost_samples,
+            busy_pages: self.busy_pages,
+            full_node: self.full_node,
+            exits: self.exits,
+        }
+    }
+}
+
+impl ModelArgs {
+    /// Options of a run, as far as they do not depend on policy and trace.
+    ///
+    /// # Errors
+    /// An unknown machine or tier, a size that is none.
+    pub fn options(&self, fast: FastSize) -> anyhow::Result<SimOptions> {
+        let machine = Machine::parse(&self.machine).map_err(machine_error)?;
+        let limits = self.limit.iter().map(|text| limit(text, &machine));
+        let limits = limits.collect::<anyhow::Result<Vec<_>>>()?;
+        Ok(SimOptions {
+            limits,
+            seed: self.seed,
+            tlb: self.tlb == Switch::On,
+            scale: match self.scale {
+                ScaleArg::Scaled => Scale::Scaled,
+                ScaleArg::Paper => Scale::Paper,
+            },
+            migration_bytes_per_second: self.migration_limit,
+            faults: self.trouble.faults(),
+            ..SimOptions::new(machine, fast)
+        })
+    }
+}
+
+/// A machine that cannot be used is wrong usage.
+pub fn machine_error(error: frostline_sim::SimError) -> anyhow::Error {
+    let text = error.to_string();
+    match text.split_once("\nhint: ") {
+        Some((what, hint)) => usage(what, hint),
+        None => usage(text, "`frostline machines` lists what is known"),
+    }
+}
+
+fn limit(text: &str, machine: &Machine) -> anyhow::Result<(u8, Bytes)> {
+    let Some((tier, size)) = text.split_once('=') else {
+        return Err(usage(format!("--limit {text}: no size"), "write TIER=SIZE, such as nvm=8GiB"));
+    };
+    let by_name = machine.tiers.iter().position(|t| t.name == tier);
+    let number = by_name.or_else(|| tier.parse().ok().filter(|n| *n < machine.tiers.len()));
+    let number = number.ok_or_else(|| {
+        let known: Vec<&str> = machine.tiers.iter().map(|t| t.name.as_str()).collect();
+        SpecError::unknown("tier", tier, &known)
+    })?;
+    Ok((number as u8, spec::parse_bytes(size)?))
+}

@@ -1,0 +1,246 @@
+//! Carries a study out.
+
+use super::bounds::{self, BoundResult, NoBound};
+use super::input::{Input, Watched};
+use super::oracle::MatrixOracle;
+use super::{PolicyStudy, SizeStudy, Study, TraceStudy};
+use crate::errors::failure;
+use crate::{cancel, progress};
+use anyhow::Context;
+use frostline_bound::EpochMatrix;
+use frostline_core::policy::registry::{self, Group, PolicyContext};
+use frostline_core::types::PageCount;
+use frostline_sim::{
+    FastSize, Footprint, Machine, Progress, RunOutcome, SimError, SimOptions, measure_footprint,
+    simulate,
+};
+use indicatif::ProgressBar;
+use rayon::prelude::*;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What to run.
+pub struct Request {
+    /// Traces as the user named them.
+    pub traces: Vec<String>,
+    /// Sizes of fast memory.
+    pub sizes: Vec<FastSize>,
+    /// Policies, checked.
+    pub policies: Vec<String>,
+    /// How many seeds, from `options.seed` upwards; at least 1.
+    pub seeds: u64,
+    /// Compute the bound where it applies.
+    pub bound: bool,
+    /// Threads; `None` for one per core.
+    pub jobs: Option<usize>,
+    /// Everything else.
+    pub options: SimOptions,
+}
+
+/// Runs everything; traces one after the other, the runs of a trace side by side.
+///
+/// # Errors
+/// The first error of any run, or a stop.
+pub fn run(request: &Request) -> anyhow::Result<Study> {
+    let threads = rayon::ThreadPoolBuilder::new().num_threads(request.jobs.unwrap_or(0));
+    let threads = threads.build().context("cannot start threads")?;
+    let seeds: Vec<u64> =
+        (0..request.seeds.max(1)).map(|i| request.options.seed.wrapping_add(i)).collect();
+    let mut traces = Vec::new();
+    for name in &request.traces {
+        let trace = threads.install(|| run_trace(request, name, &seeds));
+        traces.push(trace.with_context(|| format!("trace {name}"))?);
+    }
+    let (machine, tlb) = (request.options.machine.clone(), request.options.tlb);
+    Ok(Study { machine, tlb, seeds, traces })
+}
+
+/// A trace made ready for its runs.
+struct Prepared<'a> {
+    request: &'a Request,
+    input: Input,
+    footprint: Footprint,
+    scale: f64,
+    matrix: Option<Arc<EpochMatrix>>,
+}
+
+struct Job {
+    size: usize,
+    policy: usize,
+    seed: u64,
+    first_seed: bool,
+}
+
+fn run_trace(request: &Request, name: &str, seeds: &[u64]) -> anyhow::Result<TraceStudy> {
+    let passes = 1 + request.sizes.len() * request.policies.len() * seeds.len();
+    let input = Input::open(name, passes + usize::from(request.bound))?;
+    let machine = &request.options.machine;
+
+    let mut source = Watched::new(input.source()?, "measuring the footprint", None);
+    let footprint = measure_footprint(&mut source, machine);
+    cancel::check()?;
+    let footprint = footprint?;
+    let header = frostline_trace::TraceSource::header(&source).clone();
+    if let Some(warning) = frostline_trace::TraceSource::warning(&source) {
+        progress::note(&format!("note: {name}: {warning}"));
+    }
+    drop(source);
+
+    let wanted = match request.bound {
+        true => bounds::applies(machine, &request.options.faults, &footprint),
+        false => Err(NoBound::NotAsked),
+    };
+    let offline = request.policies.iter().any(|policy| is_offline(policy));
+    if offline && let Err(why) = bounds::fits(&footprint) {
+        let hint = "leave the offline policies out, or take a shorter trace";
+        return Err(failure(format!("offline policies need to hold the trace: {why}"), hint));
+    }
+    let matrix = match offline || wanted.is_ok() {
+        true => Some(bounds::matrix(&input, &footprint)?),
+        false => None,
+    };
+    let mut sizes = Vec::new();
+    for &fast in &request.sizes {
+        let fast_pages = fast.pages(&footprint).0;
+        let bound = match (&wanted, &matrix) {
+            (Ok(()), Some(matrix)) => Ok(bounds::compute(matrix, machine, fast_pages)?),
+            (Err(why), _) => Err(why.clone()),
+            (Ok(()), None) => Err(NoBound::NotAsked),
+        };
+        cancel::check()?;
+        let fast_bytes = PageCount(fast_pages).bytes().0;
+        sizes.push(SizeStudy { fast, fast_bytes, bound, policies: Vec::new() });
+    }
+
+    let scale = request.options.scale.factor(&footprint);
+    // The matrix is large; runs need it for offline policies only.
+    let matrix = matrix.filter(|_| offline).map(Arc::new);
+    let prepared = Prepared { request, input, footprint, scale, matrix };
+    let outcomes = run_all(&prepared, &sizes, seeds)?;
+    collect(&mut sizes, &request.policies, seeds.len(), outcomes);
+    Ok(TraceStudy { name: name.to_owned(), header, footprint: prepared.footprint, scale, sizes })
+}
+
+fn run_all(
+    prepared: &Prepared<'_>,
+    sizes: &[SizeStudy],
+    seeds: &[u64],
+) -> anyhow::Result<Vec<RunOutcome>> {
+    let mut jobs = Vec::new();
+    for size in 0..sizes.len() {
+        for policy in 0..prepared.request.policies.len() {
+            for (i, &seed) in seeds.iter().enumerate() {
+                jobs.push(Job { size, policy, seed, first_seed: i == 0 });
+            }
+        }
+    }
+    let what = match jobs.len() {
+        1 => "simulating".to_owned(),
+        n => format!("simulating {n} runs"),
+    };
+    let total = prepared.footprint.records * jobs.len() as u64;
+    let bar = progress::bar(&what, "accesses", Some(total));
+    let finished = AtomicUsize::new(0);
+    let outcomes: anyhow::Result<Vec<RunOutcome>> = jobs
+        .par_iter()
+        .map(|job| {
+            let outcome = prepared.run_one(job, &sizes[job.size], &bar)?;
+            finished.fetch_add(1, Ordering::Relaxed);
+            Ok(outcome)
+        })
+        .collect();
+    bar.finish_and_clear();
+    if cancel::requested() {
+        let done = finished.load(Ordering::Relaxed);
+        let all = jobs.len();
+        return Err(cancel::interrupted(&format!("{done} of {all} runs had finished")));
+    }
+    outcomes
+}
+
+impl Prepared<'_> {
+    fn run_one(
+        &self,
+        job: &Job,
+        size: &SizeStudy,
+        bar: &ProgressBar,
+    ) -> anyhow::Result<RunOutcome> {
+        cancel::check()?;
+        let spec = &self.request.policies[job.policy];
+        let machine = &self.request.options.machine;
+        let context = PolicyContext {
+            seed: job.seed,
+            scale: self.scale,
+            fast_pages: size.fast.pages(&self.footprint),
+            total_pages_hint: PageCount(self.footprint.peak_resident_pages),
+            latency_gap: latency_gap(machine),
+            oracle: self.matrix.as_ref().filter(|_| is_offline(spec)).map(|matrix| {
+                let model = bounds::model(machine, size.fast_bytes / 4096);
+                Arc::new(MatrixOracle { matrix: Arc::clone(matrix), model }) as _
+            }),
+        };
+        let policy = registry::make(spec, &context)?;
+        let mut policy_config = Vec::new();
+        policy.config(&mut |key, value| policy_config.push((key.to_owned(), value.to_owned())));
+        let epoch_records = match &self.matrix {
+            Some(matrix) if is_offline(spec) => matrix.epoch_records(0).end,
+            _ => 0,
+        };
+        let options = SimOptions {
+            fast: size.fast,
+            trace: self.input.name().to_owned(),
+            policy_config,
+            seed: job.seed,
+            epoch_records,
+            heatmap: job.first_seed && self.request.options.heatmap,
+            ..self.request.options.clone()
+        };
+        let mut source = self.input.source()?;
+        let mut seen = 0;
+        let mut observer = |progress: &Progress| {
+            bar.inc(progress.records - seen);
+            seen = progress.records;
+            !cancel::requested()
+        };
+        let outcome = simulate(&mut *source, &self.footprint, policy, &options, &mut observer);
+        bar.inc(self.footprint.records.saturating_sub(seen));
+        let mut outcome = match outcome {
+            Err(SimError::Cancelled) => return Err(cancel::interrupted("")),
+            other => other.with_context(|| format!("policy {spec} at {}", size.fast))?,
+        };
+        if !job.first_seed {
+            outcome.series = Vec::new();
+        }
+        add_bound(&mut outcome, spec, &size.bound);
+        Ok(outcome)
+    }
+}
+
+/// All-fast memory is larger than what the bound is for.
+fn add_bound(outcome: &mut RunOutcome, spec: &str, bound: &Result<BoundResult, NoBound>) {
+    if let Ok(bound) = bound {
+        outcome.report.bound_gap = Some(bound.gap);
+        if spec != "all-fast" {
+            outcome.report.share_of_bound = bound.share(outcome.report.saving_ns);
+        }
+    }
+}
+
+fn collect(sizes: &mut [SizeStudy], policies: &[String], seeds: usize, outcomes: Vec<RunOutcome>) {
+    let mut outcomes = outcomes.into_iter();
+    for size in sizes {
+        for spec in policies {
+            let runs = outcomes.by_ref().take(seeds).collect();
+            size.policies.push(PolicyStudy { spec: spec.clone(), runs });
+        }
+    }
+}
+
+fn is_offline(spec: &str) -> bool {
+    registry::check(spec).is_ok_and(|entry| entry.group == Group::Offline)
+}
+
+fn latency_gap(machine: &Machine) -> f64 {
+    let fast = machine.tiers[0].read_ns;
+    machine.tiers.get(1).map_or(0.0, |next| (next.read_ns - fast) / fast)
+}

@@ -1,0 +1,129 @@
+//! A study in the terminal.
+
+use crate::study::{PolicyStudy, SizeStudy, Study, TraceStudy};
+use crate::table::Table;
+use crate::units::{bytes, count, percent, seconds};
+use frostline_sim::{Machine, RunReport};
+use std::fmt::Write;
+
+/// The whole study: a head and one table per trace and size.
+pub fn show(study: &Study) -> String {
+    let mut out = String::new();
+    for (i, trace) in study.traces.iter().enumerate() {
+        if i > 0 {
+            out.push('\n');
+        }
+        head(&mut out, study, trace);
+        for size in &trace.sizes {
+            out.push('\n');
+            let _ = writeln!(out, "fast {} = {}", size.fast, bytes(size.fast_bytes as f64));
+            let _ = writeln!(out, "  {}", bound_line(size));
+            out.push_str(&table(size));
+        }
+    }
+    out
+}
+
+fn head(out: &mut String, study: &Study, trace: &TraceStudy) {
+    let footprint = bytes(trace.footprint.bytes() as f64);
+    let thinning = trace.header.thinning.max(1);
+    let accesses = count(trace.footprint.records as f64 * f64::from(thinning));
+    let _ = writeln!(out, "trace    {}", trace.name);
+    if let Some(program) = program(trace) {
+        let _ = writeln!(out, "program  {program}");
+    }
+    let _ = writeln!(out, "         footprint {footprint}, {accesses} accesses to memory");
+    if thinning > 1 {
+        let _ = writeln!(out, "         thinned: one record stands for {thinning} accesses");
+    }
+    let _ = writeln!(out, "machine  {}", machine(&study.machine));
+    let pages = if study.machine.os.thp { "2 MiB folios and 4 KiB pages" } else { "4 KiB pages" };
+    let _ = writeln!(out, "         TLB {}, {pages}", if study.tlb { "modelled" } else { "off" });
+    let _ = writeln!(out, "scale    {}", scale(trace.scale));
+    let _ = writeln!(out, "seed     {}", seeds(&study.seeds));
+}
+
+/// The command that was recorded.
+pub fn program(trace: &TraceStudy) -> Option<String> {
+    (!trace.header.command.is_empty()).then(|| trace.header.command.join(" "))
+}
+
+/// Name and tiers: `dram-nvm: dram 80 ns, nvm 300 ns`.
+pub fn machine(machine: &Machine) -> String {
+    let tiers = machine.tiers.iter().map(|tier| {
+        let swap = if tier.direct_access { "" } else { ", no direct access" };
+        format!("{} {} ns{swap}", tier.name, tier.read_ns)
+    });
+    format!("{}: {}", machine.name, tiers.collect::<Vec<_>>().join(", "))
+}
+
+/// What the scale factor does.
+pub fn scale(scale: f64) -> String {
+    if scale > 1.0 {
+        format!("{scale:.1}: intervals of policies divided by it (--scale paper keeps them)")
+    } else {
+        "1: intervals of policies as published".to_owned()
+    }
+}
+
+/// `1`, `1 to 5: mean ± 95 % confidence interval`.
+pub fn seeds(seeds: &[u64]) -> String {
+    match seeds {
+        [] => String::new(),
+        [one] => one.to_string(),
+        [first, .., last] => format!("{first} to {last}: mean ± 95 % confidence interval"),
+    }
+}
+
+/// What the bound is, how sure, or why there is none.
+pub fn bound_line(size: &SizeStudy) -> String {
+    match &size.bound {
+        Ok(bound) if bound.saving_upper_ns <= 0.0 => {
+            "bound: nothing can be saved by this much fast memory".to_owned()
+        }
+        Ok(bound) => {
+            let saved = seconds(bound.saving_upper_ns / 1e9);
+            let all = percent(bound.saving_upper_ns / bound.all_fast_saving_ns);
+            format!(
+                "bound: saves at most {saved} of memory latency, {all} of what all-fast saves; \
+                 gap {:.2} %",
+                bound.gap * 100.0
+            )
+        }
+        Err(why) => format!("share of bound n/a: {why}"),
+    }
+}
+
+fn table(size: &SizeStudy) -> String {
+    let mut table = Table::new(&[
+        "policy",
+        "fast hits",
+        "slowdown",
+        "of bound",
+        "promoted",
+        "demoted",
+        "splits",
+        "modelled",
+    ]);
+    for policy in size.ranked() {
+        table.row(row(policy));
+    }
+    table.show(2)
+}
+
+fn row(policy: &PolicyStudy) -> Vec<String> {
+    let whole = |number: fn(&RunReport) -> u64| policy.stat(|run| number(run) as f64).mean;
+    vec![
+        policy.spec.clone(),
+        format!("{:.1} %", policy.stat(|run| run.fast_hit_ratio).times(100.0)),
+        format!("{:.3} x", policy.stat(|run| run.slowdown_vs_all_fast)),
+        match policy.stat_option(|run| run.share_of_bound) {
+            Some(share) => format!("{:.1} %", share.times(100.0)),
+            None => "n/a".to_owned(),
+        },
+        bytes(whole(|run| run.promoted_bytes)),
+        bytes(whole(|run| run.demoted_bytes)),
+        count(whole(|run| run.splits)),
+        format!("{:.3} s", policy.stat(|run| run.modelled_seconds)),
+    ]
+}
