@@ -304,7 +304,11 @@ impl World {
         }
         assert_eq!(self.engine.stats().anomalies, 0);
         if let Some(classes) = self.engine.policy().classes() {
-            assert_eq!(classes.iter().sum::<u64>(), view.resident().0, "every page has a class");
+            let pages = classes.iter().sum::<u64>();
+            // The published code empties its histogram at a cooling.
+            let lazy = self.engine.policy().name().starts_with("memtis-artifact");
+            let all = view.resident().0;
+            assert!(pages == all || lazy && pages < all, "{pages} of {all} pages have a class");
         }
     }
 
@@ -340,7 +344,7 @@ proptest! {
         fast in 100u64..3000,
     ) {
         for name in ["memtis", "memtis-artifact"] {
-            let spec = format!("{name}:histogram=shift:{FAST_PACED}");
+            let spec = format!("{name}:{FAST_PACED}");
             let (a, b) = (World::run(&spec, fast, &steps), World::run(&spec, fast, &steps));
             prop_assert_eq!(a.log, b.log);
             prop_assert_eq!(a.engine.stats(), b.engine.stats());

@@ -438,7 +438,14 @@ impl Memtis {
         let unit = self.promotions.first_pages(&self.tracker) + limits.keep_free.0;
         if free < reserve.max(unit) {
             let waiting = self.promotions.pages(&self.tracker);
-            let need = reserve.max(waiting + limits.keep_free.0) - free;
+            let wanted = reserve.max(waiting + limits.keep_free.0) - free;
+            // What the engine would turn down must not count as looked at.
+            let moved = PageCount(promoted + settling).bytes();
+            let affordable = budget.remaining.saturating_sub(moved).pages();
+            let next = TierId::FAST.slower();
+            let below = view.free(next).saturating_sub(view.limits(next).keep_free);
+            let below = below.saturating_sub(PageCount(settling));
+            let need = wanted.min(affordable.0).min(below.0);
             let classes = (self.limits.cold, self.limits.hot);
             let (cold, warm) = self.clock.demote(need, classes, &self.tracker, view, plan);
             self.counters.cold_pages += cold;
