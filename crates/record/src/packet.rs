@@ -248,11 +248,6 @@ impl<'a> Items<'a> {
         Self { payload, at: 0 }
     }
 
-    /// Bytes read so far.
-    pub fn offset(&self) -> usize {
-        8 * self.at
-    }
-
     /// The next item; none at the end.
     ///
     /// # Errors
@@ -391,7 +386,7 @@ mod tests {
         while let Some(item) = items.next()? {
             out.push(item);
         }
-        assert_eq!(items.offset(), payload.len());
+        assert_eq!(8 * items.at, payload.len());
         Ok(out)
     }
 

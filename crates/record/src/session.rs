@@ -9,9 +9,9 @@ use crate::translate::{Failure, Translator};
 use frostline_trace::header::CacheModel;
 use frostline_trace::{Totals, TraceHeader, TraceWriter};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::OFlags;
+use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
-use rustix::pipe::{fcntl_setpipe_size, pipe_with};
+use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::ffi::OsString;
 use std::fs::File;
@@ -19,6 +19,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Line size of the modelled caches in bytes.
@@ -26,6 +27,7 @@ const LINE_BYTES: u32 = 64;
 /// What the tool can index with its 32-bit tags.
 const MIN_SETS: u64 = 128;
 const PIPE_BYTES: usize = 1 << 20;
+static LAUNCH: Mutex<()> = Mutex::new(());
 const TICK: Duration = Duration::from_millis(200);
 
 /// How to record.
@@ -155,17 +157,20 @@ pub fn record(
     let writer = TraceWriter::create(output, &header(command, options))
         .map_err(|error| RecordError::output(output, error))?;
 
-    let (read_end, write_end) = pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(errno("create a pipe"))?;
+    let (read_end, write_end) =
+        pipe_with(PipeFlags::CLOEXEC).map_err(errno("create a pipe"))?;
     // A smaller pipe works too, with more switches between the two.
     let _ = fcntl_setpipe_size(&read_end, PIPE_BYTES);
-    rustix::fs::fcntl_setfl(&read_end, OFlags::NONBLOCK).map_err(errno("set up a pipe"))?;
-    // The tool finds the pipe under this number.
-    fcntl_setfd(&write_end, FdFlags::empty()).map_err(errno("set up a pipe"))?;
-    let mut child = valgrind(tool, options, logs.path(), &write_end)
-        .args(command)
-        .spawn()
-        .map_err(system("start Valgrind"))?;
-    drop(write_end);
+    fcntl_setfl(&read_end, OFlags::NONBLOCK).map_err(errno("set up a pipe"))?;
+    let mut valgrind = valgrind(tool, options, logs.path(), &write_end);
+    let mut child = {
+        // One at a time, or the programs of two recordings would inherit both pipes.
+        let _launch = LAUNCH.lock().unwrap_or_else(PoisonError::into_inner);
+        fcntl_setfd(&write_end, FdFlags::empty()).map_err(errno("set up a pipe"))?;
+        let child = valgrind.args(command).spawn().map_err(system("start Valgrind"))?;
+        drop(write_end);
+        child
+    };
     let pid = Pid::from_child(&child);
     let forwarder = Forwarder::start(pid).map_err(system("catch signals"))?;
 

@@ -353,7 +353,7 @@ impl TraceReader {
             }
             let start = self.offset;
             let Some(header) = self.next_frame()? else {
-                self.ending = Some(Ending::Unfinished);
+                self.ending.get_or_insert(Ending::Unfinished);
                 return Ok(false);
             };
             match header.kind {
@@ -569,6 +569,20 @@ impl TraceReader {
 
     fn damaged(&self, offset: u64, what: impl Into<String>) -> TraceError {
         TraceError::Damaged { path: self.path.clone(), offset, what: what.into() }
+    }
+
+    /// The error for a trace that just stops.
+    pub(crate) fn no_end(&self) -> TraceError {
+        self.short_at(self.offset, "the end with the totals (whoever wrote the trace was stopped)")
+    }
+
+    /// The error for totals that a complete count contradicts.
+    pub(crate) fn wrong_totals(&self, seen: &Totals) -> TraceError {
+        let what = format!(
+            "the totals do not agree with the records: counted {:?} by kind and page ids below {}",
+            seen.by_kind, seen.pages
+        );
+        self.damaged(self.frame.offset, what)
     }
 
     fn short(&self, what: &str) -> TraceError {
