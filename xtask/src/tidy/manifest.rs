@@ -21,7 +21,8 @@ const LAYERS: &[(&str, &[&str])] = &[
 /// A member of this workspace, parsed; fuzzing stands apart, as cargo-fuzz demands.
 fn member(file: &File) -> Option<Result<Table, toml::de::Error>> {
     let is_member = file.name() == "Cargo.toml"
-        && (file.path.starts_with("crates/") || file.path.starts_with("xtask/"))
+        && (file.path.starts_with("crates/")
+            || ["demo/", "xtask/"].iter().any(|f| file.path.starts_with(f)))
         && !file.path.contains("/fuzz/");
     is_member.then(|| file.text.parse())
 }

@@ -144,7 +144,7 @@ fn has_citation(line: &str) -> bool {
 
 /// Crates contain no unsafe code, and the core no standard library.
 pub fn crate_root(file: &File, _: &Tree, found: &mut Findings<'_>) {
-    let in_crates = file.path.starts_with("crates/") || file.path.starts_with("xtask/");
+    let in_crates = ["crates/", "demo/", "xtask/"].iter().any(|f| file.path.starts_with(f));
     if !in_crates || !["src/lib.rs", "src/main.rs"].iter().any(|root| file.path.ends_with(root)) {
         return;
     }
