@@ -1,6 +1,6 @@
 //! Reads a trace once and sorts it by page.
 
-use crate::matrix::{EpochChoice, EpochMatrix, FREED, MAX_TICKS, entry};
+use crate::matrix::{EpochChoice, EpochMatrix, FREED, entry};
 use frostline_core::types::{AccessKind, PageRun};
 use frostline_trace::{Batch, TraceError, TraceEvent, TraceSource};
 
@@ -29,6 +29,7 @@ impl Builder {
     pub(crate) fn read(
         source: &mut dyn TraceSource,
         epochs: EpochChoice,
+        max_ticks: u32,
     ) -> Result<EpochMatrix, TraceError> {
         let thinning = source.header().thinning.max(1);
         let mut builder = Self::default();
@@ -54,7 +55,7 @@ impl Builder {
                 }
             }
         }
-        Ok(builder.sort(epochs, thinning))
+        Ok(builder.sort(epochs, thinning, max_ticks))
     }
 
     fn access(&mut self, page: u32, code: u8) {
@@ -73,15 +74,18 @@ impl Builder {
         self.push(page, code);
     }
 
-    /// A remapped page is taken as freed and born again under its new number: that can only add
-    /// freedom, because it lets the page change tiers for nothing.
+    /// A remapped page is taken as freed and born again under its new number, and what was there
+    /// as freed too: that can only add freedom, because it lets the page change tiers for nothing.
     fn event(&mut self, event: &TraceEvent) {
         match event {
             TraceEvent::Unmap { runs, .. } | TraceEvent::Discard { runs, .. } => {
                 runs.iter().for_each(|&run| self.free(run));
             }
             TraceEvent::Remap { moves, lost, .. } => {
-                moves.iter().for_each(|&(run, _)| self.free(run));
+                for &(run, to) in moves {
+                    self.free(run);
+                    self.free(PageRun { start: to, pages: run.pages });
+                }
                 lost.iter().for_each(|&run| self.free(run));
             }
             _ => {}
@@ -116,8 +120,8 @@ impl Builder {
     }
 
     /// Counting sort: offsets from the counts, then every entry to its place.
-    fn sort(self, epochs: EpochChoice, thinning: u32) -> EpochMatrix {
-        let records_per_tick = self.records / u64::from(MAX_TICKS) + 1;
+    fn sort(self, epochs: EpochChoice, thinning: u32, max_ticks: u32) -> EpochMatrix {
+        let records_per_tick = self.records.div_ceil(u64::from(max_ticks)).max(1);
         let mut offsets = self.pages;
         let mut entries_before = 0;
         for slot in &mut offsets {

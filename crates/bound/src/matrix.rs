@@ -82,7 +82,20 @@ impl EpochMatrix {
         source: &mut dyn TraceSource,
         epochs: EpochChoice,
     ) -> Result<Self, BoundError> {
-        Ok(Builder::read(source, epochs)?)
+        Self::with_ticks(source, epochs, MAX_TICKS)
+    }
+
+    /// As [`Self::from_source`], with at most so many ticks (1 to 2^30 - 1): several records share
+    /// one where there are more, as in very long traces.
+    ///
+    /// # Errors
+    /// As [`Self::from_source`].
+    pub fn with_ticks(
+        source: &mut dyn TraceSource,
+        epochs: EpochChoice,
+        max_ticks: u32,
+    ) -> Result<Self, BoundError> {
+        Ok(Builder::read(source, epochs, max_ticks.clamp(1, MAX_TICKS))?)
     }
 
     pub(crate) fn new(

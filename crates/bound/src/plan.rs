@@ -130,6 +130,9 @@ impl Stay {
         residency: Residency,
         savings: &[f64; 4],
     ) -> Option<Self> {
+        if residency.page.0 >= matrix.pages() {
+            return None;
+        }
         let entries = matrix.page(residency.page.0);
         let from = entries.partition_point(|&e| tick_of(e) < residency.start);
         // Where a tick holds several records, a death and the next birth may share one.
@@ -139,17 +142,19 @@ impl Stay {
         let mut death = matrix.ticks();
         for &entry in &entries[from..] {
             if freed(entry) {
-                death = tick_of(entry);
+                // Shared ticks: the page has its room to the tick's end.
+                death = tick_of(entry) + 1 - matrix.access_ticks();
                 break;
             }
             if tick_of(entry) < residency.end {
                 saving_ns += savings[code_of(entry)];
             }
         }
-        let birth = match entries[..from].last() {
-            None => entries.first().map(|&e| tick_of(e)),
-            Some(&previous) if freed(previous) => entries.get(from).map(|&e| tick_of(e)),
-            Some(_) => None,
+        let born_before = entries[..from].last().is_some_and(|&e| !freed(e));
+        let birth = match entries.get(from) {
+            _ if born_before => None,
+            Some(&first) => Some(tick_of(first)),
+            None => return None,
         };
         if birth.is_some_and(|birth| residency.start < birth) || residency.end > death {
             return None;

@@ -87,7 +87,7 @@ fn requests(matrix: &EpochMatrix, terms: &Terms<'_>) -> Vec<Request> {
 fn request(matrix: &EpochMatrix, terms: &Terms<'_>, mut wanted: Residency) -> Option<Request> {
     let mut stay = Stay::of(matrix, wanted, &terms.savings)?;
     if terms.access_ticks == 0 && !stay.dies {
-        // The tick of the last access, which the prices do not charge for.
+        // All of the last tick, which the prices do not charge for where records share it.
         wanted.end += 1;
         stay = Stay::of(matrix, wanted, &terms.savings)?;
     }

@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::{Step, matrix, optimum, random_model, random_steps};
-use frostline_bound::{EpochChoice, SolveOptions, solve};
+use common::{Step, Steps, matrix, optimum, random_model, random_steps};
+use frostline_bound::{EpochChoice, EpochMatrix, SolveOptions, solve};
 use frostline_core::rng::Rng;
 
 const SEARCH: SolveOptions = SolveOptions { target_gap: 0.0, max_iterations: 300, keep_plan: true };
@@ -70,4 +70,28 @@ fn one_price_per_access_gives_the_optimum() {
     eprintln!("mean {mean}, worst {worst}");
     assert!(mean < 0.01, "{mean}");
     assert!(worst < 0.06, "{worst}");
+}
+
+/// Records that share a tick, as in traces too long for a tick each.
+#[test]
+fn coarse_ticks_bound_too() {
+    let mut rng = Rng::new(17);
+    let mut plans = 0;
+    for case in 0..300 {
+        let pages = 2 + rng.below(4);
+        let steps = random_steps(&mut rng, pages, 30);
+        let capacity = 1 + rng.below(2);
+        let model = random_model(&mut rng, capacity);
+        let exact = optimum(&steps, &model);
+        let (mut source, epochs) = (Steps::new(&steps), EpochChoice::About(3));
+        let matrix = EpochMatrix::with_ticks(&mut source, epochs, 7).unwrap();
+        assert_eq!(matrix.epoch_records(matrix.epochs() - 1).end, matrix.records());
+        let bound = solve(&matrix, &model, &SEARCH).unwrap();
+        assert!(bound.saving_upper_ns >= exact - 1e-9, "case {case}");
+        assert!(bound.saving_feasible_ns <= exact + 1e-9, "case {case}: {steps:?} {model:?}");
+        let plan = bound.plan.expect("asked for");
+        assert_eq!(plan.check(&matrix, &model), Ok(bound.saving_feasible_ns), "case {case}");
+        plans += u32::from(!plan.residencies().is_empty());
+    }
+    assert!(plans > 150, "{plans}");
 }

@@ -135,19 +135,19 @@ pub fn optimum(steps: &[Step], model: &BoundModel) -> f64 {
                 let born = if alive & bit == 0 { bit } else { 0 };
                 alive |= bit;
                 let mut next = vec![f64::NEG_INFINITY; SETS];
-                for to in 0..SETS {
+                for (to, best) in next.iter_mut().enumerate() {
                     if to & !alive != 0 || u64::from(to.count_ones()) > model.capacity_pages {
                         continue;
                     }
-                    for from in 0..SETS {
+                    for (from, value) in value.iter().enumerate() {
                         let promoted = (to & !from & !born).count_ones();
                         let demoted = (from & !to).count_ones();
                         let moves = f64::from(promoted) * model.promotion_cost_ns
                             + f64::from(demoted) * model.demotion_cost_ns;
-                        next[to] = next[to].max(value[from] - moves);
+                        *best = best.max(value - moves);
                     }
                     if to & bit != 0 {
-                        next[to] += saving(model, kind);
+                        *best += saving(model, kind);
                     }
                 }
                 value = next;
