@@ -33,7 +33,8 @@ impl AddressSpace {
     pub fn unmap(&mut self, start: u64, end: u64) {
         self.split(start);
         self.split(end);
-        let inside: Vec<u64> = self.mappings.range(start..end.max(start)).map(|(s, _)| *s).collect();
+        let inside: Vec<u64> =
+            self.mappings.range(start..end.max(start)).map(|(s, _)| *s).collect();
         for start in inside {
             self.mappings.remove(&start);
         }

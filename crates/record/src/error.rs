@@ -61,13 +61,17 @@ pub enum RecordError {
         source: io::Error,
     },
     /// The recorder ended before the program began.
-    #[error("the recorder did not start the program: {why}\nhint: try `valgrind --tool=none PROGRAM`; what that cannot run cannot be recorded")]
+    #[error(
+        "the recorder did not start the program: {why}\nhint: try `valgrind --tool=none PROGRAM`; what that cannot run cannot be recorded"
+    )]
     Silent {
         /// What it wrote to its log.
         why: String,
     },
     /// The stream of the recorder makes no sense.
-    #[error("the recorder's data are damaged: {what} (byte {offset} of the pipe)\nhint: the recorder may be of another version; remove FROSTLINE_RECORDER_DIR or its cache directory")]
+    #[error(
+        "the recorder's data are damaged: {what} (byte {offset} of the pipe)\nhint: the recorder may be of another version; remove FROSTLINE_RECORDER_DIR or its cache directory"
+    )]
     Damaged {
         /// Where, in bytes since the pipe was opened.
         offset: u64,

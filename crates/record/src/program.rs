@@ -46,10 +46,7 @@ pub fn check(program: &OsStr) -> Result<PathBuf, RecordError> {
     if n == head.len() && head[..4] == ELF_MAGIC {
         let machine = u16::from_le_bytes([head[18], head[19]]);
         if head[4] != ELF_CLASS_64 || machine != ELF_MACHINE_X86_64 {
-            return Err(refuse(
-                "is not a 64-bit x86 program",
-                "record a build for x86-64 (amd64)",
-            ));
+            return Err(refuse("is not a 64-bit x86 program", "record a build for x86-64 (amd64)"));
         }
     }
     Ok(path)

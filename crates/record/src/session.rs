@@ -157,8 +157,7 @@ pub fn record(
     let writer = TraceWriter::create(output, &header(command, options))
         .map_err(|error| RecordError::output(output, error))?;
 
-    let (read_end, write_end) =
-        pipe_with(PipeFlags::CLOEXEC).map_err(errno("create a pipe"))?;
+    let (read_end, write_end) = pipe_with(PipeFlags::CLOEXEC).map_err(errno("create a pipe"))?;
     // A smaller pipe works too, with more switches between the two.
     let _ = fcntl_setpipe_size(&read_end, PIPE_BYTES);
     fcntl_setfl(&read_end, OFlags::NONBLOCK).map_err(errno("set up a pipe"))?;
@@ -293,7 +292,9 @@ impl Session<'_> {
             }
             match rustix::io::read(&pipe, &mut buffer[filled..]) {
                 Ok(0) if filled == 0 => return Stop::Ended,
-                Ok(0) => return Stop::Failed(self.damaged("ends in the middle of a packet".into())),
+                Ok(0) => {
+                    return Stop::Failed(self.damaged("ends in the middle of a packet".into()));
+                }
                 Ok(n) => {
                     filled += n;
                     match self.take(&buffer[..filled]) {

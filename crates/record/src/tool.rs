@@ -77,7 +77,10 @@ impl Tool {
             } else {
                 Err(RecordError::NoTool {
                     why: format!("{DIR_VARIABLE}={} holds no {BINARY}", dir.display()),
-                    hint: format!("unset it, or build there: make -C recorder/valgrind BUILD={}", dir.display()),
+                    hint: format!(
+                        "unset it, or build there: make -C recorder/valgrind BUILD={}",
+                        dir.display()
+                    ),
                 })
             };
         }
@@ -119,7 +122,8 @@ fn build(dir: &Path, note: impl FnOnce(&str)) -> Result<(), RecordError> {
         }
     }
     note(&format!("building the recorder in {}", dir.display()));
-    let refused = |source: io::Error| RecordError::Build { dir: dir.to_owned(), why: source.to_string() };
+    let refused =
+        |source: io::Error| RecordError::Build { dir: dir.to_owned(), why: source.to_string() };
     let parent = dir.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(parent).map_err(refused)?;
     // Built aside and renamed, so that two recordings at once do not meet a half-built tool.

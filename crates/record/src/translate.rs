@@ -167,7 +167,9 @@ impl<W: Write> Translator<W> {
         self.count(pid, &mut by_kind);
         self.now = base.wrapping_add(header.clock_end);
         if self.now != place.clock {
-            return Err(format!("a packet of process {pid} ends at another clock than it says").into());
+            return Err(
+                format!("a packet of process {pid} ends at another clock than it says").into()
+            );
         }
         Ok(())
     }
@@ -240,12 +242,7 @@ impl<W: Write> Translator<W> {
     }
 
     /// Number of a file; one that is new is announced, as opened by `fd` where that is known.
-    fn file(
-        &mut self,
-        place: &Place,
-        key: (u64, u64),
-        path: &str,
-    ) -> Result<FileId, TraceError> {
+    fn file(&mut self, place: &Place, key: (u64, u64), path: &str) -> Result<FileId, TraceError> {
         if let Some(file) = self.files.get(&key) {
             return Ok(*file);
         }
@@ -422,11 +419,7 @@ impl<W: Write> Translator<W> {
         accessible: bool,
     ) -> Result<(), TraceError> {
         let process = place.process;
-        let runs = if accessible {
-            self.mapper.map(process, start, len_bytes)
-        } else {
-            Vec::new()
-        };
+        let runs = if accessible { self.mapper.map(process, start, len_bytes) } else { Vec::new() };
         self.name_regions(place.clock)?;
         let event = TraceEvent::Map { process, start, len_bytes, kind, accessible, runs };
         self.writer.event(place.clock, event)

@@ -101,8 +101,7 @@ fn accesses_across_lines_count_for_both() {
     let Some(program) = Program::compile(source, &[]) else { return };
     let Some(recorded) = run(&[program.path()], &Options::default()) else { return };
     let runs = recorded.mapping(555 * PAGE);
-    let seen: Vec<(u32, u32)> =
-        recorded
+    let seen: Vec<(u32, u32)> = recorded
         .accesses_to(&runs)
         .filter(|(_, access)| access.kind.is_demand())
         .map(|(page, access)| (page, access.line))
@@ -155,7 +154,8 @@ fn pages_that_stay_in_the_first_level_are_touched_in_every_epoch() {
         let TraceEvent::Touched { epoch, regions } = event else { continue };
         numbers.push(*epoch);
         let bit = |bits: &[u64; 8]| bits[(page.0 % 512 / 64) as usize] >> (page.0 % 64) & 1 != 0;
-        let touched = regions.iter().any(|(region, bits)| region.first().0 == page.0 & !511 && bit(bits));
+        let touched =
+            regions.iter().any(|(region, bits)| region.first().0 == page.0 & !511 && bit(bits));
         touching += usize::from(touched);
     }
     assert!(numbers.is_sorted());
@@ -195,6 +195,8 @@ fn fetches_can_be_left_out() {
     };
     let Some(with) = run(&["true"], &Options::default()) else { return };
     assert!(fetches(&with) > 100);
-    let Some(without) = run(&["true"], &Options { fetch: false, ..Options::default() }) else { return };
+    let Some(without) = run(&["true"], &Options { fetch: false, ..Options::default() }) else {
+        return;
+    };
     assert_eq!(fetches(&without), 0);
 }

@@ -66,9 +66,9 @@ impl Recorded {
         &'a self,
         runs: &'a [PageRun],
     ) -> impl Iterator<Item = (u32, Access)> + 'a {
-        self.accesses.iter().filter_map(|access| {
-            index_in(runs, access.page).map(|index| (index, *access))
-        })
+        self.accesses
+            .iter()
+            .filter_map(|access| index_in(runs, access.page).map(|index| (index, *access)))
     }
 
     pub fn count(&self, matches: impl Fn(&TraceEvent) -> bool) -> usize {
@@ -135,8 +135,15 @@ impl Program {
         let (c, path) = (dir.path().join("p.c"), dir.path().join("p"));
         std::fs::write(&c, source).unwrap();
         let marks = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recorder/valgrind");
-        let status =
-            Command::new("cc").arg("-O1").arg("-I").arg(marks).arg("-o").arg(&path).arg(&c).args(flags).status();
+        let status = Command::new("cc")
+            .arg("-O1")
+            .arg("-I")
+            .arg(marks)
+            .arg("-o")
+            .arg(&path)
+            .arg(&c)
+            .args(flags)
+            .status();
         match status {
             Ok(status) => assert!(status.success(), "the test's C program does not compile"),
             Err(error) => {

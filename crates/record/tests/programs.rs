@@ -16,9 +16,13 @@ const PAGE: u64 = 4096;
 
 #[test]
 fn exit_codes_and_signals_pass_through() {
-    for (script, code) in
-        [("exit 0", 0), ("exit 3", 3), ("kill -SEGV $$", 139), ("kill -TERM $$", 143), ("kill -KILL $$", 137)]
-    {
+    for (script, code) in [
+        ("exit 0", 0),
+        ("exit 3", 3),
+        ("kill -SEGV $$", 139),
+        ("kill -TERM $$", 143),
+        ("kill -KILL $$", 137),
+    ] {
         let Some(recorded) = run(&["sh", "-c", script], &Options::default()) else { return };
         assert_eq!(recorded.outcome.code, code, "{script}");
         assert_eq!(recorded.ending, Ending::Finished, "{script}");
@@ -88,8 +92,11 @@ fn every_thread_has_its_stream() {
     let mut streams = BTreeSet::new();
     for n in 1..=3 {
         let runs = recorded.mapping((1000 + n) * PAGE);
-        let of_this: BTreeSet<u32> =
-            recorded.accesses_to(&runs).filter(|(_, a)| a.kind.is_demand()).map(|(_, a)| a.stream.0).collect();
+        let of_this: BTreeSet<u32> = recorded
+            .accesses_to(&runs)
+            .filter(|(_, a)| a.kind.is_demand())
+            .map(|(_, a)| a.stream.0)
+            .collect();
         assert_eq!(of_this.len(), 1, "mapping {n} was touched by streams {of_this:?}");
         streams.extend(of_this);
     }
@@ -137,7 +144,9 @@ fn mappings_and_files_leave_events() {
     assert_eq!(recorded.outcome.code, 0);
 
     let file = recorded.events.iter().find_map(|event| match event {
-        TraceEvent::FileOpen { file, path, fd, .. } if Path::new(path) == data && *fd >= 0 => Some(*file),
+        TraceEvent::FileOpen { file, path, fd, .. } if Path::new(path) == data && *fd >= 0 => {
+            Some(*file)
+        }
         _ => None,
     });
     let file = file.expect("the file was opened");
@@ -157,13 +166,21 @@ fn mappings_and_files_leave_events() {
     let has = |matches: &dyn Fn(&TraceEvent) -> bool| recorded.count(matches) == 1;
     assert!(has(&|e| matches!(e, TraceEvent::FileClose { file: f, .. } if *f == file)));
     let shared = MapKind::FileShared { file, offset_bytes: 4096 };
-    assert!(has(&|e| matches!(e, TraceEvent::Map { kind, len_bytes: 8192, .. } if *kind == shared)));
+    assert!(has(
+        &|e| matches!(e, TraceEvent::Map { kind, len_bytes: 8192, .. } if *kind == shared)
+    ));
     let heap = 99 * PAGE;
-    assert!(has(&|e| matches!(e, TraceEvent::Map { kind: MapKind::Heap, len_bytes, .. } if *len_bytes == heap)));
+    assert!(has(
+        &|e| matches!(e, TraceEvent::Map { kind: MapKind::Heap, len_bytes, .. } if *len_bytes == heap)
+    ));
     let reserved = 640 * PAGE;
-    assert!(has(&|e| matches!(e, TraceEvent::Map { len_bytes, accessible: false, .. } if *len_bytes == reserved)));
+    assert!(has(
+        &|e| matches!(e, TraceEvent::Map { len_bytes, accessible: false, .. } if *len_bytes == reserved)
+    ));
     assert_eq!(recorded.mapping(123 * PAGE).iter().map(|run| run.pages).sum::<u32>(), 123);
-    assert!(has(&|e| matches!(e, TraceEvent::Discard { len_bytes, .. } if *len_bytes == 10 * PAGE)));
+    assert!(has(
+        &|e| matches!(e, TraceEvent::Discard { len_bytes, .. } if *len_bytes == 10 * PAGE)
+    ));
     assert!(has(&|e| matches!(e, TraceEvent::Unmap { len_bytes, .. } if *len_bytes == 300 * PAGE)));
 
     let old = recorded.mapping(111 * PAGE);
@@ -242,7 +259,9 @@ fn the_processes_of_a_forking_program_have_their_own_pages() {
         .events
         .iter()
         .filter_map(|event| match event {
-            TraceEvent::Map { process: ProcessId(0), len_bytes, runs, .. } if *len_bytes == 400 * PAGE => {
+            TraceEvent::Map { process: ProcessId(0), len_bytes, runs, .. }
+                if *len_bytes == 400 * PAGE =>
+            {
                 Some(runs.iter().flat_map(|run| run.start.0..run.end()).collect::<Vec<_>>())
             }
             _ => None,

@@ -1,6 +1,6 @@
 //! `frostline record`: runs a program and writes the trace of its memory accesses.
 
-use crate::errors::{usage, with_code};
+use crate::errors::with_code;
 use crate::progress;
 use anyhow::Context;
 use frostline_core::spec::{Spec, parse_bytes, parse_count};
@@ -90,9 +90,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let options = args.options().map_err(|error| coded(error, 125))?;
     let tool = Tool::find(progress::note).map_err(ours)?;
     let mut display = Display::new(args.progress);
-    let outcome =
-        record(&tool, &args.command, &args.output, &options, &mut |at, stop| display.show(at, stop))
-            .map_err(ours)?;
+    let outcome = record(&tool, &args.command, &args.output, &options, &mut |at, stop| {
+        display.show(at, stop)
+    })
+    .map_err(ours)?;
     drop(display);
     if !outcome.log.is_empty() {
         progress::note(&outcome.log);
@@ -130,7 +131,11 @@ fn ours(error: RecordError) -> anyhow::Error {
 fn coded(error: anyhow::Error, code: u8) -> anyhow::Error {
     let text = format!("{error:#}");
     let (what, hint) = text.split_once("\nhint: ").unwrap_or((&text, ""));
-    if hint.is_empty() { usage(what, "see frostline record --help") } else { with_code(code, what, hint) }
+    if hint.is_empty() {
+        usage(what, "see frostline record --help")
+    } else {
+        with_code(code, what, hint)
+    }
 }
 
 fn megabytes(bytes: u64) -> String {
