@@ -86,7 +86,9 @@ pub struct Translator<W: Write> {
     n_processes: u32,
     /// The process that was started first.
     main: Option<u32>,
+    /// Threads that have not ended.
     streams: HashMap<(ProcessId, u32), StreamId>,
+    n_streams: u32,
     files: HashMap<(u64, u64), FileId>,
     samples: Vec<(StreamId, PageId)>,
     next_epoch: u64,
@@ -103,6 +105,7 @@ impl<W: Write> Translator<W> {
             n_processes: 0,
             main: None,
             streams: HashMap::new(),
+            n_streams: 0,
             files: HashMap::new(),
             samples: Vec::new(),
             next_epoch: 0,
@@ -235,7 +238,8 @@ impl<W: Write> Translator<W> {
         if let Some(stream) = self.streams.get(&(process, tid)) {
             return Ok(*stream);
         }
-        let stream = StreamId(self.streams.len() as u32);
+        let stream = StreamId(self.n_streams);
+        self.n_streams += 1;
         self.streams.insert((process, tid), stream);
         self.writer.event(clock, TraceEvent::Thread { stream, process, tid })?;
         Ok(stream)
