@@ -163,7 +163,7 @@ pub struct Memtis {
     to_collapse: Vec<Region>,
     /// Split since the last wakeup: their base pages have to find their tiers.
     unsettled: Vec<Region>,
-    /// Demotions proposed at the last wakeup.
+    /// Demotions proposed and not known to have ended.
     demoting: Vec<PageRun>,
     /// Hit ratio at the estimation that last made something split.
     before_split: Option<f64>,
@@ -419,6 +419,7 @@ impl Memtis {
             });
             moving.count() as u64
         };
+        self.demoting.retain(|run| in_flight(run) > 0);
         let leaving: u64 = self.demoting.iter().map(in_flight).sum();
         let proposed = plan.len();
         self.settle(view, plan);
@@ -451,7 +452,6 @@ impl Memtis {
             self.counters.cold_pages += cold;
             self.counters.warm_pages += warm;
         }
-        self.demoting.clear();
         self.demoting.extend(demoted_pages(plan, proposed));
     }
 
