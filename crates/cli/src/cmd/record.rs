@@ -1,6 +1,6 @@
 //! `frostline record`: runs a program and writes the trace of its memory accesses.
 
-use crate::errors::with_code;
+use crate::errors::{usage, with_code};
 use crate::progress;
 use anyhow::Context;
 use frostline_core::spec::{Spec, parse_bytes, parse_count};
