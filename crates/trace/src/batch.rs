@@ -29,6 +29,10 @@ impl Column {
     pub fn constant(&self) -> Option<u32> {
         self.values.is_empty().then_some(self.constant)
     }
+    /// One value per record; empty where all records have the same by construction.
+    pub fn values(&self) -> &[u32] {
+        &self.values
+    }
     /// A buffer of `len` values to be overwritten, with whatever was in it.
     #[inline]
     pub(crate) fn buffer(&mut self, len: usize) -> &mut [u32] {

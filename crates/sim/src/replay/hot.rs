@@ -6,8 +6,7 @@
 use super::marks;
 use crate::clock::Counts;
 use frostline_core::placement::PageState;
-use frostline_core::types::MAX_TIERS;
-use frostline_trace::Column;
+use frostline_trace::{Batch, Column};
 
 /// Looks up the state byte of every access and marks its page as touched. True where one of them
 /// cannot be served by a plain access.
@@ -29,56 +28,56 @@ pub(super) fn gather(states: &[u8], marks: &mut [u8], pages: &[u32], out: &mut V
     any & PageState::ATTENTION != 0
 }
 
-/// Bytes of `codes` that equal `code`.
+/// Codes looked at in one go: few enough that a byte can count them.
+const CHUNK: usize = 128;
+
+/// Number of codes that equal `code`, at most [`CHUNK`] of them.
+#[inline]
 fn equal(codes: &[u8], code: u8) -> u32 {
-    let chunk_sum =
-        |chunk: &[u8]| chunk.iter().map(|&c| u8::from(c == code)).fold(0u8, |a, b| a + b);
-    codes.chunks(128).map(|chunk| u32::from(chunk_sum(chunk))).sum()
+    u32::from(codes.iter().fold(0u8, |sum, &c| sum + u8::from(c == code)))
 }
 
 /// Accesses by tier and kind, times `thinning`.
 pub(super) fn count(states: &[u8], kinds: &Column, tiers: usize, thinning: u32) -> Counts {
     let mut counts = Counts::default();
-    match kinds.constant() {
-        Some(kind) => {
-            let kind = (kind & 3) as usize;
-            if tiers == 2 {
-                let slow: u32 = states
-                    .chunks(128)
-                    .map(|c| u32::from(c.iter().fold(0u8, |a, s| a + (s & 1))))
-                    .sum();
-                counts[0][kind] = (states.len() as u32 - slow) * thinning;
-                counts[1][kind] = slow * thinning;
-            } else {
-                let mut left = states.len() as u32;
-                let mut codes = [0u8; 256];
-                for states in states.chunks(256) {
-                    for (code, state) in codes.iter_mut().zip(states) {
-                        *code = state & PageState::TIER;
-                    }
-                    for (t, counts) in counts.iter_mut().enumerate().take(tiers).skip(1) {
-                        let n = equal(&codes[..states.len()], t as u8);
-                        counts[kind] += n * thinning;
-                        left -= n;
-                    }
-                }
-                counts[0][kind] = left * thinning;
+    let values = kinds.values();
+    let constant = (kinds.constant().unwrap_or(0) & 3) as usize;
+    let mut codes = [0u8; CHUNK];
+    for (c, states) in states.chunks(CHUNK).enumerate() {
+        let codes = &mut codes[..states.len()];
+        if values.is_empty() {
+            for (code, state) in codes.iter_mut().zip(states) {
+                *code = state & PageState::TIER;
             }
-        }
-        None => {
-            let mut codes = [0u8; 256];
-            for (start, states) in (0..).step_by(256).zip(states.chunks(256)) {
-                for (i, (code, state)) in codes.iter_mut().zip(states).enumerate() {
-                    *code = state & PageState::TIER | (kinds.get(start + i) as u8 & 3) << 3;
-                }
-                let codes = &codes[..states.len()];
-                for (t, counts) in counts.iter_mut().enumerate().take(tiers.min(MAX_TIERS)) {
-                    for (kind, count) in counts.iter_mut().enumerate() {
-                        *count += equal(codes, t as u8 | (kind as u8) << 3) * thinning;
-                    }
+            let mut left = states.len() as u32;
+            for (t, counts) in counts.iter_mut().enumerate().take(tiers).skip(1) {
+                let n = equal(codes, t as u8);
+                counts[constant] += n;
+                left -= n;
+            }
+            counts[0][constant] += left;
+        } else {
+            for ((code, state), kind) in codes.iter_mut().zip(states).zip(&values[c * CHUNK..]) {
+                *code = state & PageState::TIER | (*kind as u8 & 3) << 3;
+            }
+            for (t, counts) in counts.iter_mut().enumerate().take(tiers) {
+                for (kind, count) in counts.iter_mut().enumerate() {
+                    *count += equal(codes, t as u8 | (kind as u8) << 3);
                 }
             }
         }
+    }
+    if thinning > 1 {
+        counts.iter_mut().flatten().for_each(|n| *n *= thinning);
+    }
+    counts
+}
+
+/// The same as [`count`], the plain way.
+pub(super) fn count_one_by_one(states: &[u8], batch: &Batch, thinning: u32) -> Counts {
+    let mut counts = Counts::default();
+    for (i, state) in states.iter().enumerate() {
+        counts[usize::from(state & PageState::TIER)][batch.kind(i) as usize] += thinning;
     }
     counts
 }

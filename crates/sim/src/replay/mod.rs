@@ -4,6 +4,10 @@ mod background;
 mod events;
 mod hot;
 mod outcome;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 mod touch;
 
 use crate::address_space::AddressSpace;
@@ -80,9 +84,23 @@ pub fn simulate(
     options: &SimOptions,
     observer: &mut dyn Observer,
 ) -> Result<RunOutcome, SimError> {
+    replay(source, footprint, policy, options, observer, false)
+}
+
+/// [`simulate`], where `careful` looks at one access after the other instead of batches: slow, and
+/// the same result.
+fn replay(
+    source: &mut dyn TraceSource,
+    footprint: &Footprint,
+    policy: BoxedPolicy,
+    options: &SimOptions,
+    observer: &mut dyn Observer,
+    careful: bool,
+) -> Result<RunOutcome, SimError> {
     let started = std::time::Instant::now();
     options.machine.validate()?;
     let mut replay = Replay::new(source, footprint, policy, options);
+    replay.careful = careful;
     let mut batch = Batch::new();
     let mut reported = 0;
     while source.next_batch(&mut batch)? {
@@ -206,6 +224,8 @@ struct Replay<'a> {
     footprint: &'a Footprint,
     trace_name: String,
     thinning: u32,
+    /// Take one access after the other.
+    careful: bool,
     ns_per_clock: f64,
     /// The trace's clock is real time, which includes waiting for memory.
     clock_is_time: bool,
@@ -232,6 +252,8 @@ struct Replay<'a> {
     /// State byte of each access of the batch, as it was served.
     states: Vec<u8>,
     pending: Vec<Event>,
+    /// Allocations that the engine has not told the policy of yet, at most.
+    populated: usize,
     load_sampler: Countdown,
     store_sampler: Countdown,
     unsaid_lost: u64,
@@ -299,6 +321,7 @@ impl<'a> Replay<'a> {
             footprint,
             trace_name: header.name.clone(),
             thinning,
+            careful: false,
             ns_per_clock: if clock_is_time {
                 1.0
             } else {
@@ -323,6 +346,7 @@ impl<'a> Replay<'a> {
             open_files: Vec::new(),
             states: Vec::new(),
             pending: Vec::with_capacity(2 * EVENT_BATCH),
+            populated: 0,
             load_sampler: Countdown::new(0),
             store_sampler: Countdown::new(0),
             unsaid_lost: 0,
@@ -382,16 +406,21 @@ impl<'a> Replay<'a> {
         if self.records >= self.next_exit {
             self.exit_a_process();
         }
-        let attention =
-            hot::gather(self.engine.states(), &mut self.marks, &batch.pages, &mut self.states);
-        if attention {
+        let counts = if self.careful {
             self.touch_batch(batch)?;
-        }
-        let counts =
-            hot::count(&self.states, &batch.kinds, self.machine.tiers.len(), self.thinning);
+            hot::count_one_by_one(&self.states, batch, self.thinning)
+        } else {
+            let states = self.engine.states();
+            if hot::gather(states, &mut self.marks, &batch.pages, &mut self.states) {
+                self.touch_batch(batch)?;
+            }
+            hot::count(&self.states, &batch.kinds, self.machine.tiers.len(), self.thinning)
+        };
         let walk_ns = if self.options.tlb { self.translate(batch) } else { 0.0 };
         self.pass_time(batch, &counts, walk_ns);
-        self.sample_loads(batch);
+        let load = AccessKind::Load as usize;
+        let loads: u32 = counts.iter().map(|tier| tier[load]).sum();
+        self.sample_loads(batch, u64::from(loads / self.thinning));
         self.records += batch.len() as u64;
         if self.now_ns as u64 >= self.wake || self.now_ns >= self.usage_due_ns {
             self.serve();
@@ -524,7 +553,8 @@ impl<'a> Replay<'a> {
         span_ns * f64::from(self.thinning)
     }
 
-    fn sample_loads(&mut self, batch: &Batch) {
+    /// `loads` is the number of loads in the batch.
+    fn sample_loads(&mut self, batch: &Batch, loads: u64) {
         if !self.load_sampler.is_on() {
             return;
         }
@@ -549,19 +579,27 @@ impl<'a> Replay<'a> {
             }));
         };
         match batch.kinds.constant() {
+            _ if self.careful => {
+                for i in (0..batch.len()).filter(|&i| batch.kind(i) == AccessKind::Load) {
+                    load_sampler.count(1, |_| take(i));
+                }
+            }
             Some(kind) if kind == AccessKind::Load as u32 => {
                 load_sampler.count(batch.len() as u64, |at| take(at as usize));
             }
             Some(_) => {}
             None => {
-                let loads = (0..batch.len()).filter(|&i| batch.kind(i) == AccessKind::Load).count();
+                let kinds = batch.kinds.values();
+                let is_load = |kind: &u32| AccessKind::from_bits(*kind as u8) == AccessKind::Load;
                 let (mut seen, mut next) = (0, 0);
-                load_sampler.count(loads as u64, |at| {
-                    while seen <= at {
-                        seen += u64::from(batch.kind(next) == AccessKind::Load);
-                        next += 1;
+                load_sampler.count(loads, |at| {
+                    let more = (at + 1 - seen) as usize;
+                    let rest = kinds[next..].iter().enumerate().filter(|(_, k)| is_load(k));
+                    if let Some((ahead, _)) = rest.take(more).last() {
+                        take(next + ahead);
+                        next += ahead + 1;
                     }
-                    take(next - 1);
+                    seen = at + 1;
                 });
             }
         }
@@ -582,7 +620,6 @@ impl<'a> Replay<'a> {
         self.work(Wait::Sampling, cpu_ns);
         if self.pending.len() >= EVENT_BATCH {
             self.tell();
-            self.collect_actions();
         }
     }
 
@@ -607,11 +644,17 @@ impl<'a> Replay<'a> {
             self.unsaid_lost = 0;
         }
         if !self.pending.is_empty() {
-            let now = self.now();
-            self.engine.handle_events(now, &self.pending);
-            self.pending.clear();
-            self.after_events();
+            self.tell_all();
         }
+    }
+
+    /// As [`Self::tell`], also where the engine itself has something that the policy does not know.
+    fn tell_all(&mut self) {
+        let now = self.now();
+        self.engine.handle_events(now, &self.pending);
+        self.pending.clear();
+        self.populated = 0;
+        self.collect_actions();
     }
 
     /// The engine's arrays may have grown, and its next wish may have changed.

@@ -44,6 +44,7 @@ impl Replay<'_> {
 
     pub(super) fn finish(mut self, started: Instant) -> RunOutcome {
         self.serve();
+        self.tell_all();
         self.add_point();
         self.settle_fast_tier();
         let report = self.report(started);

@@ -1,6 +1,6 @@
 //! Touches that are no plain accesses: first touches, armed pages, tiers without direct access.
 
-use super::{Replay, Wait, marks};
+use super::{EVENT_BATCH, Replay, Wait, marks};
 use crate::error::SimError;
 use crate::frames::HugeFrame;
 use frostline_core::event::{Event, Fault, MoveCause};
@@ -16,6 +16,7 @@ impl Replay<'_> {
     /// The batch again, one access after the other; leaves in `states` how each was served.
     #[cold]
     pub(super) fn touch_batch(&mut self, batch: &Batch) -> Result<(), SimError> {
+        self.states.resize(batch.len(), 0);
         for i in 0..batch.len() {
             let page = PageId(batch.pages[i]);
             let mut state = self.engine.view().state(page);
@@ -29,8 +30,9 @@ impl Replay<'_> {
                     self.fault(page, batch.kind(i).is_write(), process)?;
                     state = self.engine.view().state(page);
                 }
-                self.marks[page.index()] = marks::ALL;
             }
+            // Again, after the batch's pass: a folio mapped meanwhile came without marks.
+            self.marks[page.index()] = marks::ALL;
             self.states[i] = state.0;
         }
         Ok(())
@@ -125,6 +127,10 @@ impl Replay<'_> {
 
     /// Memory was allocated: notes peaks, and tells of tiers that fell below their watermark.
     pub(super) fn allocated(&mut self) {
+        self.populated += 1;
+        if self.populated >= EVENT_BATCH {
+            self.tell_all();
+        }
         self.note_peaks();
         for t in 0..self.low.len() {
             let tier = TierId(t as u8);
