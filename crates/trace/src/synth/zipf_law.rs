@@ -13,10 +13,17 @@ const RELATIVE_WIDTH: u64 = 64;
 
 /// Entry of the alias table.
 #[derive(Clone, Copy, Debug)]
-struct Choice {
+pub(super) struct Choice {
     /// The entry's own group is taken up to this fraction of 2^64, else `alias`.
     keep: u64,
     alias: u32,
+}
+
+impl Choice {
+    /// Highest fraction of 2^64 at which the entry itself is kept, and the other one.
+    pub(super) const fn parts(self) -> (u64, u32) {
+        (self.keep, self.alias)
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -132,7 +139,8 @@ fn split(random: u64, n: u64) -> (u64, u64) {
     ((product >> 64) as u64, product as u64)
 }
 
-fn alias_table(weights: &[f64]) -> Vec<Choice> {
+/// Walker's table: an entry is drawn uniformly, and kept or exchanged.
+pub(super) fn alias_table(weights: &[f64]) -> Vec<Choice> {
     let mean = weights.iter().sum::<f64>() / weights.len() as f64;
     let mut choices: Vec<Choice> =
         (0..weights.len()).map(|i| Choice { keep: u64::MAX, alias: i as u32 }).collect();
