@@ -84,6 +84,10 @@ pub fn report(error: &anyhow::Error, our_failure: u8) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     crate::progress::clear();
+    // Whatever failed after the user asked to stop, failed because of it.
+    let stopped = (crate::cancel::requested() && code(error).is_none())
+        .then(|| crate::cancel::interrupted(""));
+    let error = stopped.as_ref().unwrap_or(error);
     let (what, hint) = message(error);
     crate::progress::stderr_line(&format!("error: {what}"));
     if let Some(hint) = hint {

@@ -49,10 +49,18 @@ pub fn run(request: &Request) -> anyhow::Result<Study> {
     let mut traces = Vec::new();
     for name in &request.traces {
         let trace = threads.install(|| run_trace(request, name, &seeds));
-        traces.push(trace.with_context(|| format!("trace {name}"))?);
+        traces.push(trace.map_err(|error| named(error, name))?);
     }
     let (machine, tlb) = (request.options.machine.clone(), request.options.tlb);
     Ok(Study { machine, tlb, seeds, traces })
+}
+
+/// Says which trace it was, where the error does not.
+fn named(error: anyhow::Error, trace: &str) -> anyhow::Error {
+    match format!("{error:#}").contains(trace) {
+        true => error,
+        false => error.context(format!("trace {trace}")),
+    }
 }
 
 /// A trace made ready for its runs.

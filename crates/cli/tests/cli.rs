@@ -1,0 +1,316 @@
+//! The program as its users meet it: exit codes, messages, tables, JSON, series.
+
+use assert_cmd::Command;
+use assert_cmd::assert::Assert;
+use serde_json::Value;
+use std::process::{Command as StdCommand, Stdio};
+
+/// Small, and skewed enough that there is something to promote.
+const ZIPF: &str = "synth:zipf:pages=4K:accesses=200K";
+
+fn frostline(args: &[&str]) -> Assert {
+    Command::new(env!("CARGO_BIN_EXE_frostline")).args(args).assert()
+}
+
+fn stdout(assert: Assert) -> String {
+    String::from_utf8(assert.get_output().stdout.clone()).unwrap()
+}
+
+fn stderr(assert: Assert) -> String {
+    String::from_utf8(assert.get_output().stderr.clone()).unwrap()
+}
+
+fn json(args: &[&str]) -> Value {
+    serde_json::from_str(&stdout(frostline(args).success())).unwrap()
+}
+
+/// Asserts on code and standard error, and that nothing came on standard output.
+fn fails(args: &[&str], code: i32, says: &str, hints: &str) {
+    let assert = frostline(args).code(code);
+    assert!(assert.get_output().stdout.is_empty(), "{args:?}");
+    let text = stderr(assert);
+    assert!(text.starts_with("error: "), "{args:?}: {text}");
+    assert!(text.contains(says), "{args:?}: {text}");
+    assert!(text.contains("hint: ") && text.contains(hints), "{args:?}: {text}");
+    assert_eq!(text.matches("hint: ").count(), 1, "{args:?}: {text}");
+}
+
+#[test]
+fn wrong_usage_ends_with_2_and_a_hint() {
+    fails(&["sim", ZIPF, "--policy", "memtsi"], 2, "unknown policy `memtsi`", "`memtis`");
+    fails(&["sim", ZIPF, "--policy", "memtis:aplha=1"], 2, "unknown parameter", "`alpha`");
+    fails(&["sim", ZIPF, "--fast", "1:x"], 2, "not a size of fast memory", "1:8");
+    fails(&["sim", ZIPF, "--machine", "dram-nvn"], 2, "unknown machine", "`dram-nvm`");
+    fails(&["sim", ZIPF, "--limit", "nvmm=1GiB"], 2, "unknown tier", "`nvm`");
+    fails(&["sim", ZIPF, "--series", "run.txt"], 2, "run.txt", ".csv or .json");
+    fails(&["sim", "synth:zipff"], 2, "unknown workload", "`zipf`");
+    fails(&["sim", "zipf:pages=4K"], 2, "no trace file", "synth:zipf:pages=4K");
+    fails(&["compare", ZIPF, "--policies", "memtis,nope"], 2, "`nope`", "known:");
+    fails(&["policies", "memtsi"], 2, "unknown policy", "memtis");
+    fails(&["machines", "dram"], 2, "unknown machine", "dram-nvm");
+    let unknown = stderr(frostline(&["simulate"]).code(2));
+    assert!(unknown.contains("unrecognized subcommand"), "{unknown}");
+    frostline(&["compare"]).code(2);
+    frostline(&["compare", ZIPF, "--seeds", "0"]).code(2);
+    frostline(&["record", "--no-such-flag"]).code(125);
+}
+
+#[test]
+fn what_cannot_be_read_or_written_ends_with_1_and_a_hint() {
+    fails(&["sim", "/nonexistent/a.flt"], 1, "/nonexistent/a.flt", "frostline record");
+    fails(&["sim", "/tmp"], 1, "is a folder", "trace file");
+    let report = "/nonexistent/r.html";
+    fails(&["sim", ZIPF, "--report", report], 1, report, "folder that exists");
+    let folder = tempfile::tempdir().unwrap();
+    let foreign = folder.path().join("foreign.flt");
+    std::fs::write(&foreign, b"GIF89a and so on, long enough to hold any header").unwrap();
+    let text = stderr(frostline(&["sim", foreign.to_str().unwrap()]).code(1));
+    assert!(text.contains("foreign.flt") && !text.contains("panicked"), "{text}");
+}
+
+#[test]
+fn help_and_version_are_data() {
+    let help = stdout(frostline(&["--help"]).success());
+    assert!(help.contains("Examples:") && help.contains("compare"), "{help}");
+    for command in ["sim", "compare", "policies", "machines", "completions"] {
+        let help = stdout(frostline(&[command, "--help"]).success());
+        assert!(help.contains("Examples:"), "{command}: {help}");
+    }
+    assert_eq!(
+        stdout(frostline(&["--version"]).success()),
+        format!("frostline {}\n", env!("CARGO_PKG_VERSION"))
+    );
+}
+
+#[test]
+fn compare_prints_a_table_per_size() {
+    let assert = frostline(&["compare", ZIPF, "--fast", "1:2,1:8"]).success();
+    assert_eq!(assert.get_output().stderr, b"", "no progress where no terminal is");
+    let text = stdout(assert);
+    for part in [
+        "trace    synth:zipf:pages=4K:accesses=200K\n",
+        "machine  dram-nvm: dram 80 ns, nvm 300 ns\n",
+        "scale    ",
+        "seed     1\n",
+        "fast 1:2 = ",
+        "fast 1:8 = ",
+        "bound: saves at most ",
+        "gap ",
+        "policy       fast hits  slowdown  of bound",
+    ] {
+        assert!(text.contains(part), "{part:?} in\n{text}");
+    }
+    // Fastest first: all-fast leads, all-slow comes last.
+    let tables: Vec<&str> = text.split("\nfast ").skip(1).collect();
+    assert_eq!(tables.len(), 2);
+    for table in tables {
+        let names: Vec<&str> =
+            table.lines().skip(3).filter_map(|line| line.split_whitespace().next()).collect();
+        assert_eq!((names[0], *names.last().unwrap()), ("all-fast", "all-slow"), "{table}");
+        assert!(names.contains(&"memtis") && names.contains(&"first-touch"), "{table}");
+    }
+}
+
+#[test]
+fn what_has_no_bound_says_why() {
+    let text = stdout(frostline(&["sim", ZIPF, "--bound", "--exits", "2"]).success());
+    assert!(text.contains("share of bound n/a: injected exits"), "{text}");
+    let zram = ["compare", ZIPF, "--machine", "dram-zram", "--policies", "first-touch"];
+    let text = stdout(frostline(&zram).success());
+    assert!(text.contains("share of bound n/a: swap model"), "{text}");
+    let text = stdout(frostline(&["sim", ZIPF]).success());
+    assert!(text.contains("share of bound n/a: not asked for"), "{text}");
+}
+
+#[test]
+fn thinning_is_printed() {
+    let text = stdout(frostline(&["sim", &format!("{ZIPF}:thin=4")]).success());
+    assert!(text.contains("one record stands for 4 accesses"), "{text}");
+}
+
+#[test]
+fn seeds_give_intervals() {
+    let args = ["compare", ZIPF, "--policies", "memtis,all-slow", "--fast", "1:8", "--seeds", "3"];
+    let text = stdout(frostline(&args).success());
+    assert!(text.contains("seed     1 to 3: mean ± 95 % confidence interval"), "{text}");
+    let memtis = text.lines().find(|line| line.starts_with("  memtis")).unwrap();
+    assert_eq!(memtis.matches(" ±").count(), 4, "{memtis}");
+    let runs = json(&[&args[..], &["--json"]].concat());
+    let seeds: Vec<u64> =
+        runs["runs"].as_array().unwrap().iter().map(|r| r["seed"].as_u64().unwrap()).collect();
+    assert_eq!(seeds, [1, 2, 3, 1, 2, 3]);
+}
+
+/// Every key of a run; one that changes or goes needs a new schema number.
+const RUN_KEYS: &[&str] = &[
+    "accesses",
+    "bound_gap",
+    "collapses",
+    "counters",
+    "demoted_bytes",
+    "fast_bytes",
+    "fast_bytes_mean",
+    "fast_hit_ratio",
+    "footprint_bytes",
+    "good_put",
+    "hint_faults",
+    "host",
+    "machine",
+    "metadata_bytes",
+    "modelled_seconds",
+    "op_latency_ns",
+    "page_checks",
+    "policy",
+    "policy_config",
+    "program_rss_bytes",
+    "promoted_bytes",
+    "sampler_cpu_share",
+    "saving_ns",
+    "scale",
+    "seed",
+    "share_of_bound",
+    "slowdown_vs_all_fast",
+    "speedup_vs_all_slow",
+    "splits",
+    "tiering_cpu_seconds",
+    "tiers",
+    "time_split",
+    "trace",
+];
+
+fn keys(value: &Value) -> Vec<&str> {
+    let mut keys: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
+    keys.sort_unstable();
+    keys
+}
+
+#[test]
+fn the_json_envelope_is_stable() {
+    let value = json(&["sim", ZIPF, "--bound", "--json"]);
+    assert_eq!(keys(&value), ["runs", "schema", "version"]);
+    assert_eq!(value["schema"], 1);
+    assert_eq!(value["version"], env!("CARGO_PKG_VERSION"));
+    let run = &value["runs"][0];
+    assert_eq!(keys(run), RUN_KEYS);
+    assert_eq!(keys(&run["time_split"]), ["app", "fault", "migrate", "scan"]);
+    assert_eq!(keys(&run["host"]), ["peak_rss_bytes", "wall_seconds"]);
+    assert_eq!((&run["policy"], &run["trace"]), (&"memtis".into(), &ZIPF.into()));
+    assert_eq!(run["tiers"].as_array().unwrap().len(), 2);
+    assert!(run["policy_config"].as_object().is_some_and(|config| !config.is_empty()));
+    assert!(run["promoted_bytes"].as_u64().unwrap() > 0, "the policy has to do something");
+}
+
+#[test]
+fn the_same_twice_is_the_same_but_for_host() {
+    let run = |jobs: &str| {
+        let args = ["compare", ZIPF, "--policies", "memtis,oracle-epoch,first-touch", "--seeds"];
+        let mut value = json(&[&args[..], &["2", "--json", "--jobs", jobs]].concat());
+        for run in value["runs"].as_array_mut().unwrap() {
+            assert!(run.as_object_mut().unwrap().remove("host").is_some());
+        }
+        serde_json::to_string(&value).unwrap()
+    };
+    let first = run("1");
+    assert_eq!(first, run("1"));
+    assert_eq!(first, run("4"), "the number of threads must not show");
+}
+
+#[test]
+fn nothing_beats_the_bound() {
+    let value = json(&["compare", ZIPF, "--policies", "all,offline,variants,baselines", "--json"]);
+    let runs = value["runs"].as_array().unwrap();
+    let mut shares = 0;
+    for run in runs {
+        if let Some(share) = run["share_of_bound"].as_f64() {
+            assert!(share <= 1.0, "{}: {share}", run["policy"]);
+            shares += 1;
+        }
+        assert!(run["bound_gap"].as_f64().unwrap() < 0.2, "{}", run["bound_gap"]);
+    }
+    assert!(shares >= 3 * 8, "only all-fast has none: {shares} of {}", runs.len());
+}
+
+#[test]
+fn series_are_written_in_both_formats() {
+    let folder = tempfile::tempdir().unwrap();
+    let (csv, js) = (folder.path().join("s.csv"), folder.path().join("s.json"));
+    for path in [&csv, &js] {
+        frostline(&["sim", ZIPF, "--series", path.to_str().unwrap()]).success();
+    }
+    let csv = std::fs::read_to_string(csv).unwrap();
+    let head = "seconds,accesses,fast_hit_ratio,resident_bytes_0,resident_bytes_1,promoted_bytes,\
+                demoted_bytes,hot_bytes,warm_bytes,cold_bytes";
+    assert!(csv.starts_with(head), "{}", csv.lines().next().unwrap());
+    let js: Value = serde_json::from_str(&std::fs::read_to_string(js).unwrap()).unwrap();
+    let points = js["runs"][0]["series"].as_array().unwrap();
+    assert!(points.len() > 10);
+    assert_eq!(csv.lines().count(), points.len() + 1);
+    let columns = csv.lines().next().unwrap().split(',').count();
+    assert!(csv.lines().all(|line| line.split(',').count() == columns));
+}
+
+#[test]
+fn injected_trouble_happens() {
+    let trouble = ["--lost-samples", "50%", "--busy-pages", "50%", "--full-node", "20%"];
+    let run = json(&[&["sim", ZIPF, "--json"], &trouble[..]].concat());
+    let counters = &run["runs"][0]["counters"];
+    for name in ["machine.samples_lost", "machine.injected_busy_folios"] {
+        assert!(counters[name].as_f64().unwrap() > 0.0, "{name}");
+    }
+}
+
+#[test]
+fn lists_show_parameters() {
+    let list = stdout(frostline(&["policies"]).success());
+    let memtis = stdout(frostline(&["policies", "memtis"]).success());
+    assert!(list.contains("principal") && list.contains("oracle-static"), "{list}");
+    assert!(memtis.contains("parameter") && memtis.contains("alpha"), "{memtis}");
+    let value = json(&["policies", "--json"]);
+    assert!(value["runs"].as_array().unwrap().len() >= 10);
+    let machines = json(&["machines", "--json"]);
+    assert_eq!(machines["runs"][0]["name"], "dram-nvm");
+}
+
+#[test]
+fn a_machine_that_was_printed_is_taken_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("box.toml");
+    let toml = stdout(frostline(&["machines", "dram-cxl:mlp=2"]).success());
+    std::fs::write(&file, &toml).unwrap();
+    assert_eq!(stdout(frostline(&["machines", file.to_str().unwrap()]).success()), toml);
+}
+
+#[test]
+fn completions_know_the_subcommands() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = stdout(frostline(&["completions", shell]).success());
+        assert!(script.contains("compare") && script.contains("--policies"), "{shell}");
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let mut child = StdCommand::new(env!("CARGO_BIN_EXE_frostline"))
+        .args(["machines", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", output.status);
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
+
+#[test]
+fn a_full_disk_is_an_error() {
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = StdCommand::new(env!("CARGO_BIN_EXE_frostline"))
+        .args(["machines", "--json"])
+        .stdout(full)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(text.starts_with("error: ") && text.contains("space"), "{text}");
+}

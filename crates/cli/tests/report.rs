@@ -1,0 +1,84 @@
+//! The HTML report.
+
+use assert_cmd::Command;
+
+fn report(args: &[&str]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.html");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_frostline"));
+    command.args(args).arg("--report").arg(&path).assert().success();
+    std::fs::read_to_string(path).unwrap()
+}
+
+const COMPARE: &[&str] = &[
+    "compare",
+    "synth:zipf:pages=4K:accesses=200K",
+    "--policies",
+    "all,memtis:alpha=0.5",
+    "--fast",
+    "1:2,1:8",
+];
+
+#[test]
+fn it_has_every_chart() {
+    let page = report(COMPARE);
+    for (part, times) in [
+        ("<figcaption>Slowdown<", 2),
+        ("<figcaption>Share of the bound<", 2),
+        ("<figcaption>Hit ratio of the fast tier over time<", 2),
+        ("<figcaption>Hot, warm and cold memory: memtis<", 2),
+        ("<figcaption>Migration traffic: memtis<", 2),
+        ("<figcaption>Accesses by address over time<", 1),
+        ("size of the fast tier", 4),
+        ("<h3>All numbers</h3>", 1),
+        ("<b>Not modelled:</b>", 1),
+        ("prefers-color-scheme: dark", 1),
+    ] {
+        let found = page.matches(part).count();
+        assert!(found >= times, "{part}: {found} times");
+    }
+    let figures = page.matches("<figure>").count();
+    assert_eq!(page.matches("role=\"img\" aria-label=").count(), figures);
+    assert!(page.matches("modelled time (").count() > 4, "axes have units");
+}
+
+#[test]
+fn it_needs_nothing_but_itself() {
+    let page = report(COMPARE);
+    for foreign in ["http:", "https:", "//www", "<script", "<link", "@import", "src=", "<iframe"] {
+        assert!(!page.contains(foreign), "{foreign}");
+    }
+    let images = page.matches("href=\"data:image/png;base64,").count();
+    assert_eq!(page.matches("href=").count(), images);
+    assert_eq!(page.matches("url(").count(), page.matches("url(#hatch)").count());
+    assert!(!page.contains("NaN") && !page.contains("inf"), "a number that is none");
+}
+
+#[test]
+fn it_is_the_same_every_time() {
+    assert_eq!(report(COMPARE), report(COMPARE));
+}
+
+#[test]
+fn elements_are_balanced() {
+    let page = report(&["sim", "synth:hotcold:accesses=200K", "--bound", "--fast", "40%"]);
+    for name in ["figure", "svg", "table", "tr", "ul", "li", "section", "details", "div", "text"] {
+        let open =
+            page.matches(&format!("<{name}>")).count() + page.matches(&format!("<{name} ")).count();
+        let closed = page.matches(&format!("</{name}>")).count();
+        assert_eq!(open, closed, "{name}");
+        assert!(open > 0, "{name}");
+    }
+}
+
+#[test]
+fn names_cannot_break_the_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let machine = folder.path().join("m.toml");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_frostline"));
+    let output = command.args(["machines", "dram-cxl"]).assert().success().get_output().clone();
+    let toml = String::from_utf8(output.stdout).unwrap();
+    std::fs::write(&machine, toml.replace("\"dram-cxl\"", "\"<b>&x\"")).unwrap();
+    let page = report(&["sim", COMPARE[1], "--machine", machine.to_str().unwrap()]);
+    assert!(page.contains("&lt;b&gt;&amp;x") && !page.contains("<b>&x"));
+}
