@@ -131,7 +131,7 @@ fn oracle_epoch_moves_what_pays_for_the_moves() {
         // Page 2 gains 100 - 1, more than the 20 of both moves; page 3 gains 15 only.
         vec![(0, 50.0), (1, 1.0), (2, 100.0), (3, 16.0)],
     ];
-    let mut e = engine("oracle-epoch", 2, 100, &knowing(epochs));
+    let mut e = engine("oracle-epoch:horizon=1", 2, 100, &knowing(epochs));
     for page in 0..4 {
         allocate(&mut e, PageRun::between(page, page + 1), false).unwrap();
     }
@@ -148,9 +148,29 @@ fn oracle_epoch_moves_what_pays_for_the_moves() {
 }
 
 #[test]
+fn oracle_epoch_sums_over_its_horizon() {
+    // 15 ns an epoch do not pay for two moves, 30 ns do.
+    let epochs = vec![vec![(0, 1.0)], vec![], vec![(0, 1.0), (1, 16.0)], vec![(0, 1.0), (1, 16.0)]];
+    let run = |horizon: u64| {
+        let spec = format!("oracle-epoch:horizon={horizon}");
+        let mut e = engine(&spec, 1, 100, &knowing(epochs.clone()));
+        for page in 0..2 {
+            allocate(&mut e, PageRun::between(page, page + 1), false).unwrap();
+        }
+        for number in 0..4 {
+            e.handle_events(Nanos(number), &[Event::Epoch { number }]);
+            act(&mut e, Nanos(number));
+        }
+        tiers(&e, 0..2)
+    };
+    assert_eq!(run(1), [0, 1]);
+    assert_eq!(run(2), [1, 0]);
+}
+
+#[test]
 fn oracle_epoch_uses_free_room_first_and_moves_folios_whole() {
     let epochs = vec![vec![(512, 1e6), (5, 3.0)], vec![(512, 1e6), (1024, 9e6)]];
-    let mut e = engine("oracle-epoch", 1024, 4096, &knowing(epochs));
+    let mut e = engine("oracle-epoch:horizon=1", 1024, 4096, &knowing(epochs));
     for region in 0..3 {
         e.handle_events(
             Nanos(0),

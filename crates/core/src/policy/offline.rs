@@ -1,15 +1,14 @@
 //! Policies that know the future: `oracle-static` and `oracle-epoch`.
 //!
 //! `oracle-static` places the pages that save most over the whole trace in fast memory when they
-//! are allocated, and never moves anything. `oracle-epoch` moves, at every epoch boundary, the
-//! pages that save most in the coming epoch into fast memory and pays for the moves: a page
-//! changes places with another only where that saves more in this one epoch than both moves cost.
-//! Neither is a bound (see `frostline bound` for one): the first cannot adapt, the second looks
-//! one epoch ahead. Where memory comes in folios, both rank folios by the sum over their pages.
+//! are allocated, and never moves anything. `oracle-epoch` moves, every `horizon` epochs, the pages
+//! that save most in these into fast memory and pays for the moves: a page changes places with
+//! another only where that saves more within the horizon than both moves cost. Neither is a bound
+//! (see `frostline bound` for one): the first cannot adapt, the second looks no further. Where memory comes in folios, both rank folios by the sum over their pages.
 
 use super::registry::{Entry, Group, PolicyContext};
-use super::settings::Settings;
-use super::{Allocation, Policy, PolicyError, Telemetry};
+use super::settings::{Kind, Param, Settings};
+use super::{Allocation, ConfigSink, Policy, PolicyError, Telemetry};
 use crate::action::{Lane, Plan};
 use crate::budget::Budget;
 use crate::event::Event;
@@ -38,13 +37,20 @@ pub const ORACLE_STATIC: Entry = Entry {
 pub const ORACLE_EPOCH: Entry = Entry {
     name: "oracle-epoch",
     group: Group::Offline,
-    summary: "the pages that save most in the coming epoch, paying for the moves",
+    summary: "the pages that save most in the coming epochs, paying for the moves",
     citation: "offline reference",
-    params: &[],
+    params: &[Param::fixed(
+        "horizon",
+        Kind::Count,
+        "16",
+        "epochs",
+        "epochs of the trace that are planned together; moves are made when they begin",
+    )],
     preset: &[],
     build: |settings, context| {
         let oracle = oracle(&settings, context)?;
         Ok(Box::new(OracleEpoch {
+            horizon: settings.count("horizon").max(1),
             settings,
             oracle,
             epoch: 0,
@@ -98,6 +104,7 @@ impl Wanted {
     fn choose(capacity: PageCount, read: impl Fn(&mut dyn FnMut(PageSaving))) -> Self {
         let mut pages: Vec<(u32, f64)> = Vec::new();
         read(&mut |s| pages.push((s.page.0, s.saving_ns)));
+        let pages = sum_by_unit(pages.into_iter());
         let regions = sum_by_unit(pages.iter().map(|(page, ns)| (page / HUGE_PAGES, *ns)));
         Self {
             pages: top(pages, capacity.0),
@@ -179,10 +186,12 @@ impl Policy for OracleStatic {
 struct OracleEpoch {
     settings: Settings,
     oracle: Arc<dyn Oracle>,
+    horizon: u64,
+    /// The first of those that are planned now.
     epoch: u64,
-    /// Of the current epoch.
+    /// Of the epochs planned now.
     wanted: Option<Wanted>,
-    /// Units of the current epoch still to be promoted, the best last.
+    /// Units of the current plan still to be promoted, the best last.
     promotions: Vec<PageRun>,
     wake: Option<Nanos>,
     swaps_refused: u64,
@@ -207,9 +216,7 @@ impl OracleEpoch {
             if view.state(page).is_huge() { page.region().run() } else { PageRun::single(page) }
         };
         let mut accessed = Vec::new();
-        self.oracle.epoch(self.epoch, &mut |s| {
-            accessed.push((unit_of(s.page).start.0, s.saving_ns));
-        });
+        self.coming(&mut |s| accessed.push((unit_of(s.page).start.0, s.saving_ns)));
         let accessed = sum_by_unit(accessed.into_iter());
         let (mut inside, mut outside) = (Vec::new(), Vec::new());
         let mut next_accessed = accessed.iter().peekable();
@@ -274,13 +281,16 @@ impl Policy for OracleEpoch {
     fn name(&self) -> &str {
         self.settings.name()
     }
+    fn config(&self, sink: &mut ConfigSink<'_>) {
+        self.settings.report(sink);
+    }
     fn needs(&self) -> Telemetry {
         Telemetry { offline: true, ..Telemetry::default() }
     }
     fn observe(&mut self, now: Nanos, events: &[Event], _: &View<'_>) {
         for event in events {
             match event {
-                Event::Epoch { number } => {
+                Event::Epoch { number } if number.is_multiple_of(self.horizon) => {
                     self.epoch = *number;
                     self.wanted = None;
                     self.wake = Some(now);
@@ -340,6 +350,13 @@ impl Policy for OracleEpoch {
 impl OracleEpoch {
     fn choose(&self, view: &View<'_>) -> Wanted {
         let capacity = view.limits(TierId::FAST).capacity;
-        Wanted::choose(capacity, |sink| self.oracle.epoch(self.epoch, sink))
+        Wanted::choose(capacity, |sink| self.coming(sink))
+    }
+
+    /// Savings in the epochs planned now; a page may come once for each.
+    fn coming(&self, sink: &mut dyn FnMut(PageSaving)) {
+        for number in self.epoch..self.epoch.saturating_add(self.horizon) {
+            self.oracle.epoch(number, sink);
+        }
     }
 }
