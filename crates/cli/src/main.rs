@@ -10,6 +10,7 @@
 //!   126 where the program cannot be executed, 127 where it is not there.
 //! * A reader that goes away (`frostline ... | head`) ends the program silently, with 0.
 //! * Files appear under their names when they are complete: [`files`].
+#![forbid(unsafe_code)]
 
 mod args;
 mod cancel;
