@@ -139,6 +139,8 @@ fn seeds_give_intervals() {
     let seeds: Vec<u64> =
         runs["runs"].as_array().unwrap().iter().map(|r| r["seed"].as_u64().unwrap()).collect();
     assert_eq!(seeds, [1, 2, 3, 1, 2, 3]);
+    let hits = |i: usize| runs["runs"][i]["fast_hit_ratio"].as_f64().unwrap();
+    assert!(hits(0) != hits(1), "another seed is another trace");
 }
 
 /// Every key of a run; one that changes or goes needs a new schema number.
@@ -277,14 +279,17 @@ fn a_machine_that_was_printed_is_taken_back() {
     let file = folder.path().join("box.toml");
     let toml = stdout(frostline(&["machines", "dram-cxl:mlp=2"]).success());
     std::fs::write(&file, &toml).unwrap();
-    assert_eq!(stdout(frostline(&["machines", file.to_str().unwrap()]).success()), toml);
+    let file = file.to_str().unwrap();
+    assert_eq!(stdout(frostline(&["machines", file]).success()), toml);
+    let run = json(&["sim", ZIPF, "--machine", &format!("{file}:mlp=2"), "--json"]);
+    assert_eq!(run["runs"][0]["machine"], "dram-cxl:mlp=2:mlp=2");
 }
 
 #[test]
 fn completions_know_the_subcommands() {
     for shell in ["bash", "zsh", "fish"] {
         let script = stdout(frostline(&["completions", shell]).success());
-        assert!(script.contains("compare") && script.contains("--policies"), "{shell}");
+        assert!(script.contains("compare") && script.contains("migration-limit"), "{shell}");
     }
 }
 

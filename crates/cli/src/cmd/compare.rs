@@ -33,7 +33,7 @@ pub struct Args {
     #[arg(short, long, default_value = "1:2,1:8,1:16", value_name = "LIST")]
     #[arg(value_delimiter = ',')]
     fast: Vec<FastSize>,
-    /// Run everything with so many seeds and give means with intervals
+    /// Run everything with so many seeds, generated traces too, and give means with intervals
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
     /// Do not compute the upper bound

@@ -10,7 +10,7 @@ const WIDTH: f64 = 520.0;
 const ROW: f64 = 26.0;
 const TOP: f64 = 8.0;
 /// Room for a value behind the longest bar.
-const VALUE: f64 = 96.0;
+const VALUE: f64 = 116.0;
 /// Width of a letter, about.
 const LETTER: f64 = 6.6;
 

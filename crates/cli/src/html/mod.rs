@@ -8,7 +8,7 @@ mod palette;
 mod png;
 mod svg;
 
-use crate::study::{SizeStudy, Study, TraceStudy, is_reference};
+use crate::study::{SizeStudy, Study, TraceStudy, is_online};
 use crate::units::{bytes, count};
 use crate::{files, progress, summary};
 use palette::Palette;
@@ -114,7 +114,7 @@ fn over_time(out: &mut String, size: &SizeStudy, open: bool, palette: &Palette) 
 /// The first policy that tiers stands for the trace; where there is none, any.
 fn heatmap_of(trace: &TraceStudy) -> Option<(&frostline_sim::Heatmap, &str)> {
     let size = trace.sizes.get(trace.sizes.len() / 2)?;
-    let policy = size.policies.iter().find(|p| !is_reference(&p.spec)).or(size.policies.first())?;
+    let policy = size.policies.iter().find(|p| is_online(&p.spec)).or(size.policies.first())?;
     Some((policy.first().heatmap.as_ref()?, &policy.spec))
 }
 
@@ -123,7 +123,7 @@ fn verdict(out: &mut String, trace: &TraceStudy) {
     out.push_str("<div class=\"verdict\"><ul>");
     for size in &trace.sizes {
         let ranked = size.ranked();
-        let Some(best) = ranked.iter().find(|p| !is_reference(&p.spec)).or(ranked.first()) else {
+        let Some(best) = ranked.iter().find(|p| is_online(&p.spec)).or(ranked.first()) else {
             continue;
         };
         let slowdown = best.stat(|r| r.slowdown_vs_all_fast).mean;

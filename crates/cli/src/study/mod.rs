@@ -13,7 +13,7 @@ pub mod stats;
 
 pub use bounds::{BoundResult, NoBound};
 pub use input::{Input, Watched};
-pub use options::{ModelArgs, is_reference, machine_error};
+pub use options::{ModelArgs, is_online, is_reference, machine_error};
 pub use runner::{Request, run};
 
 use frostline_sim::{FastSize, Footprint, Machine, RunOutcome};
@@ -93,6 +93,22 @@ impl SizeStudy {
         let time = |p: &PolicyStudy| p.stat(|r| r.modelled_seconds).mean;
         ranked.sort_by(|a, b| time(a).total_cmp(&time(b)).then_with(|| a.spec.cmp(&b.spec)));
         ranked
+    }
+}
+
+impl TraceStudy {
+    /// Takes over the runs of the same trace made with another seed. Header, footprint and bounds
+    /// stay those of the first one; each run's share was taken of its own bound.
+    fn append_runs(&mut self, other: Self) {
+        for (size, more) in self.sizes.iter_mut().zip(other.sizes) {
+            for (policy, more) in size.policies.iter_mut().zip(more.policies) {
+                policy.runs.extend(more.runs.into_iter().map(|run| RunOutcome {
+                    series: Vec::new(),
+                    heatmap: None,
+                    ..run
+                }));
+            }
+        }
     }
 }
 

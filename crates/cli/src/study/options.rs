@@ -1,6 +1,7 @@
 //! Command-line options of the model, shared by `sim` and `compare`.
 
 use crate::errors::usage;
+use frostline_core::policy::registry::{self, Group};
 use frostline_core::spec::{self, SpecError};
 use frostline_core::types::Bytes;
 use frostline_sim::{FastSize, FaultInjection, Machine, Scale, SimOptions};
@@ -8,6 +9,12 @@ use frostline_sim::{FastSize, FaultInjection, Machine, Scale, SimOptions};
 /// Policies that are no tiering but marks to measure by.
 pub fn is_reference(spec: &str) -> bool {
     matches!(spec, "all-fast" | "all-slow" | "first-touch" | "interleave")
+}
+
+/// Policies that one would run: neither references nor with knowledge of the future.
+pub fn is_online(spec: &str) -> bool {
+    let offline = registry::check(spec).is_ok_and(|entry| entry.group == Group::Offline);
+    !offline && !is_reference(spec)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

@@ -9,6 +9,7 @@ use crate::{cancel, progress};
 use anyhow::Context;
 use frostline_bound::EpochMatrix;
 use frostline_core::policy::registry::{self, Group, PolicyContext};
+use frostline_core::spec::Spec;
 use frostline_core::types::PageCount;
 use frostline_sim::{
     FastSize, Footprint, Machine, Progress, RunOutcome, SimError, SimOptions, measure_footprint,
@@ -48,11 +49,36 @@ pub fn run(request: &Request) -> anyhow::Result<Study> {
         (0..request.seeds.max(1)).map(|i| request.options.seed.wrapping_add(i)).collect();
     let mut traces = Vec::new();
     for name in &request.traces {
-        let trace = threads.install(|| run_trace(request, name, &seeds));
+        let trace = threads.install(|| run_seeds(request, name, &seeds));
         traces.push(trace.map_err(|error| named(error, name))?);
     }
     let (machine, tlb) = (request.options.machine.clone(), request.options.tlb);
     Ok(Study { machine, tlb, seeds, traces })
+}
+
+/// A generated trace is generated anew with every seed, unless its description names one: seeds
+/// would show little otherwise, because most of the model is not random.
+fn run_seeds(request: &Request, name: &str, seeds: &[u64]) -> anyhow::Result<TraceStudy> {
+    if seeds.len() == 1 || !generated_without_seed(name) {
+        return run_trace(request, name, seeds);
+    }
+    let mut whole: Option<TraceStudy> = None;
+    for &seed in seeds {
+        let mut next = run_trace(request, &format!("{name}:seed={seed}"), &[seed])?;
+        match &mut whole {
+            Some(whole) => whole.append_runs(next),
+            None => {
+                next.name = name.to_owned();
+                whole = Some(next);
+            }
+        }
+    }
+    whole.context("no seed is given")
+}
+
+fn generated_without_seed(name: &str) -> bool {
+    let spec = name.strip_prefix("synth:").map(Spec::parse);
+    matches!(spec, Some(Ok(spec)) if spec.get("seed").is_none())
 }
 
 /// Says which trace it was, where the error does not.

@@ -31,8 +31,9 @@ impl Machine {
     /// # Errors
     /// Unknown machine, key or value, each with a hint; a file that cannot be read.
     pub fn parse(text: &str) -> Result<Self, SimError> {
-        let spec = Spec::parse(text)?;
-        let name = spec.name();
+        // A path holds what no name of the grammar may hold.
+        let (name, params) = text.split_once(':').unwrap_or((text, ""));
+        let spec = Spec::parse_params(params)?;
         let machine = match preset(name) {
             Some(machine) => machine,
             None if looks_like_file(name) => Self::from_file(Path::new(name))?,
@@ -54,7 +55,7 @@ impl Machine {
         let fail = |what: String| SimError::Machine {
             name: name.to_owned(),
             what,
-            hint: "`frostline machines --show dram-nvm` prints a complete description".into(),
+            hint: "`frostline machines dram-nvm` prints a complete description".into(),
         };
         let mut table: toml::Table = toml::from_str(text).map_err(|e| fail(e.to_string()))?;
         table.entry("name").or_insert_with(|| toml::Value::String(name.to_owned()));
@@ -104,7 +105,7 @@ impl Machine {
         }
         table.insert("name".into(), toml::Value::String(name));
         toml::Value::Table(table).try_into().map_err(|e: toml::de::Error| {
-            fail(e.to_string(), "`frostline machines --show dram-nvm` prints valid values".into())
+            fail(e.to_string(), "`frostline machines dram-nvm` prints valid values".into())
         })
     }
 }
@@ -174,4 +175,31 @@ fn value(path: &str, text: &str, old: &toml::Value) -> Result<toml::Value, SpecE
         }),
         _ => toml::Value::String(text.to_owned()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_names_a_file_and_takes_parameters() {
+        let mut path = std::env::temp_dir();
+        path.push(format!("frostline machine {}.toml", std::process::id()));
+        let written = Machine::parse("dram-cxl").unwrap();
+        std::fs::write(&path, written.to_toml()).unwrap();
+        let text = path.to_str().unwrap();
+        let read = Machine::parse(text);
+        let changed = Machine::parse(&format!("{text}:mlp=2"));
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(read.unwrap(), written);
+        assert_eq!(changed.unwrap().cpu.mlp, 2.0);
+    }
+
+    #[test]
+    fn a_missing_file_and_a_colon_without_parameters_are_errors() {
+        let error = Machine::parse("/nonexistent/box.toml").unwrap_err();
+        assert!(matches!(error, SimError::MachineFile { .. }), "{error}");
+        assert!(Machine::parse("").is_err());
+        assert!(Machine::parse("dram-cxl:mlp").is_err());
+    }
 }
