@@ -78,7 +78,7 @@ impl Tlb {
     /// Translates a page, mapped huge or not; what was missing is filled in.
     #[inline]
     pub(crate) fn translate(&mut self, page: u32, huge: bool) -> Lookup {
-        let tag = if huge { page / 512 | HUGE_TAG } else { page };
+        let tag = if huge { (page / 512) | HUGE_TAG } else { page };
         let first = if huge { &mut self.huge } else { &mut self.base };
         if first.access(tag) {
             Lookup::L1

@@ -186,12 +186,19 @@ impl Replay<'_> {
 
     /// Touches that a cache kept from the record: they set access bits all the same.
     fn mark_touched(&mut self, region: Region, bits: &[u64; 8]) {
-        let run = self.known(region.run());
-        for page in run.iter() {
-            let offset = page.offset() as usize;
-            let resident = self.engine.view().state(page).is_resident();
-            if bits[offset / 64] >> (offset % 64) & 1 == 1 && resident {
-                self.marks[page.index()] = marks::ALL;
+        let first = region.first().index();
+        let states = self.engine.states();
+        if first >= states.len() {
+            return;
+        }
+        for (word, &bits) in bits.iter().enumerate() {
+            let mut left = bits;
+            while left != 0 {
+                let page = first + word * 64 + left.trailing_zeros() as usize;
+                left &= left - 1;
+                if PageState(states[page]).is_resident() {
+                    self.marks[page] = marks::ALL;
+                }
             }
         }
     }
