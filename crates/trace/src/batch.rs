@@ -39,10 +39,6 @@ impl Column {
         self.values.resize(len, 0);
         &mut self.values
     }
-    /// The values, where they are not constant.
-    pub(crate) fn slice(&self) -> &[u32] {
-        &self.values
-    }
     /// Value of record `i`; `i` must be below the batch's length.
     #[inline]
     pub fn get(&self, i: usize) -> u32 {

@@ -211,6 +211,31 @@ pub enum TraceEvent {
     },
 }
 
+impl TraceEvent {
+    /// The kind's name, for tables and exports: `map`, `file_read`, `op_begin`.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Process { .. } => "process",
+            Self::ProcessExit { .. } => "process_exit",
+            Self::Thread { .. } => "thread",
+            Self::ThreadExit { .. } => "thread_exit",
+            Self::RegionNamed { .. } => "region_named",
+            Self::Map { .. } => "map",
+            Self::Unmap { .. } => "unmap",
+            Self::Discard { .. } => "discard",
+            Self::Remap { .. } => "remap",
+            Self::FileOpen { .. } => "file_open",
+            Self::FileClose { .. } => "file_close",
+            Self::FileRead { .. } => "file_read",
+            Self::FileWrite { .. } => "file_write",
+            Self::OpBegin { .. } => "op_begin",
+            Self::OpEnd { .. } => "op_end",
+            Self::StoreSamples { .. } => "store_samples",
+            Self::Touched { .. } => "touched",
+        }
+    }
+}
+
 /// An event with the clock at which it happened.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TimedEvent {

@@ -29,7 +29,8 @@ impl PageMapper {
     /// they are first touched (address space that is only reserved costs nothing).
     pub fn map(&mut self, process: ProcessId, start: u64, len_bytes: u64) -> Vec<PageRun> {
         let Some(last) = last_byte(start, len_bytes) else { return Vec::new() };
-        let (first, last) = (start >> PAGE_SHIFT >> HUGE_VPN_SHIFT, last >> PAGE_SHIFT >> HUGE_VPN_SHIFT);
+        let (first, last) =
+            (start >> PAGE_SHIFT >> HUGE_VPN_SHIFT, last >> PAGE_SHIFT >> HUGE_VPN_SHIFT);
         if last - first <= GROUP_REGIONS {
             for huge_vpn in first..=last {
                 self.region(process, huge_vpn);

@@ -1,14 +1,339 @@
-//! `frostline trace`.
+//! `frostline trace`: looks into traces, checks and converts them.
 
+use crate::errors::{failure, usage};
+use crate::files::Partial;
+use crate::table::Table;
+use crate::{cancel, output, progress, units};
+use frostline_parquet::{ParquetSource, events_path, export};
+use frostline_trace::header::ClockUnit;
+use frostline_trace::import::TextSource;
+use frostline_trace::{
+    Batch, TraceError, TraceInfo, TraceReader, TraceSource, TraceWriter, open, verify,
+};
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(after_help = "\
+Examples:
+  frostline trace info s.flt
+  frostline trace verify s.flt
+  frostline trace export s.flt s.parquet     # and s.events.parquet; read them with DuckDB
+  frostline trace import accesses.txt a.flt  # lines of `time vaddr r|w [tid]`")]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Say what a trace holds
+    Info(Info),
+    /// Check every byte of traces
+    Verify(Verify),
+    /// Convert a trace to Parquet
+    Export(Export),
+    /// Convert text or Parquet to a trace
+    Import(Import),
+}
+
+#[derive(clap::Args)]
+struct Info {
+    /// File, or synth:NAME:key=value...
+    trace: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// At damage, count what stands in front of it instead of failing
+    #[arg(long)]
+    prefix: bool,
+}
+
+#[derive(clap::Args)]
+struct Verify {
+    /// Files
+    #[arg(required = true)]
+    traces: Vec<PathBuf>,
+}
+
+#[derive(clap::Args)]
+#[command(group = clap::ArgGroup::new("destination").required(true))]
+struct Export {
+    /// File, or synth:NAME:key=value...
+    trace: String,
+    /// Parquet file to write; its events go to NAME.events.parquet beside it
+    #[arg(value_name = "PARQUET", group = "destination")]
+    to: Option<PathBuf>,
+    /// The same, as an option
+    #[arg(short, long, value_name = "PARQUET", group = "destination")]
+    output: Option<PathBuf>,
+    /// At damage, export what stands in front of it instead of failing
+    #[arg(long)]
+    prefix: bool,
+}
+
+#[derive(clap::Args)]
+#[command(group = clap::ArgGroup::new("destination").required(true))]
+struct Import {
+    /// Parquet file, or text with lines of `time vaddr r|w [tid]`; told apart by their content
+    file: PathBuf,
+    /// Trace to write; an existing file is overwritten
+    #[arg(value_name = "TRACE", group = "destination")]
+    to: Option<PathBuf>,
+    /// The same, as an option
+    #[arg(short, long, value_name = "TRACE", group = "destination")]
+    output: Option<PathBuf>,
+    /// What the times of a text count
+    #[arg(long, value_enum, default_value_t = Clock::Nanoseconds)]
+    clock: Clock,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Clock {
+    /// Nanoseconds of real time
+    Nanoseconds,
+    /// Instructions retired
+    Instructions,
+}
 
 /// Runs the command.
 ///
 /// # Errors
-/// Always, until it is there.
-pub fn run(_: Args) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("`trace` is not built yet")
+/// Traces that cannot be read or written, or are damaged.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    cancel::install()?;
+    match args.command {
+        Command::Info(args) => info(&args)?,
+        Command::Verify(args) => return verify_all(&args),
+        Command::Export(args) => to_parquet(&args)?,
+        Command::Import(args) => from_elsewhere(&args)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn open_trace(trace: &str, prefix: bool) -> anyhow::Result<Box<dyn TraceSource + Send>> {
+    Ok(if prefix && !trace.starts_with(frostline_trace::open::SYNTH_PREFIX) {
+        Box::new(TraceReader::open(trace)?.prefix(true))
+    } else {
+        open(trace)?
+    })
+}
+
+fn info(args: &Info) -> anyhow::Result<()> {
+    let mut source = open_trace(&args.trace, args.prefix)?;
+    let file_bytes = std::fs::metadata(&args.trace).ok().map(|meta| meta.len());
+    let bar = progress::bar(&args.trace, "accesses", source.header().expected_records);
+    let info = TraceInfo::collect(&mut *source, file_bytes, |records| {
+        bar.set_position(records);
+        !cancel::requested()
+    })?;
+    bar.finish_and_clear();
+    cancel::check()?;
+    if let Some(warning) = &info.warning {
+        progress::note(&format!("warning: {warning}"));
+    }
+    if args.json { output::json(&[info]) } else { output::text(&table(&info)) }
+}
+
+fn table(info: &TraceInfo) -> String {
+    let header = &info.header;
+    let mut table = Table::new(&["", ""]).left(2);
+    let mut row = |name: &str, value: String| table.row(vec![name.to_owned(), value]);
+    row("name", header.name.clone());
+    for (name, text) in [
+        ("command", header.command.join(" ")),
+        ("recorder", header.recorder.clone()),
+        ("CPU model", header.cpu_model.clone()),
+    ] {
+        if !text.is_empty() {
+            row(name, text);
+        }
+    }
+    for (name, cache) in [("first-level cache", header.l1), ("last-level cache", header.llc)] {
+        if let Some(cache) = cache {
+            let size = units::bytes(cache.size_bytes as f64);
+            row(name, format!("{size}, {} ways, {} B lines", cache.ways, cache.line_bytes));
+        }
+    }
+    if let Some(seed) = header.seed {
+        row("seed", seed.to_string());
+    }
+    if header.thinning > 1 {
+        row("thinned", format!("one record stands for {} accesses", header.thinning));
+    }
+    if let (Some(bytes), Some(each)) = (info.file_bytes, info.bytes_per_record) {
+        row("size", format!("{}, {each:.2} B a record", units::bytes(bytes as f64)));
+    }
+    let kinds = info.records_by_kind;
+    row("records", info.records.to_string());
+    for (name, count) in [
+        ("  loads", kinds.load),
+        ("  stores", kinds.store),
+        ("  fetches", kinds.fetch),
+        ("  write-backs", kinds.write_back),
+    ] {
+        row(name, count.to_string());
+    }
+    let footprint = units::bytes(info.footprint_bytes as f64);
+    row("pages touched", format!("{} ({footprint})", info.pages_touched));
+    row("2 MiB regions touched", info.regions_touched.to_string());
+    row("processes, threads", format!("{}, {}", info.processes, info.threads));
+    let unit = match header.clock {
+        ClockUnit::Instructions => "instructions",
+        ClockUnit::Nanoseconds => "ns",
+    };
+    row("clock", format!("{} to {} {unit}", info.clock_first, info.clock_last));
+    row("epochs", info.epochs.to_string());
+    row("store samples", info.store_samples.to_string());
+    row("events", info.events.to_string());
+    for (name, count) in &info.events_by_kind {
+        row(&format!("  {name}"), count.to_string());
+    }
+    // Without the line of headings, which are empty.
+    let shown = table.show(0);
+    shown
+        .lines()
+        .skip_while(|line| line.trim().is_empty())
+        .map(|line| format!("{}\n", line.trim_end()))
+        .collect()
+}
+
+fn verify_all(args: &Verify) -> anyhow::Result<ExitCode> {
+    let mut code = ExitCode::SUCCESS;
+    for path in &args.traces {
+        match verify_one(path) {
+            Ok(info) => output::text(&format!(
+                "{}: good: {} records, {} events\n",
+                path.display(),
+                info.records,
+                info.events
+            ))?,
+            Err(error) => {
+                cancel::check()?;
+                code = crate::errors::report(&error, 1);
+            }
+        }
+    }
+    Ok(code)
+}
+
+fn verify_one(path: &Path) -> anyhow::Result<TraceInfo> {
+    let mut reader = TraceReader::open(path)?;
+    let expected = reader.header().expected_records;
+    let bar = progress::bar(&path.display().to_string(), "accesses", expected);
+    let info = verify(&mut reader, |records| {
+        bar.set_position(records);
+        !cancel::requested()
+    });
+    bar.finish_and_clear();
+    cancel::check()?;
+    info.map_err(|error| match error {
+        TraceError::Damaged { .. } | TraceError::Truncated { .. } => failure(
+            error.to_string(),
+            "what stands in front of it can be read: `frostline trace info --prefix` counts it",
+        ),
+        error => error.into(),
+    })
+}
+
+fn to_parquet(args: &Export) -> anyhow::Result<()> {
+    let Some(path) = args.to.as_ref().or(args.output.as_ref()) else {
+        anyhow::bail!("no file to write");
+    };
+    refuse_overwriting(Path::new(&args.trace), path)?;
+    let mut source = open_trace(&args.trace, args.prefix)?;
+    let guards = [Partial::guard(path), Partial::guard(&events_path(path))];
+    let bar = progress::bar(&args.trace, "accesses", source.header().expected_records);
+    let exported = export(&mut *source, path, |records| {
+        bar.set_position(records);
+        !cancel::requested()
+    });
+    bar.finish_and_clear();
+    let exported = match exported {
+        Ok(exported) => exported,
+        Err(error) => {
+            if matches!(error, TraceError::Io { doing: "create", .. }) {
+                // What is there was not made by us.
+                guards.map(Partial::keep);
+            }
+            return Err(error.into());
+        }
+    };
+    if cancel::requested() {
+        drop(guards);
+        return Err(cancel::interrupted("nothing was exported"));
+    }
+    guards.map(Partial::keep);
+    warn(&*source);
+    progress::note(&format!("{}: {} records", path.display(), exported.records));
+    progress::note(&format!("{}: {} events", exported.events_path.display(), exported.events));
+    Ok(())
+}
+
+fn from_elsewhere(args: &Import) -> anyhow::Result<()> {
+    let Some(path) = args.to.as_ref().or(args.output.as_ref()) else {
+        anyhow::bail!("no file to write");
+    };
+    refuse_overwriting(&args.file, path)?;
+    let mut source = open_foreign(&args.file, args.clock)?;
+    let header = source.header().clone();
+    let bar = progress::bar(&args.file.display().to_string(), "accesses", header.expected_records);
+    source.want(frostline_trace::batch::Want { clock_deltas: true, lines: true });
+    let mut writer = TraceWriter::create(path, &header)?;
+    let partial = Partial::guard(path);
+    let mut batch = Batch::new();
+    while source.next_batch(&mut batch)? {
+        if cancel::requested() {
+            drop(partial);
+            return Err(cancel::interrupted(&format!("{} was removed", path.display())));
+        }
+        writer.append(&batch)?;
+        bar.inc(batch.len() as u64);
+    }
+    let totals = writer.finish()?;
+    partial.keep();
+    bar.finish_and_clear();
+    warn(&*source);
+    let (records, events) = (totals.records, totals.events);
+    progress::note(&format!("{}: {records} records, {events} events", path.display()));
+    Ok(())
+}
+
+/// Creating the output would empty the input.
+fn refuse_overwriting(input: &Path, output: &Path) -> anyhow::Result<()> {
+    match (input.canonicalize(), output.canonicalize()) {
+        (Ok(from), Ok(to)) if from == to => Err(usage(
+            format!("{}: is both what to read and what to write", input.display()),
+            "choose another name for the output",
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn open_foreign(path: &Path, clock: Clock) -> anyhow::Result<Box<dyn TraceSource>> {
+    let mut magic = Vec::new();
+    let io = |doing| move |source| TraceError::Io { path: path.to_owned(), doing, source };
+    File::open(path).map_err(io("open"))?.take(4).read_to_end(&mut magic).map_err(io("read"))?;
+    if magic == b"PAR1" {
+        return Ok(Box::new(ParquetSource::open(path)?));
+    }
+    if magic.starts_with(b"\x89FLT") {
+        return Err(failure(
+            format!("{}: is a Frostline trace already", path.display()),
+            "use it as it is",
+        ));
+    }
+    let clock = match clock {
+        Clock::Nanoseconds => ClockUnit::Nanoseconds,
+        Clock::Instructions => ClockUnit::Instructions,
+    };
+    Ok(Box::new(TextSource::open(path, clock)?))
+}
+
+fn warn(source: &dyn TraceSource) {
+    if let Some(warning) = source.warning() {
+        progress::note(&format!("warning: {warning}"));
+    }
 }

@@ -160,7 +160,8 @@ impl<'a> Found<'a> {
         })
     }
 
-    /// Unpacks what is wanted into the batch; its events stay. On an error it holds no accesses.
+    /// Unpacks what is wanted over the batch's accesses; its events stay. After an error the
+    /// accesses are of no use.
     #[inline]
     pub(crate) fn unpack(&self, batch: &mut Batch, want: Want) -> Result<(), Wrong> {
         let n = self.len;
@@ -168,14 +169,18 @@ impl<'a> Found<'a> {
             fill(&mut batch.clock_deltas, self.clock_deltas, n);
             let span: u64 = match batch.clock_deltas.constant() {
                 Some(delta) => u64::from(delta) * n as u64,
-                None => batch.clock_deltas.slice().iter().map(|d| u64::from(*d)).sum(),
+                None => batch.clock_deltas.values().iter().map(|d| u64::from(*d)).sum(),
             };
             if span != self.clock_end - self.clock_start {
                 return Err("clock differences that do not add up");
             }
+        } else {
+            batch.clock_deltas.set_constant(0);
         }
         if want.lines {
             fill(&mut batch.lines, self.lines, n);
+        } else {
+            batch.lines.set_constant(0);
         }
         fill(&mut batch.kinds, self.kinds, n);
         fill(&mut batch.streams, self.streams, n);

@@ -10,6 +10,7 @@ mod input;
 mod layout;
 mod memory;
 mod reader;
+mod repair;
 mod wire;
 mod writer;
 
@@ -17,6 +18,7 @@ pub use events::{decode_event, encode_event};
 pub use layout::{Totals, VERSION};
 pub use memory::MemTrace;
 pub use reader::{Ending, TraceReader};
+pub use repair::repair_checksums;
 pub use writer::TraceWriter;
 
 #[cfg(test)]

@@ -73,6 +73,16 @@ pub struct TraceReader {
     done: bool,
 }
 
+/// What came into a batch.
+enum Filled {
+    /// A block, and maybe events in front of it.
+    Block,
+    /// Events alone.
+    Events,
+    /// The trace has ended.
+    Nothing,
+}
+
 /// The data frame being read: the input's current piece.
 #[derive(Clone, Copy, Debug, Default)]
 struct Frame {
@@ -214,7 +224,12 @@ impl TraceReader {
     /// # Errors
     /// Where the input cannot seek, or the index or frames on the way are damaged.
     pub fn seek_record(&mut self, record: u64) -> Result<u64, TraceError> {
-        self.done = false;
+        let sought = self.seek_block(record);
+        self.done = sought.is_err();
+        sought
+    }
+
+    fn seek_block(&mut self, record: u64) -> Result<u64, TraceError> {
         self.ending = None;
         self.held_back = None;
         self.sought = true;
@@ -487,9 +502,9 @@ impl TraceReader {
         Ok(())
     }
 
-    fn fill(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
-        batch.clock_start = self.clock;
-        batch.clock_end = self.clock;
+    /// Replaces the batch's accesses, if it fills in a block: clearing them first would cost as
+    /// much as unpacking.
+    fn fill(&mut self, batch: &mut Batch) -> Result<Filled, TraceError> {
         while self.enter_frame()? {
             let mut cursor = Cursor::new(self.input.piece(), self.frame.pos);
             let tag = match cursor.byte() {
@@ -503,7 +518,7 @@ impl TraceReader {
                 self.frame.pos = pos;
                 self.seen.events += 1;
                 if batch.events.len() == EVENTS_PER_BATCH {
-                    return Ok(true);
+                    return Ok(Filled::Events);
                 }
                 continue;
             }
@@ -511,15 +526,12 @@ impl TraceReader {
                 .and_then(|found| found.unpack(batch, self.want).map(|()| found.len));
             let pos = cursor.pos();
             let len = unpacked.map_err(|what| self.damaged(self.place(pos), what))?;
-            if let Err(error) = self.pass_block(len as u64) {
-                batch.clear_accesses();
-                return Err(error);
-            }
+            self.pass_block(len as u64)?;
             self.frame.pos = pos;
             self.clock = batch.clock_end;
-            return Ok(true);
+            return Ok(Filled::Block);
         }
-        Ok(!batch.events.is_empty())
+        Ok(if batch.events.is_empty() { Filled::Nothing } else { Filled::Events })
     }
 
     /// Ends the trace at an error: as a loss in prefix mode, else by handing the error on.
@@ -606,16 +618,20 @@ impl TraceSource for TraceReader {
     }
 
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
-        batch.clear();
-        if let Some(error) = self.held_back.take() {
-            return self.stop_at(error);
+        batch.events.clear();
+        let filled = match self.held_back.take() {
+            Some(error) => Err(error),
+            None if self.done => Ok(Filled::Nothing),
+            None => self.fill(batch),
+        };
+        if let Ok(Filled::Block) = filled {
+            return Ok(true);
         }
-        if self.done {
-            return Ok(false);
-        }
-        match self.fill(batch) {
-            Ok(true) => Ok(true),
-            Ok(false) => {
+        batch.clock_end = self.clock;
+        batch.clear_accesses();
+        match filled {
+            Ok(Filled::Block | Filled::Events) => Ok(true),
+            Ok(Filled::Nothing) => {
                 self.done = true;
                 Ok(false)
             }
@@ -676,13 +692,13 @@ fn foreign(start: &[u8]) -> &'static str {
     match start {
         [] => "the file is empty",
         [b'P', b'A', b'R', b'1', ..] => {
-            "it is a Parquet file\nhint: `frostline trace import FILE -o TRACE` converts it"
+            "it is a Parquet file\nhint: `frostline trace import FILE TRACE` converts it"
         }
         [0x1f, 0x8b, ..] | [0x28, 0xb5, 0x2f, 0xfd, ..] | [0xfd, b'7', b'z', b'X', ..] => {
             "it is compressed\nhint: decompress it first"
         }
         _ if text => {
-            "it looks like text\nhint: `frostline trace import FILE -o TRACE` converts lines of `time vaddr r|w [tid]`"
+            "it looks like text\nhint: `frostline trace import FILE TRACE` converts lines of `time vaddr r|w [tid]`"
         }
         _ => {
             "its first bytes are not those of a trace\nhint: traces are made by `frostline record` and `frostline synth`"

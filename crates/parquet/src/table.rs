@@ -1,0 +1,131 @@
+//! One Parquet file, read row group by row group.
+
+use crate::{io_error, parquet_error};
+use frostline_trace::TraceError;
+use parquet::basic::Type;
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::data_type::{ByteArray, DataType};
+use parquet::errors::Result;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// Values asked for at a time, so that a wrong row count allocates nothing.
+const STEP: usize = 1 << 16;
+
+pub(crate) struct Table {
+    path: PathBuf,
+    reader: SerializedFileReader<File>,
+}
+
+impl Table {
+    pub(crate) fn open(path: &Path) -> std::result::Result<Self, TraceError> {
+        let file = File::open(path).map_err(|error| io_error(path, "open", error))?;
+        let reader = SerializedFileReader::new(file)
+            .map_err(|error| parquet_error(path, "read as Parquet", error))?;
+        Ok(Self { path: path.to_owned(), reader })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn metadata(&self, key: &str) -> Option<&str> {
+        let pairs = self.reader.metadata().file_metadata().key_value_metadata()?;
+        pairs.iter().find(|pair| pair.key == key)?.value.as_deref()
+    }
+
+    pub(crate) fn groups(&self) -> usize {
+        self.reader.num_row_groups()
+    }
+
+    /// Index of a column; an error where it is needed and missing.
+    pub(crate) fn column(&self, name: &str) -> Option<usize> {
+        let schema = self.reader.metadata().file_metadata().schema_descr_ptr();
+        schema.columns().iter().position(|column| column.path().string() == name)
+    }
+
+    /// Index of a column that must be there.
+    pub(crate) fn needed(&self, name: &str) -> std::result::Result<usize, TraceError> {
+        self.column(name).ok_or_else(|| TraceError::Foreign {
+            path: self.path.clone(),
+            what: format!(
+                "no column `{name}`\nhint: a Parquet trace has at least the columns clock, page and kind"
+            ),
+        })
+    }
+
+    /// A column of unsigned numbers, of 32 or 64 bits.
+    pub(crate) fn numbers(
+        &self,
+        group: usize,
+        column: usize,
+    ) -> std::result::Result<Vec<u64>, TraceError> {
+        let read = self.reader(group, column)?;
+        match read {
+            ColumnReader::Int32ColumnReader(column) => {
+                Ok(self.read(column)?.into_iter().map(|v| u64::from(v as u32)).collect())
+            }
+            ColumnReader::Int64ColumnReader(column) => {
+                Ok(self.read(column)?.into_iter().map(|v| v as u64).collect())
+            }
+            _ => Err(self.wrong_type(column, "integers")),
+        }
+    }
+
+    pub(crate) fn bytes(
+        &self,
+        group: usize,
+        column: usize,
+    ) -> std::result::Result<Vec<ByteArray>, TraceError> {
+        match self.reader(group, column)? {
+            ColumnReader::ByteArrayColumnReader(column) => self.read(column),
+            _ => Err(self.wrong_type(column, "bytes or text")),
+        }
+    }
+
+    pub(crate) fn is_bytes(&self, column: usize) -> bool {
+        let schema = self.reader.metadata().file_metadata().schema_descr_ptr();
+        schema.column(column).physical_type() == Type::BYTE_ARRAY
+    }
+
+    fn reader(&self, group: usize, column: usize) -> std::result::Result<ColumnReader, TraceError> {
+        self.reader
+            .get_row_group(group)
+            .and_then(|group| group.get_column_reader(column))
+            .map_err(|error| parquet_error(&self.path, "read as Parquet", error))
+    }
+
+    fn read<T: DataType>(
+        &self,
+        mut column: ColumnReaderImpl<T>,
+    ) -> std::result::Result<Vec<T::T>, TraceError> {
+        let mut read = || -> Result<(Vec<T::T>, usize)> {
+            let (mut values, mut levels, mut rows) = (Vec::new(), Vec::new(), 0);
+            loop {
+                levels.clear();
+                let (records, _, _) =
+                    column.read_records(STEP, Some(&mut levels), None, &mut values)?;
+                if records == 0 {
+                    return Ok((values, rows));
+                }
+                rows += records;
+            }
+        };
+        let (values, rows) =
+            read().map_err(|error| parquet_error(&self.path, "read as Parquet", error))?;
+        if values.len() < rows {
+            return Err(self.foreign("a column that is needed has empty (null) values"));
+        }
+        Ok(values)
+    }
+
+    fn wrong_type(&self, column: usize, what: &str) -> TraceError {
+        let schema = self.reader.metadata().file_metadata().schema_descr_ptr();
+        self.foreign(&format!("column `{}` does not hold {what}", schema.column(column).name()))
+    }
+
+    pub(crate) fn foreign(&self, what: &str) -> TraceError {
+        TraceError::Foreign { path: self.path.clone(), what: what.to_owned() }
+    }
+}

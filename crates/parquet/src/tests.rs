@@ -1,0 +1,106 @@
+//! What was exported comes back.
+
+use crate::{ParquetSource, events_path, export};
+use frostline_core::rng::Rng;
+use frostline_core::types::{AccessKind, PageId, ProcessId, Region};
+use frostline_trace::event::{FileId, MapKind, StreamId, TraceEvent};
+use frostline_trace::{MemTrace, TraceError, TraceHeader, TraceSource, TraceWriter};
+use std::path::Path;
+
+fn trace(records: u32) -> MemTrace {
+    let mut bytes = Vec::new();
+    let header = TraceHeader { seed: Some(5), ..TraceHeader::named("t") };
+    let mut writer = TraceWriter::new(&mut bytes, "t", &header).unwrap();
+    let mut rng = Rng::new(9);
+    let process = ProcessId(3);
+    let named = TraceEvent::RegionNamed { region: Region(1), process, huge_vpn: 77 };
+    writer.event(1, named).unwrap();
+    writer.event(1, TraceEvent::Thread { stream: StreamId(2), process, tid: 99 }).unwrap();
+    let kind = MapKind::FileShared { file: FileId(4), offset_bytes: 4096 };
+    let (start, len_bytes, accessible, runs) = (77 << 21, 1 << 20, true, Vec::new());
+    writer.event(2, TraceEvent::Map { process, start, len_bytes, kind, accessible, runs }).unwrap();
+    let mut clock = 0;
+    for i in 0..records {
+        clock += rng.below(100);
+        if i == 1000 {
+            clock += 1 << 40;
+        }
+        let kind = AccessKind::from_bits(rng.below(4) as u8);
+        let stream = StreamId(rng.below(3) as u32);
+        writer
+            .access(clock, PageId(rng.below(2000) as u32), kind, stream, rng.below(64) as u8)
+            .unwrap();
+        if i % 300 == 7 {
+            writer.event(clock, TraceEvent::OpBegin { stream, op: u64::from(i) }).unwrap();
+        }
+    }
+    writer.event(u64::MAX, TraceEvent::ProcessExit { process, status: -1 }).unwrap();
+    writer.finish().unwrap();
+    MemTrace::from_bytes(bytes, "t")
+}
+
+fn export_to(trace: &MemTrace, path: &Path) {
+    let exported = export(&mut trace.reader().unwrap(), path, |_| true).unwrap();
+    let totals = trace.reader().unwrap().totals().unwrap();
+    assert_eq!((exported.records, exported.events), (totals.records, totals.events));
+    assert_eq!(exported.events_path, events_path(path));
+}
+
+#[test]
+fn import_of_an_export_equals_the_original() {
+    let dir = tempfile::tempdir().unwrap();
+    // One row group and a half; and nothing at all.
+    for records in [(1 << 20) + (1 << 19), 0] {
+        let original = trace(records);
+        let path = dir.path().join("t.parquet");
+        export_to(&original, &path);
+        let mut source = ParquetSource::open(&path).unwrap();
+        assert_eq!(source.header().seed, Some(5));
+        let back = MemTrace::capture(&mut source).unwrap();
+        // The same items cut into the same blocks are the same bytes.
+        let same = MemTrace::capture(&mut original.reader().unwrap()).unwrap();
+        assert!(back.as_bytes() == same.as_bytes(), "{records} records");
+        assert_eq!(back.reader().unwrap().totals().unwrap().records, u64::from(records));
+    }
+}
+
+#[test]
+fn a_missing_events_file_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.parquet");
+    export_to(&trace(100), &path);
+    std::fs::remove_file(events_path(&path)).unwrap();
+    let error = ParquetSource::open(&path).unwrap_err();
+    assert!(error.to_string().contains("t.events.parquet: open"), "{error}");
+}
+
+#[test]
+fn foreign_and_damaged_files_are_errors() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.parquet");
+    export_to(&trace(100), &path);
+    // The events' file is a Parquet file without pages.
+    let error = ParquetSource::open(events_path(&path)).unwrap_err();
+    assert!(
+        matches!(&error, TraceError::Foreign { what, .. } if what.contains("`page`")),
+        "{error}"
+    );
+    let bytes = std::fs::read(&path).unwrap();
+    for cut in [0, 3, 10, bytes.len() / 2, bytes.len() - 1] {
+        std::fs::write(&path, &bytes[..cut]).unwrap();
+        assert!(ParquetSource::open(&path).is_err(), "cut at {cut}");
+    }
+    std::fs::write(&path, "1 2 r\n").unwrap();
+    assert!(ParquetSource::open(&path).is_err());
+}
+
+#[test]
+fn exports_stop_when_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.parquet");
+    let original = trace((1 << 20) + 5000);
+    let exported = export(&mut original.reader().unwrap(), &path, |_| false).unwrap();
+    assert!(exported.records < (1 << 20) + 5000 && exported.records >= 1 << 20);
+    let back = MemTrace::capture(&mut ParquetSource::open(&path).unwrap()).unwrap();
+    assert_eq!(back.reader().unwrap().totals().unwrap().records, exported.records);
+}

@@ -1,0 +1,5 @@
+//! Traces in other formats.
+
+mod text;
+
+pub use text::TextSource;
