@@ -140,7 +140,8 @@ fn verdict(out: &mut String, trace: &TraceStudy) {
             let slowdown = reference.stat(|r| r.slowdown_vs_all_fast).mean;
             let _ = write!(out, "; without tiering (first-touch) {slowdown:.2} ×");
         }
-        if let Some(share) = best.stat_option(|r| r.share_of_bound) {
+        if let Some(share) = best.stat_option(|r| r.share_of_bound).filter(|share| share.mean > 0.0)
+        {
             let _ =
                 write!(out, ". It saves {:.0} % of what any placement could", share.mean * 100.0);
         }
