@@ -60,7 +60,7 @@ enum Request {
 /// The requests to make, in batches.
 enum Requests {
     Load { next: u32, keys: u32 },
-    Drive { source: Box<dyn TraceSource + Send>, batch: Batch, keys: u32 },
+    Drive { source: Box<dyn TraceSource + Send>, batch: Box<Batch>, keys: u32 },
 }
 
 impl Requests {
@@ -72,7 +72,7 @@ impl Requests {
     /// `count` requests, 5 % of them `SET`, by Zipf's law with exponent 0.99.
     fn drive(keys: u32, count: u32) -> Result<Self> {
         let spec = format!("synth:zipf:pages={keys}:accesses={count}:init=off:writes=5%");
-        Ok(Self::Drive { source: synth::from_spec(&spec)?, batch: Batch::new(), keys })
+        Ok(Self::Drive { source: synth::from_spec(&spec)?, batch: Box::new(Batch::new()), keys })
     }
 
     /// Replaces `out` by the next requests; none where there are no more.
