@@ -256,7 +256,7 @@ fn to_parquet(args: &Export) -> anyhow::Result<()> {
         Err(error) => {
             if matches!(error, TraceError::Io { doing: "create", .. }) {
                 // What is there was not made by us.
-                guards.map(Partial::keep);
+                guards.into_iter().for_each(Partial::keep);
             }
             return Err(error.into());
         }
@@ -265,7 +265,7 @@ fn to_parquet(args: &Export) -> anyhow::Result<()> {
         drop(guards);
         return Err(cancel::interrupted("nothing was exported"));
     }
-    guards.map(Partial::keep);
+    guards.into_iter().for_each(Partial::keep);
     warn(&*source);
     progress::note(&format!("{}: {} records", path.display(), exported.records));
     progress::note(&format!("{}: {} events", exported.events_path.display(), exported.events));
