@@ -296,14 +296,26 @@ fn step() -> impl Strategy<Value = Step> {
         (0..REGIONS, 0..HUGE_PAGES, any::<bool>())
             .prop_map(|(region, offset, huge)| Step::Allocate { region, offset, huge }),
         (start.clone(), 1..40u32).prop_map(|(start, pages)| Step::Unmap { start, pages }),
-        (start.clone(), pages.clone(), 0..4u8)
-            .prop_map(|(start, pages, to)| Step::Propose { start, pages, to }),
-        (0..8usize, 0..5u8, 1..600u32)
-            .prop_map(|(nth, outcome, part)| Step::Report { nth, outcome, part }),
-        (0..20u64, start.clone(), 1..9u32)
-            .prop_map(|(id, start, pages)| Step::Stray { id, start, pages }),
-        (start.clone(), 1..3u32, 0..3u8)
-            .prop_map(|(start, pages, to)| Step::Others { start, pages, to }),
+        (start.clone(), pages.clone(), 0..4u8).prop_map(|(start, pages, to)| Step::Propose {
+            start,
+            pages,
+            to
+        }),
+        (0..8usize, 0..5u8, 1..600u32).prop_map(|(nth, outcome, part)| Step::Report {
+            nth,
+            outcome,
+            part
+        }),
+        (0..20u64, start.clone(), 1..9u32).prop_map(|(id, start, pages)| Step::Stray {
+            id,
+            start,
+            pages
+        }),
+        (start.clone(), 1..3u32, 0..3u8).prop_map(|(start, pages, to)| Step::Others {
+            start,
+            pages,
+            to
+        }),
         (0..REGIONS).prop_map(|region| Step::Split { region }),
         (0..REGIONS, 0..3u8).prop_map(|(region, to)| Step::Collapse { region, to }),
         any::<bool>().prop_map(|success| Step::Reshaped { success }),
@@ -390,7 +402,12 @@ fn perform(
         Step::Propose { start, pages, to } => {
             let lane = Lane::DEMOTE;
             let to = TierId(to);
-            return b.propose(&[Action::Migrate { id: MoveId(0), run: run(start, pages), to, lane }]);
+            return b.propose(&[Action::Migrate {
+                id: MoveId(0),
+                run: run(start, pages),
+                to,
+                lane,
+            }]);
         }
         Step::Report { nth, outcome, part } => {
             let Some((id, all)) = world.outstanding.get(nth).copied() else { return Vec::new() };
