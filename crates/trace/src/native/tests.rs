@@ -475,7 +475,7 @@ fn totals_and_sizes_are_known() {
     assert_eq!(totals.records, 70);
     assert_eq!(totals.events as usize, items.len() - 70);
     assert_eq!(totals.pages, accesses.clone().map(|a| u64::from(a.page) + 1).max().unwrap());
-    assert_eq!(totals.clock_end, accesses.clone().last().unwrap().clock);
+    assert_eq!(totals.clock_end, accesses.clone().next_back().unwrap().clock);
     assert_eq!(totals.by_kind.iter().sum::<u64>(), 70);
     assert_eq!(reader.header().expected_records, Some(70));
     drain(&mut reader, &mut Vec::new()).unwrap();
