@@ -50,7 +50,7 @@ impl Header {
             return Err(format!("packets have version {version}, not {VERSION}"));
         }
         let length = (first >> 48) as usize;
-        if !(HEADER_BYTES..=MAX_PACKET_BYTES).contains(&length) || length % 8 != 0 {
+        if !(HEADER_BYTES..=MAX_PACKET_BYTES).contains(&length) || !length.is_multiple_of(8) {
             return Err(format!("a packet claims {length} bytes"));
         }
         let header = Self {

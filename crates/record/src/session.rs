@@ -73,7 +73,7 @@ impl Options {
         }
         let set_bytes = u64::from(self.llc_ways) * u64::from(LINE_BYTES);
         let sets = self.llc_bytes / set_bytes;
-        if self.llc_bytes % set_bytes != 0 || !sets.is_power_of_two() || sets < MIN_SETS {
+        if !self.llc_bytes.is_multiple_of(set_bytes) || !sets.is_power_of_two() || sets < MIN_SETS {
             let what = format!("{} bytes in {} ways", self.llc_bytes, self.llc_ways);
             return refuse(what, "size / (64 * ways) must be a power of two, at least 128");
         }
@@ -234,12 +234,8 @@ fn valgrind(tool: &Tool, options: &Options, logs: &Path, pipe: &OwnedFd) -> Comm
 /// Signals are forwarded until the program has ended, but not afterwards: its number may belong to
 /// somebody else once it has been reaped.
 fn wait(pid: Pid, child: &mut Child, forwarder: Forwarder) -> std::io::Result<ExitStatus> {
-    loop {
-        match waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
-            Err(Errno::INTR) => {}
-            _ => break,
-        }
-    }
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    while let Err(Errno::INTR) = waitid(WaitId::Pid(pid), options) {}
     drop(forwarder);
     child.wait()
 }
