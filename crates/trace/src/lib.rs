@@ -16,7 +16,7 @@ pub mod native;
 pub mod open;
 pub mod synth;
 
-pub use batch::{Batch, BLOCK_RECORDS, Column, TraceSource};
+pub use batch::{BLOCK_RECORDS, Batch, Column, TraceSource};
 pub use error::TraceError;
 pub use event::{TimedEvent, TraceEvent};
 pub use header::TraceHeader;
