@@ -6,6 +6,7 @@ use crate::hotness::bitmap::Bitmap;
 use crate::placement::{PageState, View};
 use crate::types::*;
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 /// Hot pages outside the fast tier, oldest first, each once.
 #[derive(Clone, Debug, Default)]
@@ -62,11 +63,7 @@ impl PromotionList {
     ) -> u64 {
         let mut runs = Runs::new(TierId::FAST, Lane::PROMOTE);
         while let Some(page) = self.queue.front().copied() {
-            let state = view.state(page);
-            let hot = tracker.unit_hotness(page).is_some_and(|h| h >= hot);
-            let slow = state.tier().is_some_and(|tier| tier != TierId::FAST);
-            if hot && slow && !state.is_in_flight() {
-                let run = unit(page, state);
+            if let Some(run) = promotable(page, tracker, hot, view) {
                 if u64::from(run.pages) > room || run.bytes() > bytes {
                     break;
                 }
@@ -80,14 +77,40 @@ impl PromotionList {
         runs.finish(plan)
     }
 
+    /// What would be promoted next, were there room: at least `pages` where so many wait.
+    pub(super) fn first(
+        &self,
+        pages: u64,
+        tracker: &Tracker,
+        hot: u32,
+        view: &View<'_>,
+    ) -> Vec<PageRun> {
+        let mut left = pages;
+        let mut runs = Vec::new();
+        for page in &self.queue {
+            if left == 0 {
+                break;
+            }
+            if let Some(run) = promotable(*page, tracker, hot, view) {
+                left = left.saturating_sub(u64::from(run.pages));
+                runs.push(run);
+            }
+        }
+        runs
+    }
+
     pub(super) fn bytes(&self) -> Bytes {
         Bytes((self.queue.capacity() * size_of::<PageId>()) as u64) + self.queued.bytes()
     }
 }
 
-/// What moves together with a page.
-fn unit(page: PageId, state: PageState) -> PageRun {
-    if state.is_huge() { page.region().run() } else { PageRun::single(page) }
+/// What moves together with a page, where that is still hot and outside the fast tier.
+fn promotable(page: PageId, tracker: &Tracker, hot: u32, view: &View<'_>) -> Option<PageRun> {
+    let state = view.state(page);
+    let hot = tracker.unit_hotness(page).is_some_and(|h| h >= hot);
+    let slow = state.tier().is_some_and(|tier| tier != TierId::FAST);
+    let run = if state.is_huge() { page.region().run() } else { PageRun::single(page) };
+    (hot && slow && !state.is_in_flight()).then_some(run)
 }
 
 /// Joins neighbouring pages into one proposal each.

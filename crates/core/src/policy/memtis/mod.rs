@@ -12,6 +12,7 @@
 
 mod counts;
 mod lists;
+mod payoff;
 mod period;
 mod split;
 mod table;
@@ -27,11 +28,12 @@ use crate::budget::Budget;
 use crate::event::{Event, MoveOutcome, Sample, SampleKind};
 use crate::hotness::histogram::{BINS, Binning};
 use crate::hotness::threshold::Thresholds;
-use crate::placement::View;
+use crate::placement::{TierLimits, View};
 use crate::types::*;
 use alloc::vec::Vec;
 use core::hint::black_box;
 use lists::{DemotionClock, PromotionList, Runs};
+use payoff::Payoff;
 use period::{Period, PeriodConfig, Steps};
 use split::{Hits, SkewBuckets, SplitRule, skew};
 pub use table::{ARTIFACT, ENTRY, NO_SPLIT, NO_WARM};
@@ -158,6 +160,11 @@ pub struct Memtis {
     estimation_due: u64,
     promotions: PromotionList,
     clock: DemotionClock,
+    payoff: Payoff,
+    /// Finds what would be demoted while moves do not pay.
+    trial_clock: DemotionClock,
+    /// Pages were allocated since the last wakeup.
+    grown: bool,
     skewed: SkewBuckets,
     to_split: Vec<Region>,
     to_collapse: Vec<Region>,
@@ -196,6 +203,9 @@ impl Memtis {
             estimation_due: 1,
             promotions: PromotionList::default(),
             clock: DemotionClock::default(),
+            payoff: Payoff::new(settings.switch("payoff"), config.adaptation),
+            trial_clock: DemotionClock::default(),
+            grown: false,
             skewed: SkewBuckets::default(),
             to_split: Vec::new(),
             to_collapse: Vec::new(),
@@ -290,8 +300,15 @@ impl Memtis {
         self.set_limits();
         if cooling || self.thresholds.hot > before.hot || self.thresholds.cold > before.cold {
             self.promotions.prune(&self.tracker, self.limits.hot);
-            self.clock.rearm(self.tracker.regions());
+            self.rearm();
         }
+    }
+
+    /// Lets memory be searched again for pages to demote.
+    fn rearm(&mut self) {
+        let regions = self.tracker.regions();
+        self.clock.rearm(regions);
+        self.trial_clock.rearm(regions);
     }
 
     /// Halves all hotness, then looks at every region with the new thresholds: huge pages are
@@ -346,6 +363,7 @@ impl Memtis {
 
     fn populate(&mut self, run: PageRun, huge: bool, view: &View<'_>) {
         self.tracker.populate(run, huge, self.limits.hot);
+        self.grown = true;
         self.set_estimation_due();
         if self.config.growth_cooling_pages > 0 {
             self.grown_pages += u64::from(run.pages);
@@ -359,6 +377,7 @@ impl Memtis {
     fn event(&mut self, event: &Event, view: &View<'_>) {
         match event {
             Event::Sample(sample) => {
+                self.payoff.observe(core::slice::from_ref(event));
                 self.samples(core::iter::once(*sample));
                 self.run_intervals(view);
             }
@@ -374,7 +393,7 @@ impl Memtis {
             }
             Event::CollapseDone { region, tier: Some(_) } => self.tracker.collapse(*region),
             Event::MigrationDone { outcome: MoveOutcome::Busy, .. } => {
-                self.clock.rearm(self.tracker.regions());
+                self.rearm();
             }
             Event::CpuUsage { wall, sampler } => {
                 if let Some(period) = self.period.observe(*wall, *sampler) {
@@ -428,18 +447,15 @@ impl Memtis {
         let limits = view.limits(TierId::FAST);
         let room = view.free(TierId::FAST).saturating_sub(limits.keep_free).0;
         let hot = self.limits.hot;
+        let settled = plan.len();
         let promoted =
             self.promotions.promote(&self.tracker, hot, view, room, budget.remaining, plan);
         self.counters.promotion_pages += promoted;
+        let demoted_from = plan.len();
 
-        let reserve = (limits.capacity.0 as f64 * self.config.free) as u64;
-        let reserve = reserve.max(limits.keep_free.0);
         let free = view.free(TierId::FAST).0.saturating_sub(promoted) + leaving + settling;
-        // A reserve below one huge page would never let a huge page in.
-        let unit = self.promotions.first_pages(&self.tracker) + limits.keep_free.0;
-        if free < reserve.max(unit) {
-            let waiting = self.promotions.pages(&self.tracker);
-            let wanted = reserve.max(waiting + limits.keep_free.0) - free;
+        let wanted = self.wanted(limits, free);
+        if wanted > 0 {
             // What the engine would turn down must not count as looked at.
             let moved = PageCount(promoted + settling).bytes();
             let affordable = budget.remaining.saturating_sub(moved).pages();
@@ -447,12 +463,71 @@ impl Memtis {
             let below = view.free(next).saturating_sub(view.limits(next).keep_free);
             let below = below.saturating_sub(PageCount(settling));
             let need = wanted.min(affordable.0).min(below.0);
-            let classes = (self.limits.cold, self.limits.hot);
+            let classes = self.classes_to_demote();
             let (cold, warm) = self.clock.demote(need, classes, &self.tracker, view, plan);
             self.counters.cold_pages += cold;
             self.counters.warm_pages += warm;
         }
+        if self.payoff.wants_pages() {
+            self.try_moves(limits.capacity, settled, demoted_from, view, plan);
+        }
+        self.grown = false;
         self.demoting.extend(demoted_pages(plan, proposed));
+    }
+
+    /// Pages to demote where `free` are or will be free. While moves do not pay, room is made for
+    /// new memory only.
+    fn wanted(&self, limits: TierLimits, free: u64) -> u64 {
+        let reserve = (limits.capacity.0 as f64 * self.config.free) as u64;
+        let reserve = reserve.max(limits.keep_free.0);
+        if !self.payoff.is_open() {
+            return if self.grown { reserve.saturating_sub(free) } else { 0 };
+        }
+        // A reserve below one huge page would never let a huge page in.
+        let unit = self.promotions.first_pages(&self.tracker) + limits.keep_free.0;
+        if free >= reserve.max(unit) {
+            return 0;
+        }
+        let waiting = self.promotions.pages(&self.tracker);
+        reserve.max(waiting + limits.keep_free.0) - free
+    }
+
+    /// Hotness below which pages are demoted first, and below which at all.
+    fn classes_to_demote(&self) -> (u32, u32) {
+        let Limits { cold, hot, .. } = self.limits;
+        if self.payoff.is_open() { (cold, hot) } else { (cold, cold) }
+    }
+
+    /// Gives the trial what moves, or would move if that were known to pay.
+    fn try_moves(
+        &mut self,
+        capacity: PageCount,
+        promoted_from: usize,
+        demoted_from: usize,
+        view: &View<'_>,
+        plan: &Plan,
+    ) {
+        let enough = Payoff::trial_pages(capacity);
+        let runs = |action: &Action| match action {
+            Action::Migrate { run, .. } => Some(*run),
+            _ => None,
+        };
+        if self.payoff.is_open() {
+            let up = plan.iter().take(demoted_from).skip(promoted_from).filter_map(runs);
+            let down = plan.iter().skip(demoted_from).filter_map(runs);
+            self.payoff.add(up, down, enough);
+            return;
+        }
+        let up = self.promotions.first(enough, &self.tracker, self.limits.hot, view);
+        let pages = up.iter().map(|run| u64::from(run.pages)).sum();
+        let mut down = Plan::default();
+        let classes = (self.limits.cold, self.limits.hot);
+        if pages > 0 {
+            self.trial_clock.demote(pages, classes, &self.tracker, view, &mut down);
+        }
+        if !down.is_empty() {
+            self.payoff.add(up.into_iter(), down.iter().filter_map(runs), 0);
+        }
     }
 
     /// Proposes the splits and coalescings that were decided on.
@@ -512,6 +587,7 @@ impl Policy for Memtis {
             }
             black_box(touched);
             if samples == chunk.len() && (samples as u64) < self.until_due() {
+                self.payoff.observe(chunk);
                 self.samples(chunk.iter().filter_map(|event| match event {
                     Event::Sample(sample) => Some(*sample),
                     _ => None,
@@ -562,7 +638,10 @@ impl Policy for Memtis {
             ("split_given_up", u64::from(c.split_given_up)),
             ("load_period_events", u64::from(self.period.period())),
             ("load_period_changes_total", self.period.changes),
-            ("regions_looked_at_total", self.clock.looked_at),
+            ("regions_looked_at_total", self.clock.looked_at + self.trial_clock.looked_at),
+            ("trials_total", self.payoff.trials),
+            ("trials_failed_total", self.payoff.failed),
+            ("paused", u64::from(!self.payoff.is_open())),
         ] {
             sink(name, value as f64);
         }
@@ -579,7 +658,8 @@ impl Policy for Memtis {
         let lists = (self.to_split.capacity() + self.to_collapse.capacity()) * size_of::<Region>()
             + self.unsettled.capacity() * size_of::<Region>()
             + self.demoting.capacity() * size_of::<PageRun>();
-        self.tracker.bytes() + self.promotions.bytes() + self.skewed.bytes() + Bytes(lists as u64)
+        let lists = Bytes((lists + self.payoff.bytes()) as u64);
+        self.tracker.bytes() + self.promotions.bytes() + self.skewed.bytes() + lists
     }
 
     fn classes(&self) -> Option<[u64; 3]> {

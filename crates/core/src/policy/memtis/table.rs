@@ -43,6 +43,7 @@ pub const ARTIFACT: Entry = Entry {
     summary: "memtis with the values and rules of its authors' code",
     citation: "github.com/cosmoss-jigu/memtis",
     preset: &[
+        ("payoff", "off"),
         ("alpha", "0.75"),
         ("bins", "artifact"),
         ("hot-step", "one"),
@@ -182,6 +183,13 @@ const PARAMS: &[Param] = &[
         "0",
         "",
         "no more splits once hits rose by less than this after some; 0 never gives up",
+    ),
+    Param::fixed(
+        "payoff",
+        Kind::Switch,
+        "on",
+        "",
+        "make room for promotions only while promoted pages are hit more than demoted ones",
     ),
     Param::fixed("collapse", Kind::Switch, "on", "", "coalesce 512 base pages that are all hot"),
 ];

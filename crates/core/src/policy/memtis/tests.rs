@@ -17,7 +17,12 @@ struct World {
 }
 
 impl World {
+    /// The published rules: moves need not pay.
     fn new(fast: u64, spec: &str) -> Self {
+        Self::guarded(fast, &alloc::format!("{spec}:payoff=off"))
+    }
+
+    fn guarded(fast: u64, spec: &str) -> Self {
         let config = EngineConfig::two_tiers(PageCount(fast), PageCount(1 << 20));
         let policy = make(spec, &PolicyContext::default()).unwrap();
         Self {
@@ -513,4 +518,134 @@ fn remapped_memory_keeps_its_hotness() {
     w.wake();
     assert!((1024..1034).all(|p| w.tier(p) == Some(TierId::FAST)));
     assert_eq!(w.metric("samples_unknown_page_total"), 0.0);
+}
+
+const PAYING: &str = "memtis:adaptation=2000:cooling=40000:wakeup=1ms:collapse=off:split=off";
+
+/// 64 huge pages, 16 of them fast, sampled by `draw` in wakeups of 500 samples.
+struct Stream {
+    world: World,
+    rng: crate::rng::Rng,
+    at: u64,
+}
+
+impl Stream {
+    fn new(spec: &str) -> Self {
+        let mut world = World::guarded(16 * 512, spec);
+        world.populate(PageRun::between(0, 64 * 512), true);
+        Self { world, rng: crate::rng::Rng::new(5), at: 0 }
+    }
+
+    /// Feeds so many wakeups; `draw` gives a region by the number of the sample.
+    fn run(&mut self, wakeups: u64, draw: impl Fn(&mut crate::rng::Rng, u64) -> u64) {
+        for _ in 0..wakeups {
+            let events: Vec<Event> = (0..500)
+                .map(|_| {
+                    let region = draw(&mut self.rng, self.at) as u32;
+                    self.at += 1;
+                    let page = region * 512 + self.rng.below(512) as u32;
+                    self.world.sample_of(page, SampleKind::LoadMiss)
+                })
+                .collect();
+            self.world.feed(&events);
+            self.world.wake();
+        }
+    }
+
+    fn promoted(&self) -> u64 {
+        self.world.engine.stats().promoted_pages
+    }
+
+    /// Of the regions from `first` on, how many are fast.
+    fn fast(&self, regions: core::ops::Range<u32>) -> usize {
+        regions.filter(|r| self.world.tier(r * 512) == Some(TierId::FAST)).count()
+    }
+}
+
+fn even(rng: &mut crate::rng::Rng, _: u64) -> u64 {
+    rng.below(64)
+}
+
+/// A sweep of 20 000 samples over all pages, again and again.
+fn sweep(_: &mut crate::rng::Rng, at: u64) -> u64 {
+    at % 20_000 * 64 / 20_000
+}
+
+/// Nine samples in ten hit twelve regions from `first` on.
+fn skewed_from(first: u64) -> impl Fn(&mut crate::rng::Rng, u64) -> u64 {
+    move |rng, _| if rng.below(10) < 9 { first + rng.below(12) } else { rng.below(64) }
+}
+
+#[test]
+fn pages_as_good_as_those_they_would_replace_are_not_moved() {
+    for (name, draw) in [("even", even as fn(&mut _, u64) -> u64), ("sweep", sweep)] {
+        let published = {
+            let mut s = Stream::new(&alloc::format!("{PAYING}:payoff=off"));
+            s.run(1000, draw);
+            s.promoted()
+        };
+        let mut s = Stream::new(PAYING);
+        s.run(1000, draw);
+        // A sweep leaves little hot behind: mostly there is nothing to try.
+        assert!(s.world.metric("trials_failed_total") > 0.0 || name == "sweep");
+        assert_eq!(s.world.metric("paused"), 1.0, "{name}");
+        let moved = s.promoted();
+        assert!(moved * 10 <= published, "{name}: {moved} pages instead of {published}");
+    }
+}
+
+#[test]
+fn moves_that_pay_go_on() {
+    let mut s = Stream::new(PAYING);
+    s.run(40, skewed_from(40));
+    assert_eq!(s.fast(40..52), 12);
+    assert!(s.world.metric("trials_total") > s.world.metric("trials_failed_total"));
+}
+
+#[test]
+fn a_new_hot_set_ends_the_pause_however_long_it_lasted() {
+    let mut s = Stream::new(PAYING);
+    s.run(1000, even);
+    assert_eq!(s.world.metric("paused"), 1.0);
+    // 20 000 samples: a quarter of them wait for proof, the rest for hotness to show.
+    s.run(40, skewed_from(40));
+    assert_eq!(s.fast(40..52), 12, "paused: {}", s.world.metric("paused"));
+    s.run(1000, skewed_from(40));
+    let before = s.promoted();
+    s.run(200, skewed_from(40));
+    assert!(s.promoted() - before <= 2 * 512, "nothing is left to gain");
+    // Two coolings, which old hotness needs to fall below the new.
+    s.run(160, skewed_from(20));
+    assert_eq!(s.fast(20..32), 12);
+}
+
+#[test]
+fn free_room_is_filled_while_moves_are_paused() {
+    let mut s = Stream::new(PAYING);
+    s.run(200, even);
+    assert_eq!((s.world.metric("paused"), s.fast(0..64)), (1.0, 16));
+    let before = s.promoted();
+    s.world.feed(&[Event::Unmapped { run: PageRun::between(0, 2 * 512) }]);
+    s.run(3, |rng, _| 60 + rng.below(2));
+    assert_eq!(s.promoted() - before, 2 * 512);
+    assert_eq!((s.world.metric("paused"), s.fast(60..62)), (1.0, 2));
+}
+
+#[test]
+fn trials_see_the_same_samples_in_any_batch() {
+    let run = |batch: usize| {
+        let mut s = Stream::new("memtis:adaptation=5000:cooling=40000:collapse=off");
+        let draw = skewed_from(40);
+        for at in 0..60 {
+            let events: Vec<Event> = (0..1000)
+                .map(|_| s.world.sample_of(draw(&mut s.rng, at) as u32 * 512, SampleKind::Store))
+                .collect();
+            events.chunks(batch).for_each(|events| s.world.feed(events));
+            s.world.wake();
+        }
+        assert!(s.world.metric("trials_total") > 2.0);
+        s.world.done
+    };
+    assert_eq!(run(1), run(1000));
+    assert_eq!(run(77), run(1000));
 }

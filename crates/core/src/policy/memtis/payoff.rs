@@ -1,0 +1,220 @@
+//! Whether moves pay: pages promoted into a full tier against those demoted to make room, by the
+//! samples that hit either afterwards.
+//!
+//! Not in the MEMTIS paper, whose rules exchange pages of equal hotness for ever, and those of a
+//! sweep for what it has just left. HotBox (ISMM '22) pauses moves by their utility as well, but
+//! looks at the hit ratio.
+
+use crate::event::Event;
+use crate::types::*;
+use alloc::vec::Vec;
+
+/// Samples looked up in an interval of adaptation, at most.
+const SCORED: u64 = 2048;
+
+/// Hits below which moves are not found bad yet.
+const FEW_HITS: u64 = 64;
+
+/// Windows after which moves are found good at the earliest, and bad at the latest: what a stream
+/// hits for a moment proves nothing.
+const LEAST_WINDOWS: u64 = 2;
+const MOST_WINDOWS: u64 = 6;
+
+/// A tier's share that a trial takes: one in so many pages.
+const TRIAL_SHARE: u64 = 8;
+
+/// Good trials in a row after which it pays at last, however often that turned out wrong.
+const MOST_NEEDED: u32 = 8;
+
+/// Good trials after an opening that prove it right.
+const PROVEN: u32 = 3;
+
+/// Pages that move one way in a trial, and the samples that hit them.
+#[derive(Clone, Debug, Default)]
+struct Side {
+    runs: Vec<PageRun>,
+    pages: u64,
+    hits: u64,
+}
+
+impl Side {
+    fn clear(&mut self) {
+        self.runs.clear();
+        (self.pages, self.hits) = (0, 0);
+    }
+
+    fn add(&mut self, run: PageRun) {
+        self.runs.push(run);
+        self.pages += u64::from(run.pages);
+    }
+
+    fn score(&mut self, page: PageId) {
+        let after = self.runs.partition_point(|run| run.start.0 <= page.0);
+        let hit = after.checked_sub(1).is_some_and(|i| self.runs[i].contains(page));
+        self.hits += u64::from(hit);
+    }
+
+    fn bytes(&self) -> usize {
+        self.runs.capacity() * size_of::<PageRun>()
+    }
+}
+
+/// Judges moves by trials. While it is *open*, pages move and trials watch them; while it is
+/// *closed*, trials watch what would move.
+#[derive(Clone, Debug)]
+pub(super) struct Payoff {
+    enabled: bool,
+    open: bool,
+    window: u64,
+    stride: u64,
+    up: Side,
+    down: Side,
+    /// Whether the sides are complete and samples are watched.
+    watching: bool,
+    /// Samples since then; of those, when the next is looked up, and the end of the window.
+    age: u64,
+    next: u64,
+    end: u64,
+    windows: u64,
+    /// Good trials in a row, and how many of them open.
+    streak: u32,
+    needed: u32,
+    /// Trials that ended.
+    pub trials: u64,
+    /// Those in which moves did not pay.
+    pub failed: u64,
+}
+
+impl Payoff {
+    /// Trials watch for half an `interval` of samples to one and a half. Closed at first; always
+    /// open where not `enabled`.
+    pub(super) fn new(enabled: bool, interval: u64) -> Self {
+        let window = (interval / 4).max(1);
+        Self {
+            enabled,
+            open: !enabled,
+            window,
+            stride: interval.div_ceil(SCORED).max(1),
+            up: Side::default(),
+            down: Side::default(),
+            watching: false,
+            age: 0,
+            next: 0,
+            end: 0,
+            windows: 0,
+            streak: 0,
+            needed: 1,
+            trials: 0,
+            failed: 0,
+        }
+    }
+
+    /// Whether room may be made for promotions.
+    pub(super) fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// Whether pages for a trial are wanted.
+    pub(super) fn wants_pages(&self) -> bool {
+        self.enabled && !self.watching
+    }
+
+    /// Pages of a trial where the fast tier has `capacity`: enough for a verdict.
+    pub(super) fn trial_pages(capacity: PageCount) -> u64 {
+        (capacity.0 / TRIAL_SHARE).max(u64::from(HUGE_PAGES))
+    }
+
+    /// Adds pages to the trial; it begins once both sides have some, and one has `enough`.
+    pub(super) fn add(
+        &mut self,
+        up: impl Iterator<Item = PageRun>,
+        down: impl Iterator<Item = PageRun>,
+        enough: u64,
+    ) {
+        up.for_each(|run| self.up.add(run));
+        down.for_each(|run| self.down.add(run));
+        if self.up.pages.min(self.down.pages) == 0 || self.up.pages.max(self.down.pages) < enough {
+            return;
+        }
+        for side in [&mut self.up, &mut self.down] {
+            side.runs.sort_unstable_by_key(|run| run.start);
+        }
+        self.watching = true;
+        // Moves need time, and a page that a stream still reads would speak for itself.
+        let gap = self.window;
+        (self.age, self.next, self.end, self.windows) = (0, gap, gap + self.window, 1);
+    }
+
+    /// Counts samples; `samples` holds nothing else.
+    #[inline]
+    pub(super) fn observe(&mut self, samples: &[Event]) {
+        if self.watching {
+            self.watch(samples);
+        }
+    }
+
+    fn watch(&mut self, samples: &[Event]) {
+        let mut from = self.age;
+        let until = self.age + samples.len() as u64;
+        while self.watching && from < until {
+            let to = until.min(self.end);
+            while self.next < to {
+                if let Event::Sample(sample) = &samples[(self.next - self.age) as usize] {
+                    self.up.score(sample.page);
+                    self.down.score(sample.page);
+                }
+                self.next += self.stride;
+            }
+            if to == self.end {
+                self.judge();
+            }
+            from = to;
+        }
+        self.age = until;
+    }
+
+    /// Whether pages promoted are hit more than those demoted: by a quarter, and by three standard
+    /// deviations of a count. `None` where more hits may tell.
+    fn verdict(&self) -> Option<bool> {
+        let (up, down) = (&self.up, &self.down);
+        let [up_pages, down_pages] = [up.pages, down.pages].map(u128::from);
+        let (gain, loss) = (u128::from(up.hits) * down_pages, u128::from(down.hits) * up_pages);
+        let noise = gain * down_pages + loss * up_pages;
+        let difference = gain.saturating_sub(loss);
+        let pays = 4 * gain > 5 * loss && difference * difference > 9 * noise;
+        if pays && self.windows >= LEAST_WINDOWS {
+            return Some(true);
+        }
+        let hopeless = gain <= loss && up.hits + down.hits >= FEW_HITS;
+        (hopeless || self.windows == MOST_WINDOWS).then_some(false)
+    }
+
+    fn judge(&mut self) {
+        let Some(pays) = self.verdict() else {
+            self.windows += 1;
+            self.end += self.window;
+            return;
+        };
+        self.trials += 1;
+        if pays {
+            self.streak += 1;
+            if self.open && self.streak >= self.needed + PROVEN {
+                self.needed = 1;
+            }
+            self.open |= self.streak >= self.needed;
+        } else {
+            self.failed += 1;
+            if self.open {
+                self.needed = (self.needed * 2).min(MOST_NEEDED);
+            }
+            (self.open, self.streak) = (false, 0);
+        }
+        self.watching = false;
+        self.up.clear();
+        self.down.clear();
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.up.bytes() + self.down.bytes()
+    }
+}
