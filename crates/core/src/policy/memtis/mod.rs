@@ -42,6 +42,9 @@ use tracker::{Refill, Tracker};
 /// Samples whose memory is loaded together before they are processed.
 const CHUNK: usize = 128;
 
+/// The sampler's share of a core is divided by this while moves have not paid for long.
+const IDLE_THRIFT: f64 = 3.0;
+
 /// Longest store period of the published code.
 const MOST_STORES: u32 = 1_500_003;
 
@@ -396,7 +399,9 @@ impl Memtis {
                 self.rearm();
             }
             Event::CpuUsage { wall, sampler } => {
-                if let Some(period) = self.period.observe(*wall, *sampler) {
+                // Where nothing is to be gained, even sampling costs more than it brings.
+                let thrift = if self.payoff.is_idle() { IDLE_THRIFT } else { 1.0 };
+                if let Some(period) = self.period.observe(*wall, *sampler, thrift) {
                     self.new_period = Some(period);
                 }
             }

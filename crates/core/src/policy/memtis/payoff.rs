@@ -23,6 +23,9 @@ const MOST_WINDOWS: u64 = 6;
 /// A tier's share that a trial takes: one in so many pages.
 const TRIAL_SHARE: u64 = 8;
 
+/// Windows after which a pause is long.
+const LONG_PAUSE: u64 = 16;
+
 /// Good trials in a row after which it pays at last, however often that turned out wrong.
 const MOST_NEEDED: u32 = 8;
 
@@ -79,6 +82,8 @@ pub(super) struct Payoff {
     /// Good trials in a row, and how many of them open.
     streak: u32,
     needed: u32,
+    /// Samples since the pause began.
+    closed_for: u64,
     /// Trials that ended.
     pub trials: u64,
     /// Those in which moves did not pay.
@@ -104,6 +109,7 @@ impl Payoff {
             windows: 0,
             streak: 0,
             needed: 1,
+            closed_for: 0,
             trials: 0,
             failed: 0,
         }
@@ -112,6 +118,11 @@ impl Payoff {
     /// Whether room may be made for promotions.
     pub(super) fn is_open(&self) -> bool {
         self.open
+    }
+
+    /// Whether the pause has become a long one.
+    pub(super) fn is_idle(&self) -> bool {
+        !self.open && self.closed_for >= LONG_PAUSE * self.window
     }
 
     /// Whether pages for a trial are wanted.
@@ -148,6 +159,7 @@ impl Payoff {
     /// Counts samples; `samples` holds nothing else.
     #[inline]
     pub(super) fn observe(&mut self, samples: &[Event]) {
+        self.closed_for += samples.len() as u64;
         if self.watching {
             self.watch(samples);
         }
@@ -205,6 +217,7 @@ impl Payoff {
         } else {
             self.failed += 1;
             if self.open {
+                self.closed_for = 0;
                 self.needed = (self.needed * 2).min(MOST_NEEDED);
             }
             (self.open, self.streak) = (false, 0);

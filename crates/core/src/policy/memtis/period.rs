@@ -80,8 +80,9 @@ impl Period {
         self.share.unwrap_or(0.0)
     }
 
-    /// Takes in processor time; gives the new period where it changes.
-    pub(super) fn observe(&mut self, wall: Nanos, sampler: Nanos) -> Option<u32> {
+    /// Takes in processor time; gives the new period where it changes. The limit is divided by
+    /// `thrift`.
+    pub(super) fn observe(&mut self, wall: Nanos, sampler: Nanos, thrift: f64) -> Option<u32> {
         self.wall = self.wall.saturating_add(wall);
         self.sampler = self.sampler.saturating_add(sampler);
         if self.wall < self.config.interval || self.wall == Nanos::ZERO {
@@ -91,9 +92,10 @@ impl Period {
         (self.wall, self.sampler) = (Nanos::ZERO, Nanos::ZERO);
         let share = self.share.map_or(now, |before| (before + now) / 2.0);
         self.share = Some(share);
-        let next = if share > self.config.limit + self.config.hysteresis {
+        let limit = self.config.limit / thrift;
+        let next = if share > limit + self.config.hysteresis {
             self.longer()
-        } else if share < self.config.limit - self.config.hysteresis {
+        } else if share < limit - self.config.hysteresis {
             self.shorter()
         } else {
             self.period
@@ -146,7 +148,7 @@ mod tests {
     /// A second of a program that causes `events` sampled events, 1 us of sampler time each.
     fn second(period: &mut Period, events: u64) -> Option<u32> {
         let samples = events / u64::from(period.period());
-        period.observe(Nanos(1_000_000_000), Nanos(samples * 1000))
+        period.observe(Nanos(1_000_000_000), Nanos(samples * 1000), 1.0)
     }
 
     #[test]
@@ -172,10 +174,10 @@ mod tests {
     fn short_spans_are_gathered() {
         let mut period = Period::new(config(Steps::Tenth));
         for _ in 0..9 {
-            assert_eq!(period.observe(Nanos(100_000_000), Nanos(50_000_000)), None);
+            assert_eq!(period.observe(Nanos(100_000_000), Nanos(50_000_000), 1.0), None);
         }
-        assert_eq!(period.observe(Nanos(100_000_000), Nanos(50_000_000)), Some(220));
-        assert_eq!(period.observe(Nanos::ZERO, Nanos::ZERO), None);
+        assert_eq!(period.observe(Nanos(100_000_000), Nanos(50_000_000), 1.0), Some(220));
+        assert_eq!(period.observe(Nanos::ZERO, Nanos::ZERO, 1.0), None);
     }
 
     #[test]
