@@ -1,6 +1,6 @@
 //! `frostline record`: runs a program and writes the trace of its memory accesses.
 
-use crate::errors::{usage, with_code};
+use crate::errors::with_code;
 use crate::progress;
 use anyhow::Context;
 use frostline_core::spec::{Spec, parse_bytes, parse_count};
@@ -131,11 +131,7 @@ fn ours(error: RecordError) -> anyhow::Error {
 fn coded(error: anyhow::Error, code: u8) -> anyhow::Error {
     let text = format!("{error:#}");
     let (what, hint) = text.split_once("\nhint: ").unwrap_or((&text, ""));
-    if hint.is_empty() {
-        usage(what, "see frostline record --help")
-    } else {
-        with_code(code, what, hint)
-    }
+    with_code(code, what, if hint.is_empty() { "see frostline record --help" } else { hint })
 }
 
 fn megabytes(bytes: u64) -> String {
