@@ -28,7 +28,7 @@ lint:
 test:
 	@scripts/setup test
 	@$(MAKE) --no-print-directory lint
-	$(CARGO) test --workspace --locked
+	@scripts/run-tests
 
 demo:
 	@scripts/setup demo
