@@ -43,7 +43,7 @@ use tracker::{Refill, Tracker};
 const CHUNK: usize = 128;
 
 /// The sampler's share of a core is divided by this while moves have not paid for long.
-const IDLE_THRIFT: f64 = 3.0;
+const IDLE_THRIFT: f64 = 2.0;
 
 /// Longest store period of the published code.
 const MOST_STORES: u32 = 1_500_003;

@@ -9,7 +9,10 @@ use crate::event::Event;
 use crate::types::*;
 use alloc::vec::Vec;
 
-/// Samples looked up in an interval of adaptation, at most.
+/// Samples of a window, at least: fewer prove nothing where most samples hit what stays.
+const LEAST_WINDOW: u64 = 512;
+
+/// Samples looked up in four windows, at most.
 const SCORED: u64 = 2048;
 
 /// Hits below which moves are not found bad yet.
@@ -24,7 +27,7 @@ const MOST_WINDOWS: u64 = 6;
 const TRIAL_SHARE: u64 = 8;
 
 /// Windows after which a pause is long.
-const LONG_PAUSE: u64 = 16;
+const LONG_PAUSE: u64 = 32;
 
 /// Good trials in a row after which it pays at last, however often that turned out wrong.
 const MOST_NEEDED: u32 = 8;
@@ -94,12 +97,12 @@ impl Payoff {
     /// Trials watch for half an `interval` of samples to one and a half. Closed at first; always
     /// open where not `enabled`.
     pub(super) fn new(enabled: bool, interval: u64) -> Self {
-        let window = (interval / 4).max(1);
+        let window = (interval / 4).max(LEAST_WINDOW);
         Self {
             enabled,
             open: !enabled,
             window,
-            stride: interval.div_ceil(SCORED).max(1),
+            stride: (4 * window).div_ceil(SCORED),
             up: Side::default(),
             down: Side::default(),
             watching: false,

@@ -649,3 +649,18 @@ fn trials_see_the_same_samples_in_any_batch() {
     assert_eq!(run(1), run(1000));
     assert_eq!(run(77), run(1000));
 }
+
+#[test]
+fn a_long_pause_halves_the_samplers_share() {
+    let usage = Event::CpuUsage { wall: Nanos(1_000_000), sampler: Nanos(30_000) };
+    let mut s = Stream::new(&alloc::format!("{PAYING}:period-check=1ms"));
+    s.world.feed(&[usage]);
+    assert_eq!(s.world.metric("load_period_changes_total"), 0.0, "3 % are allowed");
+    s.run(200, even);
+    s.world.feed(&[usage]);
+    assert_eq!(s.world.metric("load_period_changes_total"), 1.0, "of a pause, 1.5 %");
+    let mut open = Stream::new(&alloc::format!("{PAYING}:period-check=1ms:payoff=off"));
+    open.run(200, even);
+    open.world.feed(&[usage]);
+    assert_eq!(open.world.metric("load_period_changes_total"), 0.0, "no pause, no thrift");
+}
