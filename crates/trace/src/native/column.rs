@@ -7,6 +7,7 @@
 
 use super::wire::{Cursor, Wrong, put_varint};
 use crate::batch::BLOCK_RECORDS;
+use wide::u32x8;
 
 const LANES: usize = 8;
 /// Values of a full block in one lane.
@@ -116,23 +117,28 @@ fn unpack_full(packed: &[u8], width: u32, base: u32, out: &mut [u32]) {
     dispatch!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32)
 }
 
-/// The width being a constant, every shift is one too and the lanes become vector registers.
+/// The width being a constant, every shift is one too. The lanes are vectors by type: from plain
+/// loops the compiler makes scalar code for half of the widths.
 fn unpack_rows<const WIDTH: usize>(packed: &[u8], base: u32, out: &mut [u32]) {
     let stripes = packed.as_chunks::<STRIPE>().0.first_chunk::<WIDTH>();
     let rows = out.as_chunks_mut::<LANES>().0.first_chunk_mut::<ROWS>();
     let (Some(stripes), Some(rows)) = (stripes, rows) else { return };
-    let mask = u32::MAX >> (32 - WIDTH);
-    let word = |stripe: usize, lane: usize| super::wire::u32_at(&stripes[stripe], 4 * lane);
+    let (mask, base) = (u32x8::splat(u32::MAX >> (32 - WIDTH)), u32x8::splat(base));
+    let words = |stripe: usize| {
+        let mut words = [0; LANES];
+        for (word, le) in words.iter_mut().zip(stripes[stripe].as_chunks().0) {
+            *word = u32::from_le_bytes(*le);
+        }
+        u32x8::new(words)
+    };
     macro_rules! unroll {
         ($($row:literal)*) => {$({
             let (stripe, shift) = ($row * WIDTH / 32, $row * WIDTH % 32);
-            for lane in 0..LANES {
-                let mut value = word(stripe, lane) >> shift;
-                if shift + WIDTH > 32 {
-                    value |= word(stripe + 1, lane) << (32 - shift);
-                }
-                rows[$row][lane] = (value & mask).wrapping_add(base);
+            let mut values = words(stripe) >> shift as u32;
+            if shift + WIDTH > 32 {
+                values |= words(stripe + 1) << (32 - shift) as u32;
             }
+            rows[$row] = ((values & mask) + base).to_array();
         })*};
     }
     unroll!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31);

@@ -173,10 +173,15 @@ pub fn decode_event(bytes: &[u8]) -> Result<TraceEvent, &'static str> {
 
 struct In<'c, 'a>(&'c mut Cursor<'a>);
 
+/// Memory is reserved for at most this many items before they have been seen.
+const LIST_RESERVED: usize = 8192;
+
 impl In<'_, '_> {
+    #[inline]
     fn u32(&mut self) -> Result<u32, Wrong> {
         self.0.varint_u32()
     }
+    #[inline]
     fn u64(&mut self) -> Result<u64, Wrong> {
         self.0.varint()
     }
@@ -208,7 +213,11 @@ impl In<'_, '_> {
         mut item: impl FnMut(&mut Self) -> Result<T, Wrong>,
     ) -> Result<Vec<T>, Wrong> {
         let count = self.0.count(least_bytes)?;
-        (0..count).map(|_| item(self)).collect()
+        let mut items = Vec::with_capacity(count.min(LIST_RESERVED));
+        for _ in 0..count {
+            items.push(item(self)?);
+        }
+        Ok(items)
     }
     fn runs(&mut self) -> Result<Vec<PageRun>, Wrong> {
         self.list(2, Self::run)
