@@ -102,13 +102,12 @@ struct Wanted {
 
 impl Wanted {
     fn choose(capacity: PageCount, read: impl Fn(&mut dyn FnMut(PageSaving))) -> Self {
-        let mut pages: Vec<(u32, f64)> = Vec::new();
-        read(&mut |s| pages.push((s.page.0, s.saving_ns)));
-        let pages = sum_by_unit(pages.into_iter());
-        let regions = sum_by_unit(pages.iter().map(|(page, ns)| (page / HUGE_PAGES, *ns)));
+        let (mut pages, mut regions) = (Sums::default(), Sums::default());
+        read(&mut |s| pages.add(s.page.0, s.saving_ns));
+        pages.iter().for_each(|(page, ns)| regions.add(page / HUGE_PAGES, ns));
         Self {
-            pages: top(pages, capacity.0),
-            regions: top(regions, capacity.0 / u64::from(HUGE_PAGES)),
+            pages: top(&pages, capacity.0),
+            regions: top(&regions, capacity.0 / u64::from(HUGE_PAGES)),
         }
     }
 
@@ -127,22 +126,39 @@ impl Wanted {
     }
 }
 
-/// Sums of equal units, ascending by unit.
-fn sum_by_unit(items: impl Iterator<Item = (u32, f64)>) -> Vec<(u32, f64)> {
-    let mut out: Vec<(u32, f64)> = items.collect();
-    out.sort_by_key(|(unit, _)| *unit);
-    out.dedup_by(|next, kept| {
-        let same = next.0 == kept.0;
-        if same {
-            kept.1 += next.1;
+/// Savings summed by unit: a page, a folio by its first page, or a region.
+#[derive(Default)]
+struct Sums {
+    /// By unit; negative where nothing was added.
+    by_unit: Vec<f64>,
+}
+
+impl Sums {
+    const NOTHING: f64 = -1.0;
+
+    fn add(&mut self, unit: u32, saving_ns: f64) {
+        let at = unit as usize;
+        if at >= self.by_unit.len() {
+            self.by_unit.resize((at + 1).next_multiple_of(HUGE_PAGES as usize), Self::NOTHING);
         }
-        same
-    });
-    out
+        let sum = &mut self.by_unit[at];
+        *sum = sum.max(0.0) + saving_ns;
+    }
+
+    /// The sum of a unit, 0 where nothing was added.
+    fn get(&self, unit: u32) -> f64 {
+        self.by_unit.get(unit as usize).map_or(0.0, |sum| sum.max(0.0))
+    }
+
+    /// Units and their sums, ascending by unit.
+    fn iter(&self) -> impl Iterator<Item = (u32, f64)> {
+        (0..).zip(self.by_unit.iter().copied()).filter(|(_, sum)| *sum >= 0.0)
+    }
 }
 
 /// The `k` units with the largest savings; equal ones by ascending id.
-fn top(mut units: Vec<(u32, f64)>, k: u64) -> Bitmap {
+fn top(sums: &Sums, k: u64) -> Bitmap {
+    let mut units: Vec<(u32, f64)> = sums.iter().collect();
     let k = usize::try_from(k).unwrap_or(usize::MAX);
     if k < units.len() {
         units.select_nth_unstable_by(k, |a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
@@ -215,17 +231,14 @@ impl OracleEpoch {
         let unit_of = |page: PageId| {
             if view.state(page).is_huge() { page.region().run() } else { PageRun::single(page) }
         };
-        let mut accessed = Vec::new();
-        self.coming(&mut |s| accessed.push((unit_of(s.page).start.0, s.saving_ns)));
-        let accessed = sum_by_unit(accessed.into_iter());
+        let mut sums = Sums::default();
+        self.coming(&mut |s| sums.add(unit_of(s.page).start.0, s.saving_ns));
         let (mut inside, mut outside) = (Vec::new(), Vec::new());
-        let mut next_accessed = accessed.iter().peekable();
         let mut page = 0;
         while page < view.pages() {
             let run = unit_of(PageId(page));
             page = run.end();
-            let saving_ns =
-                next_accessed.next_if(|(unit, _)| *unit == run.start.0).map_or(0.0, |(_, ns)| *ns);
+            let saving_ns = sums.get(run.start.0);
             let state: PageState = view.state(run.start);
             match state.tier() {
                 Some(TierId::FAST) if !state.is_in_flight() => inside.push(Unit { run, saving_ns }),
@@ -245,8 +258,8 @@ impl OracleEpoch {
         let best_first = |a: &Unit, b: &Unit| {
             b.density().total_cmp(&a.density()).then(a.run.start.cmp(&b.run.start))
         };
-        outside.sort_by(best_first);
-        inside.sort_by(best_first);
+        outside.sort_unstable_by(best_first);
+        inside.sort_unstable_by(best_first);
         let keep_free = view.limits(TierId::FAST).keep_free;
         let mut room = view.free(TierId::FAST).saturating_sub(keep_free).0;
         self.promotions.clear();
