@@ -30,15 +30,15 @@ impl Level {
     /// Whether the tag was there; it is the most recent one afterwards.
     #[inline]
     fn access(&mut self, tag: u32) -> bool {
-        let set = self.set(tag);
-        if set[0] == tag {
-            return true;
+        // Every tag moves back by one, up to the place where this one was.
+        let mut moving = tag;
+        for slot in self.set(tag) {
+            moving = std::mem::replace(slot, moving);
+            if moving == tag {
+                return true;
+            }
         }
-        let position = set.iter().position(|&t| t == tag);
-        let last = position.unwrap_or(set.len() - 1);
-        set.copy_within(0..last, 1);
-        set[0] = tag;
-        position.is_some()
+        false
     }
 
     fn remove(&mut self, tag: u32) {

@@ -10,14 +10,17 @@ use frostline_trace::{Batch, Column};
 
 /// Looks up the state byte of every access and marks its page as touched. True where one of them
 /// cannot be served by a plain access.
+///
+/// Almost every page has all its marks already, so that they are read first and written only
+/// where one is missing: stores to lines that are not in the cache are what would take longest.
 pub(super) fn gather(states: &[u8], marks: &mut [u8], pages: &[u32], out: &mut Vec<u8>) -> bool {
-    let marks = &mut marks[..states.len()];
     out.resize(pages.len(), 0);
-    let mut any = 0;
+    let read = &marks[..states.len()];
+    let (mut any, mut all) = (0, marks::ALL);
     for (slot, &page) in out.iter_mut().zip(pages) {
         let state = match states.get(page as usize) {
             Some(&state) => {
-                marks[page as usize] = marks::ALL;
+                all &= read[page as usize];
                 state
             }
             None => PageState::ABSENT.0,
@@ -25,7 +28,21 @@ pub(super) fn gather(states: &[u8], marks: &mut [u8], pages: &[u32], out: &mut V
         *slot = state;
         any |= state;
     }
+    if all != marks::ALL {
+        mark(&mut marks[..states.len()], pages);
+    }
     any & PageState::ATTENTION != 0
+}
+
+/// Marks all pages that are below the slice's end.
+fn mark(marks: &mut [u8], pages: &[u32]) {
+    for &page in pages {
+        if let Some(mark) = marks.get_mut(page as usize)
+            && *mark != marks::ALL
+        {
+            *mark = marks::ALL;
+        }
+    }
 }
 
 /// Codes looked at in one go: few enough that a byte can count them.
