@@ -1,9 +1,12 @@
 //! Output files that are complete or not there.
 
 use crate::errors::ResultExt;
+use crate::{cancel, progress};
 use anyhow::Context;
+use frostline_trace::batch::Want;
+use frostline_trace::{Batch, Totals, TraceSource, TraceWriter};
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Writes a whole file. It is put together beside its destination and renamed, so that nobody
@@ -28,6 +31,37 @@ pub fn write_whole(path: &Path, content: &[u8]) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Writes all of a source, every column of it, as a native trace, with a bar of progress. The file
+/// is removed again where that fails or is interrupted.
+///
+/// # Errors
+/// Where the source cannot be read or the file not be written, and after a Ctrl-C.
+pub fn write_trace(
+    source: &mut dyn TraceSource,
+    path: &Path,
+    label: &str,
+) -> anyhow::Result<Totals> {
+    source.want(Want { clock_deltas: true, lines: true });
+    let header = source.header().clone();
+    let bar = progress::bar(label, "accesses", header.expected_records);
+    let mut writer = TraceWriter::create(path, &header)
+        .or_hint("no trace written", "choose a folder that exists and can be written")?;
+    let partial = Partial::guard(path);
+    let mut batch = Batch::new();
+    while source.next_batch(&mut batch)? {
+        if cancel::requested() {
+            drop(partial);
+            return Err(cancel::interrupted(&format!("{} was removed", path.display())));
+        }
+        writer.append(&batch)?;
+        bar.inc(batch.len() as u64);
+    }
+    let totals = writer.finish()?;
+    partial.keep();
+    bar.finish_and_clear();
+    Ok(totals)
+}
+
 /// A file that is written over time. Dropping it without [`Partial::keep`] removes it, but for
 /// destinations that are no regular files.
 pub struct Partial {
@@ -36,17 +70,6 @@ pub struct Partial {
 }
 
 impl Partial {
-    /// Creates or empties the file.
-    ///
-    /// # Errors
-    /// Where it cannot be made.
-    pub fn create(path: &Path) -> anyhow::Result<(Self, BufWriter<File>)> {
-        let file = File::create(path)
-            .or_hint(named(path), "choose a folder that exists and can be written")?;
-        let guard = Self { path: path.to_owned(), remove: !is_special(path) };
-        Ok((guard, BufWriter::with_capacity(1 << 20, file)))
-    }
-
     /// Guards a file that somebody else creates.
     pub fn guard(path: &Path) -> Self {
         Self { path: path.to_owned(), remove: !is_special(path) }
@@ -100,13 +123,10 @@ mod tests {
         assert_eq!(std::fs::read(&path).unwrap(), b"new");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file left");
 
-        let (guard, mut writer) = Partial::create(&path).unwrap();
-        writer.write_all(b"half").unwrap();
-        drop(writer);
-        drop(guard);
+        drop(Partial::guard(&path));
         assert!(!path.exists());
-        let (guard, _) = Partial::create(&path).unwrap();
-        guard.keep();
+        write_whole(&path, b"whole").unwrap();
+        Partial::guard(&path).keep();
         assert!(path.exists());
     }
 

@@ -7,6 +7,8 @@ use std::process::{Command as StdCommand, Stdio};
 
 /// Small, and skewed enough that there is something to promote.
 const ZIPF: &str = "synth:zipf:pages=4K:accesses=200K";
+/// Moves pages even in runs as short as these, without waiting for proof that it pays.
+const EAGER: &str = "memtis:payoff=off";
 
 fn frostline(args: &[&str]) -> Assert {
     Command::new(env!("CARGO_BIN_EXE_frostline")).args(args).assert()
@@ -188,7 +190,7 @@ fn keys(value: &Value) -> Vec<&str> {
 
 #[test]
 fn the_json_envelope_is_stable() {
-    let value = json(&["sim", ZIPF, "--bound", "--json"]);
+    let value = json(&["sim", ZIPF, "--policy", EAGER, "--bound", "--json"]);
     assert_eq!(keys(&value), ["runs", "schema", "version"]);
     assert_eq!(value["schema"], 1);
     assert_eq!(value["version"], env!("CARGO_PKG_VERSION"));
@@ -196,7 +198,7 @@ fn the_json_envelope_is_stable() {
     assert_eq!(keys(run), RUN_KEYS);
     assert_eq!(keys(&run["time_split"]), ["app", "fault", "migrate", "scan"]);
     assert_eq!(keys(&run["host"]), ["peak_rss_bytes", "wall_seconds"]);
-    assert_eq!((&run["policy"], &run["trace"]), (&"memtis".into(), &ZIPF.into()));
+    assert_eq!((&run["policy"], &run["trace"]), (&EAGER.into(), &ZIPF.into()));
     assert_eq!(run["tiers"].as_array().unwrap().len(), 2);
     assert!(run["policy_config"].as_object().is_some_and(|config| !config.is_empty()));
     assert!(run["promoted_bytes"].as_u64().unwrap() > 0, "the policy has to do something");
@@ -205,7 +207,8 @@ fn the_json_envelope_is_stable() {
 #[test]
 fn the_same_twice_is_the_same_but_for_host() {
     let run = |jobs: &str| {
-        let args = ["compare", ZIPF, "--policies", "memtis,oracle-epoch,first-touch", "--seeds"];
+        let policies = format!("memtis,{EAGER},oracle-epoch,first-touch");
+        let args = ["compare", ZIPF, "--policies", &policies, "--seeds"];
         let mut value = json(&[&args[..], &["2", "--json", "--jobs", jobs]].concat());
         for run in value["runs"].as_array_mut().unwrap() {
             assert!(run.as_object_mut().unwrap().remove("host").is_some());
@@ -219,7 +222,8 @@ fn the_same_twice_is_the_same_but_for_host() {
 
 #[test]
 fn nothing_beats_the_bound() {
-    let value = json(&["compare", ZIPF, "--policies", "all,offline,variants,baselines", "--json"]);
+    let policies = format!("all,offline,variants,baselines,{EAGER}");
+    let value = json(&["compare", ZIPF, "--policies", &policies, "--json"]);
     let runs = value["runs"].as_array().unwrap();
     let mut shares = 0;
     for run in runs {
@@ -254,7 +258,7 @@ fn series_are_written_in_both_formats() {
 #[test]
 fn injected_trouble_happens() {
     let trouble = ["--lost-samples", "50%", "--busy-pages", "50%", "--full-node", "20%"];
-    let run = json(&[&["sim", ZIPF, "--json"], &trouble[..]].concat());
+    let run = json(&[&["sim", ZIPF, "--policy", EAGER, "--json"], &trouble[..]].concat());
     let counters = &run["runs"][0]["counters"];
     for name in ["machine.samples_lost", "machine.injected_busy_folios"] {
         assert!(counters[name].as_f64().unwrap() > 0.0, "{name}");

@@ -14,7 +14,7 @@ const COMPARE: &[&str] = &[
     "compare",
     "synth:zipf:pages=4K:accesses=200K",
     "--policies",
-    "all,memtis:alpha=0.5",
+    "all,memtis:payoff=off",
     "--fast",
     "1:2,1:8",
 ];
@@ -27,7 +27,7 @@ fn it_has_every_chart() {
         ("<figcaption>Share of the bound<", 2),
         ("<figcaption>Hit ratio of the fast tier over time<", 2),
         ("<figcaption>Hot, warm and cold memory: memtis<", 2),
-        ("<figcaption>Migration traffic: memtis<", 2),
+        ("<figcaption>Migration traffic: memtis:payoff=off<", 2),
         ("<figcaption>Accesses by address over time<", 1),
         ("size of the fast tier", 4),
         ("<h3>All numbers</h3>", 1),

@@ -1,13 +1,12 @@
 //! `frostline synth`: lists the synthetic workloads, shows one, or writes one to a trace.
 
 use crate::errors::usage;
-use crate::files::Partial;
+use crate::files::write_trace;
 use crate::table::Table;
 use crate::{cancel, output, progress, units};
 use anyhow::Context;
 use frostline_core::spec::{Spec, SpecError};
 use frostline_trace::synth::{self, GENERATORS, Generator};
-use frostline_trace::{Batch, TraceWriter};
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -133,23 +132,8 @@ fn one(generator: &Generator) -> String {
 fn write(workload: &str, path: &Path) -> anyhow::Result<()> {
     let mut source = synth::from_spec(workload)?;
     cancel::install()?;
-    source.want(frostline_trace::batch::Want { clock_deltas: true, lines: true });
     let header = source.header().clone();
-    let (partial, file) = Partial::create(path)?;
-    let bar = progress::bar(&header.name, "accesses", header.expected_records);
-    let mut writer = TraceWriter::new(file, path, &header)?;
-    let mut batch = Batch::new();
-    while source.next_batch(&mut batch)? {
-        if cancel::requested() {
-            drop(partial);
-            return Err(cancel::interrupted(&format!("{} was removed", path.display())));
-        }
-        writer.append(&batch)?;
-        bar.inc(batch.len() as u64);
-    }
-    let totals = writer.finish()?;
-    partial.keep();
-    bar.finish_and_clear();
+    let totals = write_trace(&mut *source, path, &header.name)?;
     let bytes = std::fs::metadata(path).with_context(|| path.display().to_string())?.len();
     let thinned = match header.thinning {
         1 => String::new(),

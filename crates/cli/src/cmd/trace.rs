@@ -1,15 +1,13 @@
 //! `frostline trace`: looks into traces, checks and converts them.
 
 use crate::errors::{failure, usage};
-use crate::files::Partial;
+use crate::files::{Partial, write_trace};
 use crate::table::Table;
 use crate::{cancel, output, progress, units};
 use frostline_parquet::{ParquetSource, events_path, export};
 use frostline_trace::header::ClockUnit;
 use frostline_trace::import::TextSource;
-use frostline_trace::{
-    Batch, TraceError, TraceInfo, TraceReader, TraceSource, TraceWriter, open, verify,
-};
+use frostline_trace::{TraceError, TraceInfo, TraceReader, TraceSource, open, verify};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -278,23 +276,7 @@ fn from_elsewhere(args: &Import) -> anyhow::Result<()> {
     };
     refuse_overwriting(&args.file, path)?;
     let mut source = open_foreign(&args.file, args.clock)?;
-    let header = source.header().clone();
-    let bar = progress::bar(&args.file.display().to_string(), "accesses", header.expected_records);
-    source.want(frostline_trace::batch::Want { clock_deltas: true, lines: true });
-    let mut writer = TraceWriter::create(path, &header)?;
-    let partial = Partial::guard(path);
-    let mut batch = Batch::new();
-    while source.next_batch(&mut batch)? {
-        if cancel::requested() {
-            drop(partial);
-            return Err(cancel::interrupted(&format!("{} was removed", path.display())));
-        }
-        writer.append(&batch)?;
-        bar.inc(batch.len() as u64);
-    }
-    let totals = writer.finish()?;
-    partial.keep();
-    bar.finish_and_clear();
+    let totals = write_trace(&mut *source, path, &args.file.display().to_string())?;
     warn(&*source);
     let (records, events) = (totals.records, totals.events);
     progress::note(&format!("{}: {records} records, {events} events", path.display()));
