@@ -94,13 +94,13 @@ pub(super) struct Payoff {
 }
 
 impl Payoff {
-    /// Trials watch for half an `interval` of samples to one and a half. Closed at first; always
-    /// open where not `enabled`.
+    /// Trials watch for half an `interval` of samples to one and a half. Open at first, until a
+    /// trial finds otherwise; always where not `enabled`.
     pub(super) fn new(enabled: bool, interval: u64) -> Self {
         let window = (interval / 4).max(LEAST_WINDOW);
         Self {
             enabled,
-            open: !enabled,
+            open: true,
             window,
             stride: (4 * window).div_ceil(SCORED),
             up: Side::default(),
