@@ -8,7 +8,8 @@
 //! Not good for: streams (hotness lags by a cooling interval), working sets that change faster
 //! than samples arrive. Deviations: the hot threshold stays at the top bin where not even that
 //! fits; subpages of new huge pages start at 0, only the huge page starts at `T_hot`; an estimated
-//! hit is counted by the hotness before the sample, so that a sample cannot predict itself.
+//! hit is counted by the hotness before the sample, so that a sample cannot predict itself; moves
+//! that do not pay are paused (`payoff`).
 
 mod counts;
 mod lists;
