@@ -16,6 +16,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("frostline-record", &["frostline-core", "frostline-trace"]),
     ("frostline-bound", &["frostline-core", "frostline-trace"]),
     ("frostline-sim", &["frostline-core", "frostline-trace", "frostline-bound"]),
+    ("frostline-linux", &["frostline-core"]),
+    ("frostline-driver", &["frostline-core", "frostline-trace", "frostline-linux"]),
 ];
 
 /// A member of this workspace, parsed; fuzzing stands apart, as cargo-fuzz demands.

@@ -47,6 +47,7 @@ const RULES: &[Rule] = &[
     text::licence_tag,
     text::policy_header,
     text::crate_root,
+    text::unsafe_stays_put,
     links::relative_links,
     manifest::inherits,
     manifest::layers,

@@ -1,0 +1,2 @@
+//! Couples the engine to a live system.
+#![forbid(unsafe_code)]

@@ -1,0 +1,14 @@
+//! What Linux tells of processes and memory, and how it is asked to move pages.
+//!
+//! Readers of `/proc`, `/sys` and cgroupfs take a [`Root`], so that tests hand them a tree of
+//! their own. Nothing here decides anything: that is the engine's.
+#![deny(unsafe_code)]
+
+pub mod error;
+pub mod root;
+
+#[allow(unsafe_code)]
+mod sys;
+
+pub use error::LinuxError;
+pub use root::Root;
