@@ -11,6 +11,7 @@
 //! hit is counted by the hotness before the sample, so that a sample cannot predict itself; moves
 //! that do not pay are paused (`payoff`).
 
+mod calm;
 mod counts;
 mod lists;
 mod payoff;
@@ -33,6 +34,7 @@ use crate::placement::{TierLimits, View};
 use crate::types::*;
 use alloc::vec::Vec;
 use core::hint::black_box;
+use calm::Calm;
 use lists::{DemotionClock, PromotionList, Runs};
 use payoff::Payoff;
 use period::{Period, PeriodConfig, Steps};
@@ -43,8 +45,9 @@ use tracker::{Refill, Tracker};
 /// Samples whose memory is loaded together before they are processed.
 const CHUNK: usize = 128;
 
-/// The sampler's share of a core is divided by this while moves have not paid for long.
-const IDLE_THRIFT: f64 = 2.0;
+/// Load periods are this much longer while nothing has been gained for long: samples then serve
+/// trials only.
+const IDLE_THRIFT: u32 = 4;
 
 /// Longest store period of the published code.
 const MOST_STORES: u32 = 1_500_003;
@@ -154,7 +157,10 @@ pub struct Memtis {
     base_thresholds: Thresholds,
     limits: Limits,
     period: Period,
-    new_period: Option<u32>,
+    /// The sampler does not know of the period yet.
+    changed_period: bool,
+    /// Factor on the load period that the sampler was told.
+    thrift: u32,
     until_adaptation: u64,
     until_cooling: u64,
     /// Pages allocated since the last cooling that growth caused.
@@ -165,6 +171,7 @@ pub struct Memtis {
     promotions: PromotionList,
     clock: DemotionClock,
     payoff: Payoff,
+    calm: Calm,
     /// Finds what would be demoted while moves do not pay.
     trial_clock: DemotionClock,
     /// Pages were allocated since the last wakeup.
@@ -199,7 +206,8 @@ impl Memtis {
             base_thresholds: Thresholds::INITIAL,
             limits: Limits { hot: 0, cold: 0, base_hot: 0 },
             period: period(&settings),
-            new_period: None,
+            changed_period: false,
+            thrift: 1,
             until_adaptation: config.adaptation,
             until_cooling: config.cooling,
             grown_pages: 0,
@@ -208,6 +216,7 @@ impl Memtis {
             promotions: PromotionList::default(),
             clock: DemotionClock::default(),
             payoff: Payoff::new(settings.switch("payoff"), config.adaptation),
+            calm: Calm::default(),
             trial_clock: DemotionClock::default(),
             grown: false,
             skewed: SkewBuckets::default(),
@@ -262,6 +271,9 @@ impl Memtis {
         self.hits.samples += known;
         self.hits.ideal += ideal;
         self.hits.fast += on_fast;
+        if self.thrift > 1 && self.calm.observe(known as u32, on_fast as u32) {
+            self.payoff.wake();
+        }
         self.hits.hot += hot;
         self.until_adaptation -= known;
         self.until_cooling -= known;
@@ -400,11 +412,9 @@ impl Memtis {
                 self.rearm();
             }
             Event::CpuUsage { wall, sampler } => {
-                // Where nothing is to be gained, even sampling costs more than it brings.
-                let thrift = if self.payoff.is_idle() { IDLE_THRIFT } else { 1.0 };
-                if let Some(period) = self.period.observe(*wall, *sampler, thrift) {
-                    self.new_period = Some(period);
-                }
+                // As if nothing were paused: the controller knows the period without thrift.
+                let sampler = Nanos(sampler.0.saturating_mul(u64::from(self.thrift)));
+                self.changed_period |= self.period.observe(*wall, sampler);
             }
             Event::SamplesLost { count } => self.counters.lost += count,
             _ => {}
@@ -536,6 +546,31 @@ impl Memtis {
         }
     }
 
+    /// Whether moves have not paid for long, and splitting would gain nothing either.
+    fn is_idle(&self) -> bool {
+        let Counters { ehr, rhr, estimated, .. } = self.counters;
+        self.payoff.is_idle() && estimated > 0 && ehr - rhr < self.config.rule.least_benefit
+    }
+
+    /// Tells the sampler of a new period. Where nothing is to be gained, even sampling costs more
+    /// than it brings.
+    fn set_sampling(&mut self, plan: &mut Plan) {
+        let thrift = if self.is_idle() { IDLE_THRIFT } else { 1 };
+        if !core::mem::take(&mut self.changed_period) && thrift == self.thrift {
+            return;
+        }
+        if thrift != self.thrift {
+            self.calm = Calm::default();
+        }
+        self.thrift = thrift;
+        let period = self.period.period().saturating_mul(thrift);
+        plan.push(Action::SetSampling { kind: SampleKind::LoadMiss, period });
+        if self.period.drives_stores() && self.config.store_period > 0 {
+            let period = self.period.scaled(self.config.store_period, MOST_STORES);
+            plan.push(Action::SetSampling { kind: SampleKind::Store, period });
+        }
+    }
+
     /// Proposes the splits and coalescings that were decided on.
     fn reshape(&mut self, view: &View<'_>, plan: &mut Plan) {
         for region in self.to_split.drain(..) {
@@ -607,13 +642,7 @@ impl Policy for Memtis {
     fn decide(&mut self, now: Nanos, view: &View<'_>, budget: Budget, plan: &mut Plan) {
         self.next_wakeup = now.saturating_add(self.config.wakeup);
         self.tracker.refresh();
-        if let Some(period) = self.new_period.take() {
-            plan.push(Action::SetSampling { kind: SampleKind::LoadMiss, period });
-            if self.period.drives_stores() && self.config.store_period > 0 {
-                let period = self.period.scaled(self.config.store_period, MOST_STORES);
-                plan.push(Action::SetSampling { kind: SampleKind::Store, period });
-            }
-        }
+        self.set_sampling(plan);
         self.migrate(view, budget, plan);
         self.reshape(view, plan);
     }

@@ -128,6 +128,11 @@ impl Payoff {
         !self.open && self.closed_for >= LONG_PAUSE * self.window
     }
 
+    /// Makes a long pause a short one: something has changed.
+    pub(super) fn wake(&mut self) {
+        self.closed_for = 0;
+    }
+
     /// Whether pages for a trial are wanted.
     pub(super) fn wants_pages(&self) -> bool {
         self.enabled && !self.watching

@@ -80,19 +80,18 @@ impl Period {
         self.share.unwrap_or(0.0)
     }
 
-    /// Takes in processor time; gives the new period where it changes. The limit is divided by
-    /// `thrift`.
-    pub(super) fn observe(&mut self, wall: Nanos, sampler: Nanos, thrift: f64) -> Option<u32> {
+    /// Takes in processor time; true where the period changes.
+    pub(super) fn observe(&mut self, wall: Nanos, sampler: Nanos) -> bool {
         self.wall = self.wall.saturating_add(wall);
         self.sampler = self.sampler.saturating_add(sampler);
         if self.wall < self.config.interval || self.wall == Nanos::ZERO {
-            return None;
+            return false;
         }
         let now = self.sampler.0 as f64 / self.wall.0 as f64;
         (self.wall, self.sampler) = (Nanos::ZERO, Nanos::ZERO);
         let share = self.share.map_or(now, |before| (before + now) / 2.0);
         self.share = Some(share);
-        let limit = self.config.limit / thrift;
+        let limit = self.config.limit;
         let next = if share > limit + self.config.hysteresis {
             self.longer()
         } else if share < limit - self.config.hysteresis {
@@ -101,13 +100,13 @@ impl Period {
             self.period
         };
         if next == self.period {
-            return None;
+            return false;
         }
         // What was measured with the old period says little about the new one.
         self.share = Some(share * f64::from(self.period) / f64::from(next));
         self.period = next;
         self.changes += 1;
-        Some(next)
+        true
     }
 
     fn longer(&self) -> u32 {
@@ -146,15 +145,15 @@ mod tests {
     }
 
     /// A second of a program that causes `events` sampled events, 1 us of sampler time each.
-    fn second(period: &mut Period, events: u64) -> Option<u32> {
+    fn second(period: &mut Period, events: u64) -> bool {
         let samples = events / u64::from(period.period());
-        period.observe(Nanos(1_000_000_000), Nanos(samples * 1000), 1.0)
+        period.observe(Nanos(1_000_000_000), Nanos(samples * 1000))
     }
 
     #[test]
     fn a_busy_program_is_sampled_less_and_a_calm_one_more() {
         let mut period = Period::new(config(Steps::Tenth));
-        assert_eq!(second(&mut period, 6_000_000), None, "3 % is within the band");
+        assert!(!second(&mut period, 6_000_000), "3 % is within the band");
         for _ in 0..60 {
             second(&mut period, 30_000_000);
         }
@@ -174,17 +173,19 @@ mod tests {
     fn short_spans_are_gathered() {
         let mut period = Period::new(config(Steps::Tenth));
         for _ in 0..9 {
-            assert_eq!(period.observe(Nanos(100_000_000), Nanos(50_000_000), 1.0), None);
+            assert!(!period.observe(Nanos(100_000_000), Nanos(50_000_000)));
         }
-        assert_eq!(period.observe(Nanos(100_000_000), Nanos(50_000_000), 1.0), Some(220));
-        assert_eq!(period.observe(Nanos::ZERO, Nanos::ZERO, 1.0), None);
+        assert!(period.observe(Nanos(100_000_000), Nanos(50_000_000)));
+        assert_eq!(period.period(), 220);
+        assert!(!period.observe(Nanos::ZERO, Nanos::ZERO));
     }
 
     #[test]
     fn primes_are_stepped_through_and_stores_follow() {
         let mut period = Period::new(config(Steps::Primes));
         assert_eq!((period.period(), period.scaled(100_003, 1_500_003)), (199, 100_003));
-        assert_eq!(second(&mut period, 30_000_000), Some(293));
+        assert!(second(&mut period, 30_000_000));
+        assert_eq!(period.period(), 293);
         assert_eq!(period.scaled(100_003, 1_500_003), 147_240);
         for _ in 0..100 {
             second(&mut period, 1 << 40);
@@ -204,20 +205,20 @@ mod tests {
     }
 
     proptest! {
-            #[test]
-            fn settles_within_the_band_or_at_an_end(events in 0u64..100_000_000) {
-                let mut period = Period::new(config(Steps::Tenth));
-                for _ in 0..100 {
-    second(&mut period, events);
-    }
-                let settled = period.changes;
-                for _ in 0..20 {
-    second(&mut period, events);
-    }
-                prop_assert_eq!(period.changes, settled, "oscillates around {}", period.period());
-                let share = period.share();
-                prop_assert!(share <= 0.035 + 1e-9 || period.period() == 1400, "{}", share);
-                prop_assert!(share >= 0.025 - 1e-9 || period.period() == 200, "{}", share);
+        #[test]
+        fn settles_within_the_band_or_at_an_end(events in 0u64..100_000_000) {
+            let mut period = Period::new(config(Steps::Tenth));
+            for _ in 0..100 {
+                second(&mut period, events);
             }
+            let settled = period.changes;
+            for _ in 0..20 {
+                second(&mut period, events);
+            }
+            prop_assert_eq!(period.changes, settled, "oscillates around {}", period.period());
+            let share = period.share();
+            prop_assert!(share <= 0.035 + 1e-9 || period.period() == 1400, "{}", share);
+            prop_assert!(share >= 0.025 - 1e-9 || period.period() == 200, "{}", share);
         }
+    }
 }

@@ -656,16 +656,21 @@ fn trials_see_the_same_samples_in_any_batch() {
 }
 
 #[test]
-fn a_long_pause_halves_the_samplers_share() {
-    let usage = Event::CpuUsage { wall: Nanos(1_000_000), sampler: Nanos(30_000) };
-    let mut s = Stream::new(&alloc::format!("{PAYING}:period-check=1ms"));
-    s.world.feed(&[usage]);
-    assert_eq!(s.world.metric("load_period_changes_total"), 0.0, "3 % are allowed");
+fn a_long_pause_samples_less_until_something_changes() {
+    let periods = |s: &mut Stream| -> Vec<u32> {
+        let set = s.world.done.iter().filter_map(|action| match action {
+            Action::SetSampling { kind: SampleKind::LoadMiss, period } => Some(*period),
+            _ => None,
+        });
+        set.collect()
+    };
+    let mut s = Stream::new(PAYING);
     s.run(200, even);
-    s.world.feed(&[usage]);
-    assert_eq!(s.world.metric("load_period_changes_total"), 1.0, "of a pause, 1.5 %");
-    let mut open = Stream::new(&alloc::format!("{PAYING}:period-check=1ms:payoff=off"));
+    assert_eq!(s.world.metric("paused"), 1.0);
+    assert_eq!(periods(&mut s), [800], "a quarter of the samples, said once");
+    s.run(400, skewed_from(40));
+    assert_eq!(periods(&mut s)[..2], [800, 200], "moves paid again");
+    let mut open = Stream::new(&alloc::format!("{PAYING}:payoff=off"));
     open.run(200, even);
-    open.world.feed(&[usage]);
-    assert_eq!(open.world.metric("load_period_changes_total"), 0.0, "no pause, no thrift");
+    assert_eq!(periods(&mut open), [], "no pause, no thrift");
 }
