@@ -5,7 +5,11 @@
 #![deny(unsafe_code)]
 
 pub mod error;
+pub mod perf;
 pub mod root;
+#[cfg(test)]
+mod testing;
+pub mod topology;
 
 #[allow(unsafe_code)]
 mod sys;

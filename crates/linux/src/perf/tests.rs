@@ -1,0 +1,185 @@
+use super::faults::{FaultKind, FaultSample, FaultSampler};
+use super::{Lifecycle, Start};
+use crate::root::Root;
+use std::collections::HashMap;
+use std::io::Write;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+const PAGE: usize = 4096;
+
+/// None, said why, where this user may not watch even itself.
+fn sampler(kind: FaultKind) -> Option<FaultSampler> {
+    FaultSampler::new(&Root::system(), kind).inspect_err(|error| eprintln!("skipped: {error}")).ok()
+}
+
+/// Touches each page of fresh memory once; returns its address range.
+fn touch(pages: usize) -> std::ops::Range<u64> {
+    let mut memory = vec![0u8; pages * PAGE];
+    for page in memory.chunks_mut(PAGE) {
+        page[PAGE / 2] = 1;
+    }
+    let start = std::hint::black_box(memory.as_ptr()) as u64;
+    start..start + (pages * PAGE) as u64
+}
+
+fn poll(sampler: &mut FaultSampler) -> Vec<FaultSample> {
+    let mut samples = Vec::new();
+    sampler.poll(&mut |sample| samples.push(sample));
+    samples
+}
+
+fn shell(script: &str) -> Child {
+    Command::new("sh")
+        .args(["-c", script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("a shell is there")
+}
+
+/// Polls until the main thread of `pid` is known to have ended.
+fn poll_to_exit(sampler: &mut FaultSampler, pid: u32) -> (Vec<FaultSample>, Vec<Lifecycle>) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let (mut samples, mut lifecycle) = (Vec::new(), Vec::new());
+    while !lifecycle.iter().any(|l| matches!(l, Lifecycle::Exited { pid: p, .. } if *p == pid)) {
+        assert!(Instant::now() < deadline, "the exit of {pid} was not seen: {lifecycle:?}");
+        samples.extend(poll(sampler));
+        lifecycle.extend(sampler.take_lifecycle());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    (samples, lifecycle)
+}
+
+#[test]
+fn every_first_touch_of_old_and_new_threads_is_seen_once() {
+    const PAGES: usize = 10_000;
+    let huge = Root::system().read("/sys/kernel/mm/transparent_hugepage/enabled");
+    if huge.is_ok_and(|text| text.contains("[always]")) {
+        eprintln!("skipped: a touch may bring in 512 pages");
+        return;
+    }
+    let (go, wait) = mpsc::channel::<()>();
+    let old = std::thread::spawn(move || {
+        wait.recv().expect("the test goes on");
+        (rustix::thread::gettid().as_raw_pid() as u32, touch(PAGES))
+    });
+    let Some(mut sampler) = sampler(FaultKind::All) else { return };
+    let threads = sampler
+        .attach(&Root::system(), std::process::id(), Start::Now)
+        .expect("we may watch ourselves");
+    assert!(threads >= 2, "main thread and at least one more");
+    go.send(()).expect("the thread waits");
+    let mut ranges = vec![old.join().expect("no panic")];
+    let new = std::thread::spawn(|| (rustix::thread::gettid().as_raw_pid() as u32, touch(PAGES)));
+    let mut samples = poll(&mut sampler);
+    ranges.push(new.join().expect("no panic"));
+    samples.extend(poll(&mut sampler));
+    assert_eq!(sampler.lost(), 0);
+    for (tid, range) in ranges {
+        let mut seen: HashMap<u64, u32> = HashMap::new();
+        for sample in samples.iter().filter(|s| s.tid == tid && range.contains(&s.address)) {
+            *seen.entry(sample.address / PAGE as u64).or_default() += 1;
+        }
+        // The allocator touches the first page for its own header before we do.
+        assert!(seen.len() >= PAGES - 1 && seen.len() <= PAGES + 1, "{}", seen.len());
+        assert!(seen.values().all(|times| *times == 1), "a fault was reported twice");
+    }
+    let cost = sampler.cost();
+    assert_eq!(cost.malformed, 0);
+    assert!(cost.polls == 2 && cost.samples >= 2 * PAGES as u64 - 2 && cost.bytes > 0);
+}
+
+#[test]
+fn children_are_watched_and_their_lives_told() {
+    let root = Root::system();
+    let Some(mut sampler) = sampler(FaultKind::All) else { return };
+    let mut child = shell("read x; (true); exec cat /dev/null");
+    let pid = child.id();
+    assert_eq!(sampler.attach(&root, pid, Start::Now).expect("a child may be watched"), 1);
+    child.stdin.take().expect("a pipe").write_all(b"\n").expect("it reads");
+    let (samples, lifecycle) = poll_to_exit(&mut sampler, pid);
+    child.wait().expect("it ends");
+    let children: Vec<u32> = lifecycle
+        .iter()
+        .filter_map(|l| match l {
+            Lifecycle::Forked { parent, child, .. } if *parent == pid => Some(*child),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(children.len(), 1, "{lifecycle:?}");
+    assert!(lifecycle.contains(&Lifecycle::Executed { pid }), "{lifecycle:?}");
+    for pid in [pid, children[0]] {
+        assert!(samples.iter().any(|s| s.pid == pid), "no faults of {pid}");
+    }
+    assert!(samples.iter().all(|s| s.pid == pid || children.contains(&s.pid)));
+    assert_eq!((sampler.threads(), sampler.attached()), (0, 0), "nothing is kept of the dead");
+}
+
+#[test]
+fn watching_can_begin_with_the_program() {
+    let root = Root::system();
+    let Some(mut sampler) = sampler(FaultKind::All) else { return };
+    let mut child = shell("read x; exec cat /dev/null");
+    let pid = child.id();
+    sampler.attach(&root, pid, Start::OnExec).expect("a child may be watched");
+    child.stdin.take().expect("a pipe").write_all(b"\n").expect("it reads");
+    let (samples, lifecycle) = poll_to_exit(&mut sampler, pid);
+    child.wait().expect("it ends");
+    assert!(lifecycle.contains(&Lifecycle::Executed { pid }));
+    assert!(samples.iter().any(|s| s.pid == pid), "the new program faults its pages in");
+}
+
+#[test]
+fn a_thread_that_slipped_through_is_found_once() {
+    let root = Root::system();
+    let Some(mut sampler) = sampler(FaultKind::All) else { return };
+    let mut child = shell("read x");
+    let pid = child.id();
+    // As if the child had been started by a thread that was not attached to yet.
+    sampler.follow(pid);
+    assert_eq!(sampler.rescan(&root).expect("it runs"), 0, "might be inherited: wait for a poll");
+    assert_eq!(sampler.rescan(&root).expect("it runs"), 0, "no poll between");
+    poll(&mut sampler);
+    assert_eq!(sampler.rescan(&root).expect("it runs"), 1);
+    poll(&mut sampler);
+    assert_eq!(sampler.rescan(&root).expect("it runs"), 0, "already watched");
+    child.stdin.take().expect("a pipe").write_all(b"\n").expect("it reads");
+    let (samples, _) = poll_to_exit(&mut sampler, pid);
+    child.wait().expect("it ends");
+    assert!(samples.iter().all(|s| s.pid == pid));
+}
+
+#[test]
+fn lost_records_are_counted() {
+    let root = Root::system();
+    let ring_bytes = 4096;
+    let Ok(mut sampler) = FaultSampler::with_ring_bytes(&root, FaultKind::All, ring_bytes) else {
+        eprintln!("skipped: no performance events");
+        return;
+    };
+    let touched = std::thread::spawn(move || {
+        // Attached from inside: only this thread, so that others do not fill the ring.
+        let tid = rustix::thread::gettid().as_raw_pid() as u32;
+        sampler.attach_thread(tid);
+        touch(5000);
+        let mut seen = poll(&mut sampler).len() as u64;
+        // The kernel reports a loss with the next record that fits.
+        touch(50);
+        seen += poll(&mut sampler).len() as u64;
+        (seen, sampler.lost())
+    });
+    let (seen, lost) = touched.join().expect("no panic");
+    assert!(lost > 4000, "only {lost} of 5000 lost in rings for 128");
+    assert!(seen >= 128, "what fits is delivered");
+}
+
+#[test]
+fn a_process_that_is_gone_is_an_error_of_its_own() {
+    let Some(mut sampler) = sampler(FaultKind::Major) else { return };
+    let mut child = shell("exit");
+    child.wait().expect("it ends");
+    let error = sampler.attach(&Root::system(), child.id(), Start::Now).expect_err("it has ended");
+    assert!(error.is_gone(), "{error}");
+}
