@@ -1,0 +1,12 @@
+# Sourced before a job that is a shell script.
+
+# section NAME COMMAND ARGUMENTS...: runs the command, which may be a function, and frames what it
+# prints so that the host finds it by name, with its exit code.
+section() {
+    _name=$1
+    shift
+    echo ">>> $_name"
+    _code=0
+    ("$@") 2>&1 || _code=$?
+    printf '\n<<< %s %s\n' "$_name" "$_code"
+}
