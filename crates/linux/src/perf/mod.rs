@@ -8,6 +8,8 @@
 
 pub mod faults;
 pub mod record;
+pub mod tracefs;
+pub mod tracepoints;
 
 use crate::error::LinuxError;
 use crate::root::Root;
@@ -25,6 +27,10 @@ use std::time::Instant;
 pub const RING_BYTES: usize = 512 << 10;
 /// The smallest ring that is tried when the kernel refuses a larger one.
 const LEAST_RING_BYTES: usize = 16 << 10;
+
+/// A record may reach its ring this long after the time that it carries; those of different
+/// processors are put in order only when they are older.
+pub(crate) const SETTLE_NS: u64 = 1_000_000;
 
 /// When watching starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -226,7 +232,7 @@ impl Collector {
         loop {
             match self.try_open_events(tid, start) {
                 // Without rights, what the kernel touches on behalf of programs stays unseen.
-                Err(libc::EACCES | libc::EPERM) if !self.excludes_kernel() => {
+                Err(libc::EACCES | libc::EPERM) if self.can_exclude_kernel() => {
                     for spec in &mut self.specs {
                         spec.attr.exclude_kernel = true;
                     }
@@ -234,6 +240,12 @@ impl Collector {
                 other => return other,
             }
         }
+    }
+
+    /// Tracepoints are inside the kernel: without it, nothing would be left of them.
+    fn can_exclude_kernel(&self) -> bool {
+        let inside = |spec: &Spec| spec.attr.pmu == sys::PERF_TYPE_TRACEPOINT;
+        !self.excludes_kernel() && !self.specs.iter().any(inside)
     }
 
     fn try_open_events(&self, tid: i32, start: Start) -> Result<Vec<OwnedFd>, i32> {
@@ -308,7 +320,7 @@ impl Collector {
     /// across.
     pub fn poll(&mut self, mut sink: impl FnMut(&RawSample<'_>)) {
         let begin = Instant::now();
-        let now_ns = monotonic_ns();
+        let settled_ns = monotonic_ns().saturating_sub(SETTLE_NS);
         let sample_type = self.specs.first().map_or(0, |spec| spec.attr.sample_type);
         let mut buffer = std::mem::take(&mut self.buffer);
         for at in 0..self.rings.len() {
@@ -327,7 +339,7 @@ impl Collector {
             self.cost.malformed += malformed;
         }
         self.buffer = buffer;
-        self.settle(now_ns);
+        self.settle(settled_ns);
         self.cost.polls += 1;
         self.cost.busy_ns += begin.elapsed().as_nanos() as u64;
     }
