@@ -1,0 +1,198 @@
+//! Splitting huge folios and making them, verified.
+//!
+//! Sources: `madvise_cold_or_pageout_pte_range` in `mm/madvise.c`, `mm/khugepaged.c` in the kernel.
+
+use crate::LinuxError;
+use crate::advise::{self, Advice, drain_page_lists};
+use crate::pagemap::{Categories, FrameFlags, Kpageflags, Pagemap};
+use crate::process::Target;
+use crate::span::{REGION_PAGES, Span};
+use frostline_core::types::Vpn;
+
+/// How often a split is tried before the folio is reported as whole.
+const ATTEMPTS: u32 = 4;
+
+/// What a region of 2 MiB is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Folio {
+    /// One huge folio, mapped by one entry.
+    Huge,
+    /// A huge folio whose mapping is in pieces of 4 KiB. Told only to who can read
+    /// `/proc/kpageflags`; to others it looks like [`Self::Base`].
+    HugeInPieces,
+    /// Pages of 4 KiB, or smaller folios.
+    Base,
+    /// Nothing in memory.
+    Empty,
+}
+
+/// How an attempt to split ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SplitOutcome {
+    /// It was huge and is made of base pages now.
+    Split,
+    /// It was not huge before.
+    NotHuge,
+    /// The kernel left it whole: shared after a fork, pinned, or locked.
+    StillWhole,
+}
+
+/// How an attempt to collapse ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CollapseOutcome {
+    /// One huge folio now.
+    Collapsed,
+    /// It was huge before.
+    AlreadyHuge,
+    /// The kernel refused, with this error number: `EINVAL` a mapping that must not be huge or has
+    /// no page in memory, `ENOMEM` no free huge page, `EAGAIN` and `EBUSY` pages held by others.
+    Refused(i32),
+}
+
+/// Reads what regions are made of, splits them and collapses them.
+#[derive(Debug)]
+pub struct Folios<'a> {
+    target: &'a Target,
+    pagemap: &'a mut Pagemap,
+    flags: Option<&'a Kpageflags>,
+}
+
+impl<'a> Folios<'a> {
+    /// For `target`, whose page table is `pagemap`. Without `flags` a folio whose mapping alone is
+    /// in pieces counts as split.
+    ///
+    /// # Errors
+    /// [`LinuxError::Unsupported`] where the kernel has no `PAGEMAP_SCAN`, which tells huge
+    /// mappings from others.
+    pub fn new(
+        target: &'a Target,
+        pagemap: &'a mut Pagemap,
+        flags: Option<&'a Kpageflags>,
+    ) -> Result<Self, LinuxError> {
+        if pagemap.can_scan() {
+            return Ok(Self { target, pagemap, flags });
+        }
+        target.check_alive()?;
+        Err(LinuxError::Unsupported {
+            what: "this kernel does not tell which pages are huge".into(),
+            hint: "use Linux 6.7 or later (PAGEMAP_SCAN)".into(),
+        })
+    }
+
+    /// What the region of `page` is made of.
+    ///
+    /// # Errors
+    /// [`LinuxError::Gone`] where the process has ended.
+    pub fn of(&mut self, page: Vpn) -> Result<Folio, LinuxError> {
+        let region = Span::region_of(page);
+        let mut runs = Vec::new();
+        self.pagemap.scan(region, Categories::PRESENT, Categories::PLACE, &mut runs)?;
+        let Some(&(first, place)) = runs.first() else { return Ok(Folio::Empty) };
+        if place.has(Categories::HUGE) && !place.has(Categories::ZERO) && first == region {
+            return Ok(Folio::Huge);
+        }
+        let (Some(flags), Some(frame)) = (self.flags, self.pagemap.page(first.start)?.pfn()) else {
+            return Ok(Folio::Base);
+        };
+        let huge = flags.frame(frame)?.transparent_huge() && in_huge_folio(flags, frame)?;
+        Ok(if huge { Folio::HugeInPieces } else { Folio::Base })
+    }
+
+    /// Whether each of the regions that lie wholly inside `span` is mapped by one entry,
+    /// ascending.
+    ///
+    /// # Errors
+    /// [`LinuxError::Gone`] where the process has ended.
+    pub fn huge_regions(&mut self, span: Span) -> Result<Vec<(Span, bool)>, LinuxError> {
+        let mut runs = Vec::new();
+        self.pagemap.scan(span, Categories::HUGE, Categories::HUGE, &mut runs)?;
+        let mut runs = runs.into_iter().peekable();
+        Ok(span
+            .whole_regions()
+            .map(|region| {
+                while runs.next_if(|(run, _)| run.end() <= region.start).is_some() {}
+                let inside = runs.peek().map(|(run, _)| run.intersect(region).pages);
+                (region, inside == Some(REGION_PAGES))
+            })
+            .collect())
+    }
+
+    /// Splits the huge folio of each region, by advice about its first page, and looks whether it
+    /// is split. Pages that hold only zeros may be freed by it (Linux 6.12). Some folios need
+    /// several attempts: those on their way to the kernel's lists are held by them.
+    ///
+    /// # Errors
+    /// [`LinuxError::Gone`] where the process has ended; as [`advise::cold`].
+    pub fn split(&mut self, regions: &[Vpn]) -> Result<Vec<SplitOutcome>, LinuxError> {
+        let mut outcomes = Vec::with_capacity(regions.len());
+        for &page in regions {
+            let huge = matches!(self.of(page)?, Folio::Huge | Folio::HugeInPieces);
+            outcomes.push(if huge { SplitOutcome::StillWhole } else { SplitOutcome::NotHuge });
+        }
+        for attempt in 0..ATTEMPTS {
+            let whole: Vec<usize> = (0..regions.len())
+                .filter(|&index| outcomes[index] == SplitOutcome::StillWhole)
+                .collect();
+            if whole.is_empty() {
+                break;
+            }
+            if attempt > 0 {
+                drain_page_lists();
+            }
+            let mut pages = Vec::with_capacity(whole.len());
+            for &index in &whole {
+                pages.push(Span::single(self.mapped_page(regions[index])?));
+            }
+            advise::cold(self.target, &pages)?;
+            for index in whole {
+                if !matches!(self.of(regions[index])?, Folio::Huge | Folio::HugeInPieces) {
+                    outcomes[index] = SplitOutcome::Split;
+                }
+            }
+        }
+        Ok(outcomes)
+    }
+
+    /// The first page of the region that is in memory: advice about an absent one does nothing.
+    fn mapped_page(&mut self, page: Vpn) -> Result<Vpn, LinuxError> {
+        let mut runs = Vec::new();
+        let region = Span::region_of(page);
+        self.pagemap.scan(region, Categories::PRESENT, Categories::NONE, &mut runs)?;
+        Ok(runs.first().map_or(region.start, |(span, _)| span.start))
+    }
+
+    /// Makes one huge folio of each region, and looks whether it is one. Absent pages are filled
+    /// with zeros by it, pages in swap are read; the folio comes to be on the node that holds most
+    /// of them.
+    ///
+    /// # Errors
+    /// [`LinuxError::Gone`] where the process has ended; as [`advise::advise`].
+    pub fn collapse(&mut self, regions: &[Vpn]) -> Result<Vec<CollapseOutcome>, LinuxError> {
+        let mut outcomes = Vec::with_capacity(regions.len());
+        for &page in regions {
+            outcomes.push(if self.pagemap.is_huge(page)? {
+                CollapseOutcome::AlreadyHuge
+            } else {
+                self.collapse_one(page)?
+            });
+        }
+        Ok(outcomes)
+    }
+
+    fn collapse_one(&mut self, page: Vpn) -> Result<CollapseOutcome, LinuxError> {
+        let region = Span::region_of(page);
+        let advised = advise::advise(self.target, Advice::Collapse, &[region])?;
+        if self.pagemap.is_huge(page)? {
+            return Ok(CollapseOutcome::Collapsed);
+        }
+        Ok(CollapseOutcome::Refused(advised.failed.first().map_or(libc::EAGAIN, |failed| failed.1)))
+    }
+}
+
+/// Whether the 512 frames around `frame` are one folio. Smaller ones carry the same flag, but then
+/// there is more than one head among them.
+fn in_huge_folio(flags: &Kpageflags, frame: u64) -> Result<bool, LinuxError> {
+    let mut frames = [FrameFlags::default(); REGION_PAGES as usize];
+    flags.read(frame - frame % REGION_PAGES, &mut frames)?;
+    Ok(frames[0].head() && frames[1..].iter().all(|frame| frame.tail()))
+}

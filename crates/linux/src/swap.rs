@@ -1,0 +1,153 @@
+//! Swap: devices, zswap and the kernel's settings.
+//!
+//! Sources: proc_swaps(5), `Documentation/admin-guide/mm/zswap.rst` and
+//! `Documentation/admin-guide/sysctl/vm.rst` in the kernel.
+
+use crate::{LinuxError, Root};
+use frostline_core::types::{Bytes, PAGE_BYTES};
+use std::path::PathBuf;
+
+/// Swap with less than this free is full: pages are swapped in batches and clusters.
+const FULL_BYTES: u64 = 64 * PAGE_BYTES;
+
+/// Number of neighbours, as a power of two, that are read along with a page from swap. They would
+/// come into fast memory without anybody having asked for them: a slow tier wants 0.
+pub const PAGE_CLUSTER: &str = "/proc/sys/vm/page-cluster";
+/// How the kernel weighs anonymous memory against files when it reclaims, `0..=200`.
+pub const SWAPPINESS: &str = "/proc/sys/vm/swappiness";
+
+/// A line of `/proc/swaps`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SwapDevice {
+    /// Device or file.
+    pub path: PathBuf,
+    /// Whether it is a device.
+    pub is_device: bool,
+    /// Room on it.
+    pub size: Bytes,
+    /// Room that is taken.
+    pub used: Bytes,
+    /// Higher ones are filled first.
+    pub priority: i32,
+}
+
+/// Swap devices in use.
+///
+/// # Errors
+/// Where the list exists and cannot be read. A kernel without swap has none.
+pub fn devices(root: &Root) -> Result<Vec<SwapDevice>, LinuxError> {
+    let text = root.read_optional("/proc/swaps")?.unwrap_or_default();
+    Ok(text.lines().skip(1).filter_map(parse_device).collect())
+}
+
+fn parse_device(line: &str) -> Option<SwapDevice> {
+    let mut words = line.split_ascii_whitespace();
+    let path = PathBuf::from(words.next()?.replace("\\040", " "));
+    let is_device = words.next()? == "partition";
+    let size = Bytes(words.next()?.parse::<u64>().ok()?.saturating_mul(1024));
+    let used = Bytes(words.next()?.parse::<u64>().ok()?.saturating_mul(1024));
+    Some(SwapDevice { path, is_device, size, used, priority: words.next()?.parse().ok()? })
+}
+
+/// Whether there is no swap, or next to no room in it.
+///
+/// # Errors
+/// As [`devices`].
+pub fn is_full(root: &Root) -> Result<bool, LinuxError> {
+    let free = |device: &SwapDevice| device.size.saturating_sub(device.used).0;
+    Ok(devices(root)?.iter().map(free).sum::<u64>() < FULL_BYTES)
+}
+
+/// Compression of pages on their way to swap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Zswap {
+    /// Whether it is on.
+    pub enabled: bool,
+    /// Name of the compressor.
+    pub compressor: String,
+    /// Most of the memory that compressed pages may take, in percent.
+    pub max_pool_percent: u32,
+}
+
+/// State of zswap; `None` in a kernel without it.
+///
+/// # Errors
+/// Where it exists and cannot be read.
+pub fn zswap(root: &Root) -> Result<Option<Zswap>, LinuxError> {
+    let of = |name: &str| root.read_optional(format!("/sys/module/zswap/parameters/{name}"));
+    let Some(enabled) = of("enabled")? else { return Ok(None) };
+    Ok(Some(Zswap {
+        enabled: enabled == "Y",
+        compressor: of("compressor")?.unwrap_or_default(),
+        max_pool_percent: of("max_pool_percent")?.and_then(|text| text.parse().ok()).unwrap_or(0),
+    }))
+}
+
+/// The number in a file such as [`PAGE_CLUSTER`].
+///
+/// # Errors
+/// Where it cannot be read or holds no number.
+pub fn setting(root: &Root, path: &str) -> Result<u64, LinuxError> {
+    let text = root.read(path)?;
+    text.parse().map_err(|_| LinuxError::Malformed {
+        path: root.path(path),
+        what: format!("'{text}' is not a number"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Tree;
+
+    fn tree_of(files: &[(&str, &str)]) -> Tree {
+        let tree = Tree::new();
+        for (path, text) in files {
+            tree.file(path, text);
+        }
+        tree
+    }
+
+    #[test]
+    fn devices_are_listed_with_their_room() {
+        let tree = tree_of(&[(
+            "proc/swaps",
+            "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n\
+             /dev/zram0                              partition\t1024\t\t1000\t\t100\n\
+             /a\\040b                                file\t\t4096\t\t0\t\t-2\n\
+             odd line\n",
+        )]);
+        let devices = devices(tree.root()).expect("read");
+        assert_eq!(devices.len(), 2);
+        assert_eq!(devices[0].path, PathBuf::from("/dev/zram0"));
+        assert_eq!((devices[0].size, devices[0].used), (Bytes(1 << 20), Bytes(1_024_000)));
+        assert!(devices[0].is_device && !devices[1].is_device);
+        assert_eq!((devices[1].path.to_str(), devices[1].priority), (Some("/a b"), -2));
+        assert!(!is_full(tree.root()).expect("read"));
+    }
+
+    #[test]
+    fn no_swap_is_full_swap() {
+        let tree = tree_of(&[]);
+        assert!(is_full(tree.root()).expect("read"));
+        let tree = tree_of(&[("proc/swaps", "Filename\n/dev/a partition 1024 1000 5\n")]);
+        assert!(is_full(tree.root()).expect("read"));
+    }
+
+    #[test]
+    fn zswap_may_be_missing() {
+        let tree = tree_of(&[]);
+        assert_eq!(zswap(tree.root()).expect("read"), None);
+        let tree = tree_of(&[
+            ("sys/module/zswap/parameters/enabled", "Y\n"),
+            ("sys/module/zswap/parameters/compressor", "zstd\n"),
+            ("sys/module/zswap/parameters/max_pool_percent", "20\n"),
+            ("proc/sys/vm/page-cluster", "3\n"),
+            ("proc/sys/vm/swappiness", "many\n"),
+        ]);
+        let expected = Zswap { enabled: true, compressor: "zstd".into(), max_pool_percent: 20 };
+        assert_eq!(zswap(tree.root()).expect("read"), Some(expected));
+        assert_eq!(setting(tree.root(), PAGE_CLUSTER).expect("read"), 3);
+        assert!(setting(tree.root(), SWAPPINESS).is_err());
+    }
+}

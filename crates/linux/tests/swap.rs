@@ -1,0 +1,205 @@
+//! Paging another program's memory out to compressed memory and back. One test, because there is
+//! one system to set up.
+
+mod support;
+
+use frostline_core::event::MoveOutcome;
+use frostline_core::types::Bytes;
+use frostline_linux::advise::{bring_in_verified, page_out_verified, prefetch};
+use frostline_linux::changes::{Changes, SwapOff, restore};
+use frostline_linux::pagemap::{Categories, Pagemap};
+use frostline_linux::swap::{self, PAGE_CLUSTER};
+use frostline_linux::zram::{Zram, ZramOptions};
+use frostline_linux::{Root, Span};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use support::{Folios, Memory};
+
+const PAGES: u64 = 8192;
+const CRASH: &str = "FROSTLINE_TEST_CRASH";
+
+#[test]
+fn serve_memory() {
+    support::serve();
+}
+
+/// A process that sets everything up and waits to be killed.
+#[test]
+fn serve_crash() {
+    if std::env::var_os(CRASH).is_none() {
+        return;
+    }
+    let changes = Changes::of_this_process(&Root::system()).expect("runs");
+    changes.set(PAGE_CLUSTER, "0").expect("allowed before");
+    let zram = Zram::create(&changes, &options(16)).expect("allowed before");
+    println!("\nset up {}", zram.device().display());
+    std::io::stdin().lines().next();
+}
+
+fn options(mib: u64) -> ZramOptions {
+    ZramOptions { size: Bytes(mib << 20), algorithm: None }
+}
+
+fn count(outcomes: &[(Span, MoveOutcome)], wanted: MoveOutcome) -> u64 {
+    let pages =
+        |&&(span, outcome): &&(Span, MoveOutcome)| (outcome == wanted).then_some(span.pages);
+    outcomes.iter().filter_map(|entry| pages(&entry)).sum()
+}
+
+fn swapped_pages(pagemap: &mut Pagemap, span: Span) -> u64 {
+    let mut runs = Vec::new();
+    pagemap.places(span, &mut runs).expect("it runs");
+    runs.iter()
+        .filter(|(_, place)| place.has(Categories::SWAPPED))
+        .map(|(span, _)| span.pages)
+        .sum()
+}
+
+#[test]
+fn pages_go_out_and_come_back() {
+    let root = Root::system();
+    let before = swap::setting(&root, PAGE_CLUSTER);
+    let changes = Changes::of_this_process(&root).expect("runs");
+    // Where a run before this one was killed.
+    restore(&root, SwapOff::WhenUnused).expect("the list is whole");
+    let set_up =
+        changes.set(PAGE_CLUSTER, "0").and_then(|()| Zram::create(&changes, &options(128)));
+    let zram = match set_up {
+        Ok(zram) => zram,
+        Err(error) => {
+            changes.release(SwapOff::WhenUnused).expect("the list is whole");
+            return eprintln!("skipped: {error}");
+        }
+    };
+    // Taken down also where an assertion fails; the copies of the program end before that.
+    let result = std::panic::catch_unwind(|| {
+        out_and_back(&zram);
+        shared_pages_stay();
+        huge_folios_go_out(&zram);
+    });
+    let memory = Memory::start(512, Folios::Base);
+    let mut pagemap = Pagemap::open(&memory.target).expect("ours");
+    let span = memory.span;
+    page_out_verified(&memory.target, &mut pagemap, &[span]).expect("allowed before");
+    let device = zram.device();
+    let kept = zram.take_down(&changes, SwapOff::WhenUnused).expect("the list is whole");
+    assert_eq!(kept.kept.len(), 1, "pages of a running program are on it");
+    assert!(kept.kept[0].why.contains(&memory.target.pid().to_string()), "{kept:?}");
+    memory.verify();
+    drop(memory);
+    let restored = changes.release(SwapOff::WhenItFits).expect("the list is whole");
+    assert_eq!((restored.kept.len(), restored.undone.len()), (0, 2), "{restored:?}");
+    assert!(!swap::devices(&root).expect("listed").iter().any(|swap| swap.path == device));
+    if let Err(panic) = result {
+        std::panic::resume_unwind(panic);
+    }
+    a_full_device_says_so(&changes);
+    a_crash_is_cleaned_up(&root);
+    assert_eq!(swap::setting(&root, PAGE_CLUSTER).ok(), before.ok());
+}
+
+fn out_and_back(zram: &Zram) {
+    let memory = Memory::start(PAGES, Folios::Base);
+    let mut pagemap = Pagemap::open(&memory.target).expect("ours");
+    let spans = [memory.span];
+    let out = page_out_verified(&memory.target, &mut pagemap, &spans).expect("allowed");
+    assert_eq!(out.iter().map(|(span, _)| span.pages).sum::<u64>(), PAGES);
+    let moved = count(&out, MoveOutcome::Moved);
+    eprintln!("paged out: {moved} of {PAGES}; {out:?}");
+    assert!(moved >= PAGES * 99 / 100);
+    assert_eq!(swapped_pages(&mut pagemap, memory.span), moved);
+    assert_eq!(memory.target.usage().expect("it runs").swapped.pages().0, moved);
+    let usage = zram.usage().expect("ours");
+    eprintln!("{usage:?}");
+    assert!(usage.original >= Bytes(moved * 4096), "{usage:?}");
+    assert!(usage.memory.0 < usage.original.0 * 3 / 4, "it compresses: {usage:?}");
+
+    let faults = memory.target.stat().expect("it runs").major_faults;
+    let half = [Span::new(memory.span.start, PAGES / 2)];
+    let back = bring_in_verified(&memory.target, &mut pagemap, &half).expect("allowed");
+    assert_eq!(back, [(half[0], MoveOutcome::Moved)]);
+    assert_eq!(swapped_pages(&mut pagemap, half[0]), 0);
+    assert_eq!(memory.target.stat().expect("it runs").major_faults, faults, "it took no fault");
+    let rest = [Span::between(half[0].end(), memory.span.end())];
+    let advised = prefetch(&memory.target, &rest).expect("allowed");
+    assert_eq!((advised.bytes, advised.failed), (rest[0].bytes(), vec![]));
+    memory.verify();
+    assert_eq!(swapped_pages(&mut pagemap, memory.span), 0);
+
+    // While it writes, too.
+    assert_eq!(memory.ask("write"), "writing");
+    let mut moved = 0;
+    for _ in 0..5 {
+        let out = page_out_verified(&memory.target, &mut pagemap, &spans).expect("allowed");
+        moved += count(&out, MoveOutcome::Moved);
+        bring_in_verified(&memory.target, &mut pagemap, &half).expect("allowed");
+    }
+    assert!(moved > PAGES, "{moved}");
+    assert_eq!(memory.ask("stop"), "0 wrong, written: true");
+    memory.verify();
+}
+
+fn shared_pages_stay() {
+    let memory = Memory::start(512, Folios::Base);
+    let mut pagemap = Pagemap::open(&memory.target).expect("ours");
+    let spans = [memory.span];
+    assert_eq!(memory.ask("fork"), "forked");
+    let out = page_out_verified(&memory.target, &mut pagemap, &spans).expect("allowed");
+    assert_eq!(out, [(memory.span, MoveOutcome::Shared)]);
+    assert_eq!(memory.ask("end copy"), "ended");
+    memory.verify();
+}
+
+fn huge_folios_go_out(zram: &Zram) {
+    let memory = Memory::start(4 * 512, Folios::Huge);
+    let mut pagemap = Pagemap::open(&memory.target).expect("ours");
+    let spans = [memory.span];
+    let before = zram.usage().expect("ours").original;
+    let out = page_out_verified(&memory.target, &mut pagemap, &spans).expect("allowed");
+    assert_eq!(count(&out, MoveOutcome::Moved), 4 * 512, "{out:?}");
+    assert!(zram.usage().expect("ours").original > before);
+    memory.verify();
+}
+
+fn a_full_device_says_so(changes: &Changes) {
+    let root = changes.root();
+    if !swap::devices(root).expect("listed").is_empty() {
+        return eprintln!("skipped: there is other swap, which takes what a full device does not");
+    }
+    let zram = Zram::create(changes, &options(4)).expect("allowed before");
+    let memory = Memory::start(PAGES, Folios::Base);
+    let mut pagemap = Pagemap::open(&memory.target).expect("ours");
+    let out = page_out_verified(&memory.target, &mut pagemap, &[memory.span]).expect("allowed");
+    let (moved, full) = (count(&out, MoveOutcome::Moved), count(&out, MoveOutcome::NoSpace));
+    assert!(moved > 500 && moved < 1024, "{moved} on 4 MiB");
+    assert_eq!(moved + full, PAGES);
+    memory.verify();
+    drop(memory);
+    let restored = zram.take_down(changes, SwapOff::WhenItFits).expect("the list is whole");
+    assert_eq!((restored.kept.len(), restored.undone.len()), (0, 1), "{restored:?}");
+}
+
+fn a_crash_is_cleaned_up(root: &Root) {
+    let own = std::env::current_exe().expect("a path");
+    let mut child = Command::new(own)
+        .args(["serve_crash", "--exact", "--nocapture"])
+        .env(CRASH, "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let from = BufReader::new(child.stdout.take().expect("piped"));
+    let lines = from.lines().map(|line| line.expect("text"));
+    let device = lines.filter_map(|line| Some(line.strip_prefix("set up ")?.to_owned())).next();
+    let device = std::path::PathBuf::from(device.expect("it was set up"));
+    let is_on = || swap::devices(root).expect("listed").iter().any(|swap| swap.path == device);
+    assert!(is_on());
+    let restored = restore(root, SwapOff::WhenUnused).expect("the list is whole");
+    assert!(restored.undone.is_empty() && restored.in_use >= 1, "its owner runs: {restored:?}");
+    child.kill().expect("killed");
+    child.wait().expect("waited for");
+    assert!(is_on(), "nobody has cleaned up");
+    let restored = restore(root, SwapOff::WhenItFits).expect("the list is whole");
+    assert!(restored.kept.is_empty() && !restored.undone.is_empty(), "{restored:?}");
+    assert!(!is_on());
+}
