@@ -1,0 +1,108 @@
+//! Which pages are hot, and when.
+
+use frostline_core::HUGE_PAGES;
+use frostline_core::rng::Rng;
+use std::ops::Range;
+
+/// How hot pages lie among the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Scatter {
+    /// Every page is hot or cold by itself
+    Page,
+    /// The 512 pages of an aligned block of 2 MiB are hot or cold together
+    Block,
+}
+
+/// The hot pages of each generation. A generation's hot set is disjoint from the one before where
+/// at most half of the memory is hot.
+#[derive(Clone, Debug)]
+pub struct HotSet {
+    /// By unit: its place in a random order.
+    rank: Vec<u32>,
+    hot_units: u32,
+    unit_pages: u32,
+    pages: u32,
+}
+
+impl HotSet {
+    /// `share` of `pages` (at least 1), rounded to whole units, at least one of them.
+    pub fn new(pages: u32, share: f64, scatter: Scatter, rng: &mut Rng) -> Self {
+        let unit_pages = match scatter {
+            Scatter::Page => 1,
+            Scatter::Block => HUGE_PAGES,
+        };
+        let units = pages.div_ceil(unit_pages);
+        let hot_units = (f64::from(units) * share).round().clamp(1.0, f64::from(units)) as u32;
+        Self { rank: permutation(units, rng), hot_units, unit_pages, pages }
+    }
+
+    /// Whether the page, which must be one of them, is hot in this generation.
+    #[inline]
+    pub fn is_hot(&self, page: u32, generation: u32) -> bool {
+        let units = self.rank.len() as u64;
+        let start = u64::from(generation) * u64::from(self.hot_units) % units;
+        let rank = u64::from(self.rank[(page / self.unit_pages) as usize]);
+        (rank + units - start) % units < u64::from(self.hot_units)
+    }
+
+    /// The hot pages of a generation as ranges, ascending, with cold pages between them.
+    pub fn ranges(&self, generation: u32) -> Vec<Range<u32>> {
+        let mut ranges: Vec<Range<u32>> = Vec::new();
+        for page in (0..self.pages).filter(|page| self.is_hot(*page, generation)) {
+            match ranges.last_mut() {
+                Some(last) if last.end == page => last.end += 1,
+                _ => ranges.push(page..page + 1),
+            }
+        }
+        ranges
+    }
+}
+
+/// The numbers below `n` in random order (Durstenfeld 1964).
+fn permutation(n: u32, rng: &mut Rng) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..n).collect();
+    for i in (1..order.len()).rev() {
+        order.swap(i, rng.below(i as u64 + 1) as usize);
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_permutation_holds_every_number_once() {
+        for n in [0, 1, 2, 100, 1000] {
+            let mut order = permutation(n, &mut Rng::new(3));
+            assert!(n < 100 || order.windows(2).any(|pair| pair[0] > pair[1]), "not in order");
+            order.sort_unstable();
+            assert!(order.into_iter().eq(0..n));
+        }
+    }
+
+    #[test]
+    fn the_share_of_hot_pages_is_the_one_asked_for() {
+        let count = |set: &HotSet, generation| {
+            set.ranges(generation).iter().map(ExactSizeIterator::len).sum::<usize>()
+        };
+        let pages = HotSet::new(1000, 0.2, Scatter::Page, &mut Rng::new(1));
+        assert!((0..7).all(|generation| count(&pages, generation) == 200));
+        assert!(pages.ranges(0).len() > 100, "scattered");
+        let blocks = HotSet::new(10 * 512, 0.2, Scatter::Block, &mut Rng::new(1));
+        for range in blocks.ranges(0) {
+            assert_eq!((range.start % 512, range.end % 512), (0, 0));
+        }
+        assert_eq!(count(&blocks, 0), 1024);
+        assert_eq!(count(&HotSet::new(3, 0.0, Scatter::Page, &mut Rng::new(1)), 0), 1);
+        assert_eq!(count(&HotSet::new(700, 1.0, Scatter::Block, &mut Rng::new(1)), 0), 700);
+    }
+
+    #[test]
+    fn generations_are_disjoint_and_visit_every_page() {
+        let set = HotSet::new(1000, 0.25, Scatter::Page, &mut Rng::new(9));
+        let generations = |page| (0..4).filter(|generation| set.is_hot(page, *generation)).count();
+        assert!((0..1000).all(|page| generations(page) == 1));
+        assert_eq!(set.ranges(0), set.ranges(4));
+    }
+}
