@@ -6,11 +6,13 @@ use alloc::vec::Vec;
 
 /// Names one `Migrate` action; its `MigrationDone` events carry it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct MoveId(pub u64);
 
 /// Background worker to which an action belongs, `0..MAX_LANES`. Actions of one lane are executed
 /// in order; lanes run side by side and their processor time is charged apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Lane(pub u8);
 
 impl Lane {
@@ -27,6 +29,7 @@ pub const MAX_LANES: usize = 4;
 
 /// Reads access bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Scan {
     /// Pages to look at.
     pub run: PageRun,
@@ -40,6 +43,7 @@ pub struct Scan {
 
 /// A proposal of a policy, or an action that the engine has approved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Action {
     /// Move pages to another tier. A huge folio is named by all 512 pages of its region.
     Migrate {

@@ -5,6 +5,7 @@ use crate::types::*;
 
 /// One sampled access, as a PMU or a stand-in reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Sample {
     /// The page touched.
     pub page: PageId,
@@ -19,6 +20,7 @@ pub struct Sample {
 /// Event that a sampler counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum SampleKind {
     /// Load that missed the last-level cache.
     LoadMiss = 0,
@@ -28,6 +30,7 @@ pub enum SampleKind {
 
 /// Page-table level at which access bits were read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Level {
     /// One bit per 4 KiB page.
     Base,
@@ -37,6 +40,7 @@ pub enum Level {
 
 /// Result of a `Scan` action over at most 64 units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct AccessBits {
     /// Pages covered; for [`Level::Huge`] a multiple of 512 from a region's first page.
     pub run: PageRun,
@@ -48,6 +52,7 @@ pub struct AccessBits {
 
 /// A touch of an armed page, or of a page in a tier without direct access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Fault {
     /// The page touched.
     pub page: PageId,
@@ -61,6 +66,7 @@ pub struct Fault {
 
 /// Who moved a page that the engine did not move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum MoveCause {
     /// Brought back by a major fault from a tier without direct access.
     Refault,
@@ -76,6 +82,7 @@ pub enum MoveCause {
 
 /// How the attempt to move a page ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum MoveOutcome {
     /// In the destination tier.
     Moved,
@@ -96,6 +103,7 @@ impl MoveOutcome {
 
 /// What backs an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Backing {
     /// Anonymous private memory from `mmap`.
     Anonymous,
@@ -109,6 +117,7 @@ pub enum Backing {
 
 /// Everything the engine can be told. At most 32 bytes, fed in batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Event {
     /// A sampled access.
     Sample(Sample),

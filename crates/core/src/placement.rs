@@ -57,6 +57,7 @@ impl PageState {
 
 /// Capacity and rules of one tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct TierLimits {
     /// Pages that may be resident or reserved at once.
     pub capacity: PageCount,
@@ -206,6 +207,10 @@ impl<'a> View<'a> {
     /// Pages neither used nor reserved; 0 where others have overfilled the tier.
     pub fn free(&self, tier: TierId) -> PageCount {
         self.placement.free(tier)
+    }
+    /// Pages by which others have overfilled a tier.
+    pub fn over(&self, tier: TierId) -> PageCount {
+        self.used(tier).saturating_sub(self.limits(tier).capacity)
     }
     /// Resident pages in all tiers.
     pub fn resident(&self) -> PageCount {

@@ -16,6 +16,7 @@ pub const MAX_TIERS: usize = 8;
 /// aligned virtual range has id `512 * region + o`, hence a folio's pages are consecutive and
 /// `id / 512` names its [`Region`]. Per-page state lives in plain arrays, never in a hash map.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct PageId(pub u32);
 
 impl PageId {
@@ -41,6 +42,7 @@ impl fmt::Debug for PageId {
 
 /// Dense number of a 2 MiB aligned block of 512 page ids; mapped huge or as base pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Region(pub u32);
 
 impl Region {
@@ -60,6 +62,7 @@ impl Region {
 
 /// Consecutive page ids `[start, start + pages)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct PageRun {
     /// First page.
     pub start: PageId,
@@ -108,6 +111,7 @@ pub struct Vpn(pub u64);
 
 /// Memory tier, 0 the fastest. Below [`MAX_TIERS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct TierId(pub u8);
 
 impl TierId {
@@ -125,12 +129,14 @@ impl TierId {
 
 /// Process, numbered densely by the world in the order of appearance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ProcessId(pub u32);
 
 macro_rules! quantity {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
         pub struct $name(pub u64);
 
         impl $name {

@@ -1,2 +1,29 @@
-//! Couples the engine to a live system.
+//! Couples the engine to a live system: one loop that asks who is there and what is touched, tells
+//! the engine, and carries out what it wants.
+//!
+//! Nothing here waits or owns a thread: [`Driver::step`] does what is due and says when it wants
+//! to be called again. However its process ends, the targets go on unharmed: pages stay readable
+//! wherever they are.
 #![forbid(unsafe_code)]
+
+pub mod accounts;
+mod address_map;
+pub mod clock;
+mod driver;
+pub mod error;
+pub mod journal;
+mod pacer;
+pub mod place;
+mod reconcile;
+pub mod source;
+pub mod start;
+pub mod status;
+mod tier;
+mod watched;
+
+pub use driver::{Driver, Options};
+pub use error::DriverError;
+pub use start::start;
+pub use status::Status;
+pub use tier::{FastLimit, SlowTier};
+pub use watched::Selection;

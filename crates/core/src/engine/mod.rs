@@ -19,6 +19,7 @@ pub use stats::{EngineStats, Rejected};
 
 /// What an engine manages.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct EngineConfig {
     /// Tiers from the fastest to the slowest: at least 2, at most [`MAX_TIERS`].
     pub tiers: Vec<TierLimits>,

@@ -470,7 +470,9 @@ impl Memtis {
         let demoted_from = plan.len();
 
         let free = view.free(TierId::FAST).0.saturating_sub(promoted) + leaving + settling;
-        let wanted = self.wanted(limits, free);
+        // A live kernel allocates as if there were no limit; pages on their way out still count.
+        let over = view.over(TierId::FAST).0.saturating_sub(leaving + settling);
+        let wanted = over + self.wanted(limits, free);
         if wanted > 0 {
             // What the engine would turn down must not count as looked at.
             let moved = PageCount(promoted + settling).bytes();

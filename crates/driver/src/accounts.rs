@@ -1,0 +1,69 @@
+//! What was proposed, tried, and found moved.
+
+use frostline_core::event::MoveOutcome;
+use frostline_core::types::{PAGE_BYTES, TierId};
+use serde::{Deserialize, Serialize};
+
+/// Pages of one direction between tiers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Account {
+    /// The kernel was asked to move them.
+    pub attempted_bytes: u64,
+    /// Looked up afterwards and found where they belong.
+    pub verified_bytes: u64,
+    /// Pinned, locked, or under I/O.
+    pub busy_bytes: u64,
+    /// The destination was full.
+    pub no_space_bytes: u64,
+    /// No longer mapped.
+    pub gone_bytes: u64,
+    /// Mapped by several processes.
+    pub shared_bytes: u64,
+}
+
+impl Account {
+    /// Counts the end of an attempt.
+    pub fn count(&mut self, pages: u64, outcome: MoveOutcome) {
+        let bytes = pages * PAGE_BYTES;
+        self.attempted_bytes += bytes;
+        *match outcome {
+            MoveOutcome::Moved => &mut self.verified_bytes,
+            MoveOutcome::Busy => &mut self.busy_bytes,
+            MoveOutcome::NoSpace => &mut self.no_space_bytes,
+            MoveOutcome::Gone => &mut self.gone_bytes,
+            MoveOutcome::Shared => &mut self.shared_bytes,
+        } += bytes;
+    }
+}
+
+/// All moves since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Accounts {
+    /// Towards faster tiers, by the policy.
+    pub promotions: Account,
+    /// Towards slower tiers, by the policy.
+    pub demotions: Account,
+    /// Towards slower tiers to keep the budget, beyond what the policy proposed.
+    pub reclaimed: Account,
+    /// Towards a slower tier to see whether the page comes back.
+    pub probes: Account,
+    /// Folios split, and found split.
+    pub splits: u64,
+    /// Attempts that left the folio whole.
+    pub failed_splits: u64,
+    /// Folios rebuilt, and found rebuilt.
+    pub collapses: u64,
+    /// Attempts that changed nothing.
+    pub failed_collapses: u64,
+    /// Pages that came back from a slower tier because the program touched them.
+    pub refaults: u64,
+    /// Pages found elsewhere than we had left them, other than by refault.
+    pub moved_by_others: u64,
+}
+
+impl Accounts {
+    /// The account of the policy's moves between two tiers.
+    pub fn of(&mut self, from: TierId, to: TierId) -> &mut Account {
+        if to < from { &mut self.promotions } else { &mut self.demotions }
+    }
+}

@@ -1,0 +1,45 @@
+//! What ends a driver.
+
+use frostline_core::policy::PolicyError;
+use frostline_linux::LinuxError;
+use std::path::PathBuf;
+
+/// A driver cannot begin, or cannot go on. The target is unharmed in every case.
+#[derive(Debug, thiserror::Error)]
+pub enum DriverError {
+    /// The system refused something that nothing else can replace.
+    #[error(transparent)]
+    Linux(#[from] LinuxError),
+    /// The policy does not exist, or not so.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// The policy needs to know what nothing here can tell.
+    #[error("policy {policy} needs {what}, which this system cannot give\nhint: {hint}")]
+    Telemetry {
+        /// As the user wrote it.
+        policy: String,
+        /// What is missing.
+        what: &'static str,
+        /// What would help.
+        hint: &'static str,
+    },
+    /// The journal cannot be written or read.
+    #[error("journal {}: {what}", path.display())]
+    Journal {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// Another frostline has this target.
+    #[error("process {pid} is already managed by frostline, process {owner}\nhint: stop that one first; `frostline status` lists what runs")]
+    Managed {
+        /// The target.
+        pid: u32,
+        /// The other frostline.
+        owner: u32,
+    },
+    /// None of the targets runs.
+    #[error("no process to manage: {0}\nhint: give the number of a running process, or a cgroup that has some")]
+    NoTarget(String),
+}

@@ -1,0 +1,65 @@
+//! Where knowledge about accesses comes from.
+
+pub mod refaults;
+
+use frostline_core::event::SampleKind;
+use frostline_core::types::{Nanos, Vpn};
+use frostline_linux::{LinuxError, Root};
+
+/// An access that a source has seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Touch {
+    /// Whose.
+    pub pid: u32,
+    /// Which page.
+    pub page: Vpn,
+    /// How it was seen.
+    pub kind: TouchKind,
+}
+
+/// How an access was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TouchKind {
+    /// The page was in a tier without direct access and is back in memory.
+    Refault,
+    /// It was sampled.
+    Sample(SampleKind),
+}
+
+/// What a source reports about itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SourceStats {
+    /// Accesses reported.
+    pub touches: u64,
+    /// Accesses that it knows to have missed.
+    pub lost: u64,
+    /// Processor time that it has taken in our process.
+    pub cpu: Nanos,
+}
+
+/// A source of knowledge about accesses.
+pub trait Source {
+    /// As users see it, such as `refaults`.
+    fn name(&self) -> &'static str;
+
+    /// Watches another process; `child` where a watched one has started it.
+    ///
+    /// # Errors
+    /// Where rights are missing or the process has ended.
+    fn attach(&mut self, root: &Root, pid: u32, child: bool) -> Result<(), LinuxError>;
+
+    /// Hands over what has been seen since the last call.
+    ///
+    /// # Errors
+    /// Where the source has broken down for good.
+    fn poll(&mut self, root: &Root, sink: &mut dyn FnMut(Touch)) -> Result<(), LinuxError>;
+
+    /// Samples wanted, one per so many accesses; 0 for none. A source that cannot count accesses
+    /// takes no notice.
+    fn set_period(&mut self, kind: SampleKind, period: u32) {
+        let _ = (kind, period);
+    }
+
+    /// What it has done so far.
+    fn stats(&self) -> SourceStats;
+}

@@ -1,0 +1,166 @@
+//! From what the user asked for to a driver that can run here.
+
+use crate::driver::{Driver, Options};
+use crate::error::DriverError;
+use crate::journal::Setup;
+use crate::place::{Place, Places};
+use crate::source::Source;
+use crate::source::refaults::Refaults;
+use crate::watched::Selection;
+use crate::{SlowTier, clock};
+use frostline_core::TierLimits;
+use frostline_core::policy::{PolicyContext, Telemetry, make};
+use frostline_core::spec::Spec;
+use frostline_core::types::*;
+use frostline_linux::topology::Topology;
+use frostline_linux::{LinuxError, Root, process};
+
+/// Most bytes that an unused migration rate saves up.
+const BURST: Bytes = Bytes(64 << 20);
+/// Pages of a target for each sample between two adaptations of a histogram: samples made from
+/// refaults are few, and each of them is about another page.
+const PAGES_PER_ADAPTATION: u64 = 128;
+/// Adaptations between two coolings, as published with MEMTIS.
+const ADAPTATIONS_PER_COOLING: u64 = 20;
+
+/// Something that the user should know about the choices made.
+pub type Notes = Vec<String>;
+
+/// Makes a driver for what is there.
+///
+/// # Errors
+/// Where the policy does not exist or needs what this system cannot give, and where nobody is
+/// there to be managed.
+pub fn start(
+    root: Root,
+    options: Options,
+    selection: Selection,
+) -> Result<(Driver, Notes), DriverError> {
+    let mut notes = Notes::new();
+    let places = places(&root, &options.slow)?;
+    let pids = selection.pids(&root)?;
+    let resident: u64 = pids
+        .iter()
+        .filter_map(|pid| process::Target::open(&root, *pid).and_then(|t| t.usage()).ok())
+        .map(|usage| usage.anonymous.0 + usage.swapped.0)
+        .sum();
+    if pids.is_empty() {
+        return Err(DriverError::NoTarget("none of them runs".into()));
+    }
+    let pages = Bytes(resident).pages();
+    let fast = options.fast.bytes(Bytes(resident)).pages();
+    let context = PolicyContext {
+        seed: options.seed,
+        fast_pages: fast,
+        total_pages_hint: pages,
+        ..PolicyContext::default()
+    };
+    let needs = make(&options.policy, &context)?.needs();
+    check(&options.policy, needs)?;
+    let mut policy = options.policy.clone();
+    let mut sources: Vec<Box<dyn Source>> = Vec::new();
+    if places.0.get(1) == Some(&Place::Swap) {
+        sources.push(Box::new(Refaults::new(&root)?));
+        if needs.load_sample_period > 0 {
+            policy = with_rare_samples(&policy, pages)?;
+            notes.push(format!(
+                "samples come from refaults: pages that are paged out, {} at random among them, \
+                 and touched again; intervals are set for that (policy {policy})",
+                if options.dry_run { "none" } else { "some" }
+            ));
+        }
+    } else if needs.load_sample_period > 0 {
+        notes.push("no source of samples: the policy will not learn which pages are hot".into());
+    }
+    let direct = |place: &Place| *place != Place::Swap;
+    let limits = |(index, place): (usize, &Place)| -> Result<TierLimits, LinuxError> {
+        let capacity =
+            if index == 0 { fast } else { crate::place::free(&root, *place)?.pages() };
+        Ok(TierLimits { capacity, keep_free: PageCount::ZERO, direct_access: direct(place) })
+    };
+    let setup = Setup {
+        policy,
+        seed: options.seed,
+        scale: 1.0,
+        fast_pages: fast.0,
+        total_pages_hint: pages.0,
+        latency_gap: context.latency_gap,
+        tiers: places.0.iter().enumerate().map(limits).collect::<Result<_, _>>()?,
+        migration_bytes_per_second: options.migration_bytes_per_second,
+        migration_burst: BURST,
+    };
+    let driver = Driver::new(root, options, selection, &setup, places, sources)?;
+    Ok((driver, notes))
+}
+
+/// Where fast and slow memory are.
+fn places(root: &Root, slow: &SlowTier) -> Result<Places, DriverError> {
+    let SlowTier::Node(node) = *slow else {
+        // Where nothing is moved, the second tier stays empty.
+        return Ok(Places(vec![Place::Memory, Place::Swap]));
+    };
+    let topology = Topology::read(root)?;
+    let unsupported = |what: String, hint: &str| {
+        DriverError::from(LinuxError::Unsupported { what, hint: hint.into() })
+    };
+    if topology.node(node).is_none() {
+        let what = format!("there is no node {node}");
+        return Err(unsupported(what, "`frostline doctor` lists the nodes"));
+    }
+    let others = topology.nodes.iter().filter(|other| other.id != node);
+    let fast = others.max_by_key(|node| (!node.cpus.is_empty(), node.total_bytes));
+    match fast {
+        Some(fast) => Ok(Places(vec![Place::Node(fast.id), Place::Node(node)])),
+        None => Err(unsupported(
+            format!("node {node} is the only one"),
+            "take --slow zram, which needs one node only",
+        )),
+    }
+}
+
+/// Refuses policies that need what no source here gives.
+fn check(policy: &str, needs: Telemetry) -> Result<(), DriverError> {
+    let missing = [
+        (needs.offline, "knowledge of the future", "it runs in `frostline sim` only"),
+        (needs.access_bits, "access bits of single pages", "take a policy that works with samples"),
+        (needs.faults, "faults on armed pages", "take a policy that works with samples"),
+        (needs.counters, "counters of accesses by tier", "take a policy that works with samples"),
+        (needs.allocation_extents, "extents of allocations", "take a policy that works with samples"),
+    ];
+    match missing.into_iter().find(|(needed, ..)| *needed) {
+        Some((_, what, hint)) => {
+            Err(DriverError::Telemetry { policy: policy.into(), what, hint })
+        }
+        None => Ok(()),
+    }
+}
+
+/// Sets the intervals in samples that the user did not, where samples are rare.
+fn with_rare_samples(policy: &str, pages: PageCount) -> Result<String, DriverError> {
+    let mut spec = Spec::parse(policy).map_err(frostline_core::policy::PolicyError::from)?;
+    let entry = frostline_core::policy::registry::check(policy)?;
+    let adaptation = (pages.0 / PAGES_PER_ADAPTATION).clamp(256, 100_000);
+    let cooling = adaptation * ADAPTATIONS_PER_COOLING;
+    for (key, value) in [("adaptation", adaptation), ("cooling", cooling)] {
+        if entry.default_of(key).is_some() && spec.get(key).is_none() {
+            spec = spec.with(key, &value.to_string());
+        }
+    }
+    Ok(spec.to_string())
+}
+
+/// A driver's time: nanoseconds since it was made.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch(Nanos);
+
+impl Stopwatch {
+    /// Begins now.
+    pub fn start() -> Self {
+        Self(clock::monotonic())
+    }
+
+    /// Time since then.
+    pub fn elapsed(self) -> Nanos {
+        clock::monotonic().saturating_sub(self.0)
+    }
+}
