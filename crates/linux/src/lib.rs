@@ -4,16 +4,28 @@
 //! their own. Nothing here decides anything: that is the engine's.
 #![deny(unsafe_code)]
 
+pub mod advise;
+pub mod changes;
 pub mod error;
+pub mod folio;
+pub mod maps;
+pub mod migrate;
+pub mod pagemap;
 pub mod perf;
+pub mod process;
 pub mod root;
+pub mod span;
+pub mod swap;
 #[cfg(test)]
 mod testing;
 pub mod topology;
+pub mod zram;
 
 #[allow(unsafe_code)]
 mod sys;
 
 pub use error::LinuxError;
+pub use process::Target;
 pub use root::Root;
+pub use span::Span;
 pub use sys::fork::in_forked_child;

@@ -3,4 +3,7 @@
 //! Every function here is safe to call with any argument; what makes it so stands at each block.
 
 pub mod fork;
+pub mod memory;
+pub mod pagemap;
 pub mod perf;
+pub mod swap;
