@@ -24,7 +24,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 fn member(file: &File) -> Option<Result<Table, toml::de::Error>> {
     let is_member = file.name() == "Cargo.toml"
         && (file.path.starts_with("crates/")
-            || ["demo/", "xtask/"].iter().any(|f| file.path.starts_with(f)))
+            || ["demo/", "lab/", "xtask/"].iter().any(|f| file.path.starts_with(f)))
         && !file.path.contains("/fuzz/");
     is_member.then(|| file.text.parse())
 }

@@ -165,7 +165,7 @@ pub fn unsafe_stays_put(file: &File, _: &Tree, found: &mut Findings<'_>) {
 
 /// Crates contain no unsafe code outside [`UNSAFE_FOLDER`], and the core no standard library.
 pub fn crate_root(file: &File, _: &Tree, found: &mut Findings<'_>) {
-    let in_crates = ["crates/", "demo/", "xtask/"].iter().any(|f| file.path.starts_with(f));
+    let in_crates = ["crates/", "demo/", "lab/", "xtask/"].iter().any(|f| file.path.starts_with(f));
     if !in_crates || !["src/lib.rs", "src/main.rs"].iter().any(|root| file.path.ends_with(root)) {
         return;
     }

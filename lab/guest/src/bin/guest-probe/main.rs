@@ -1,0 +1,50 @@
+//! Runs inside the guest: moves, splits and collapses the memory of another process by
+//! `frostline-linux` and looks at the result with the kernel's own counters. Ends with 0 where all
+//! was as it ought to be.
+#![forbid(unsafe_code)]
+
+mod folios;
+mod held;
+mod kernel;
+mod limits;
+mod moves;
+
+use anyhow::{Result, bail};
+use frostline_linux::{Root, topology::Topology};
+use std::env;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match run(&words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("guest-probe: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(words: &[&str]) -> Result<()> {
+    match words {
+        ["hold", pages, mib, work] => held::hold(pages.parse()?, mib.parse()?, work.parse()?),
+        ["move", "base"] => moves::base(),
+        ["move", "huge"] => moves::huge(),
+        ["folios"] => folios::split_and_collapse(),
+        ["full", mib] => limits::full_node(mib.parse()?),
+        ["cpuset"] => limits::cpuset(),
+        ["topology"] => topology(),
+        _ => bail!("no such check: {words:?}"),
+    }
+}
+
+fn topology() -> Result<()> {
+    let topology = Topology::read(&Root::system())?;
+    println!("lower nodes: {:?}", topology.lower_nodes());
+    for node in &topology.nodes {
+        let performance = node.performance.map(|p| (p.read_latency_ns, p.read_bandwidth_mib));
+        println!("node {}: cpus {:?}, ns and MiB/s {performance:?}", node.id, node.cpus);
+    }
+    Ok(())
+}

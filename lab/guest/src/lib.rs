@@ -1,0 +1,158 @@
+//! Runs jobs in the two-node guest, an emulated machine with a fast and a slow NUMA node under a
+//! stock kernel, and reads what they report. `docs/guest.md` describes the guest; the work is done
+//! by the script `lab/guest/run`.
+//!
+//! A boot takes seconds. Tests of one configuration share one: the job is a script of
+//! [sections](Report::section), and every test looks at its own.
+#![forbid(unsafe_code)]
+
+mod report;
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use tempfile::TempDir;
+
+pub use report::{Report, Section};
+
+/// How an attempt to run a job ended.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The job came to its end, with whatever exit code.
+    Ran(Report),
+    /// This machine cannot run the guest; the reason, and what would help.
+    Impossible(String),
+    /// The guest died, or the job did not end in time; the reason and the end of the console.
+    Failed(String),
+}
+
+/// A guest to be booted.
+#[derive(Clone, Debug)]
+pub struct Guest {
+    hmat: bool,
+    fast_mib: u64,
+    slow_mib: u64,
+    timeout_s: u64,
+    files: Vec<PathBuf>,
+    append: String,
+}
+
+impl Default for Guest {
+    fn default() -> Self {
+        Self {
+            hmat: true,
+            fast_mib: 1024,
+            slow_mib: 1536,
+            timeout_s: 240,
+            files: Vec::new(),
+            append: String::new(),
+        }
+    }
+}
+
+impl Guest {
+    /// Whether firmware tells how fast memory is: without it, the kernel has all nodes in one tier.
+    #[must_use]
+    pub fn hmat(mut self, hmat: bool) -> Self {
+        self.hmat = hmat;
+        self
+    }
+
+    /// Sizes of nodes 0 and 1 in MiB, below 2816 together.
+    #[must_use]
+    pub fn memory_mib(mut self, fast: u64, slow: u64) -> Self {
+        (self.fast_mib, self.slow_mib) = (fast, slow);
+        self
+    }
+
+    /// Seconds for everything, boot included. A busy machine takes several times as long as a
+    /// quiet one.
+    #[must_use]
+    pub fn timeout_s(mut self, seconds: u64) -> Self {
+        self.timeout_s = seconds;
+        self
+    }
+
+    /// Puts a program or another file into the job's directory, which is in `PATH`.
+    #[must_use]
+    pub fn file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.files.push(path.into());
+        self
+    }
+
+    /// Adds words to the kernel's command line.
+    #[must_use]
+    pub fn append(mut self, words: &str) -> Self {
+        self.append = words.to_owned();
+        self
+    }
+
+    /// Boots, runs a script for `/bin/sh`, and brings back what it printed.
+    ///
+    /// The command `section NAME COMMAND...` of the script frames what the command prints.
+    pub fn run(&self, script: &str) -> Outcome {
+        match self.boot(script) {
+            Ok(outcome) => outcome,
+            Err(error) => Outcome::Failed(format!("cannot start the guest: {error}")),
+        }
+    }
+
+    fn boot(&self, script: &str) -> std::io::Result<Outcome> {
+        let work = TempDir::new()?;
+        let job = work.path().join("job");
+        let kept = work.path().join("kept");
+        fs::write(&job, script)?;
+        let output = Command::new(folder().join("run"))
+            .args(["--hmat", if self.hmat { "on" } else { "off" }])
+            .args(["--memory", &format!("{}M:{}M", self.fast_mib, self.slow_mib)])
+            .args(["--timeout", &self.timeout_s.to_string()])
+            .args(["--append", &self.append, "--keep"])
+            .arg(&kept)
+            .arg("--")
+            .arg(&job)
+            .args(&self.files)
+            .stdin(Stdio::null())
+            .output()?;
+        let status = fs::read_to_string(kept.join("status")).unwrap_or_default();
+        let said = String::from_utf8_lossy(&output.stderr);
+        if let Some(code) = status.trim().strip_prefix("exit ") {
+            let code = code.parse().map_err(|_| std::io::Error::other(status.clone()))?;
+            return Ok(Outcome::Ran(Report::new(work, kept, code)));
+        }
+        Ok(match status.strip_prefix("impossible: ") {
+            Some(reason) => Outcome::Impossible(reason.trim().to_owned()),
+            None => Outcome::Failed(format!("{}: {}", output.status, said.trim())),
+        })
+    }
+}
+
+/// Where the guest's scripts are.
+fn folder() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A program of this workspace, in the profile that the calling test was built with; it is built
+/// where that has not happened yet.
+///
+/// # Errors
+/// What cargo printed, where it could not build the program.
+pub fn program(name: &str) -> Result<PathBuf, String> {
+    let test = env::current_exe().map_err(|error| error.to_string())?;
+    let profile = test.parent().and_then(Path::parent).ok_or("no target directory")?;
+    let target = profile.parent().ok_or("no target directory")?;
+    let optimised = profile.file_name().is_some_and(|name| name == "release");
+    let built = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .current_dir(folder())
+        .args(["build", "--workspace", "--locked", "--quiet", "--bin", name])
+        .args(["--profile", if optimised { "release" } else { "test" }, "--target-dir"])
+        .arg(target)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| error.to_string())?;
+    if built.status.success() {
+        Ok(profile.join(name))
+    } else {
+        Err(String::from_utf8_lossy(&built.stderr).into_owned())
+    }
+}

@@ -1,0 +1,212 @@
+//! The guest is what it claims to be: two nodes, two tiers where firmware tells of them, and
+//! everything at hand that the live engine uses.
+
+use frostline_guest::{Guest, Outcome, Report};
+use std::sync::LazyLock;
+
+/// What the kernel says of nodes and tiers; the same in both configurations.
+const MACHINE: &str = r#"
+tiers() {
+    for tier in /sys/devices/virtual/memory_tiering/memory_tier*; do
+        echo "${tier##*/}: $(cat "$tier/nodelist")"
+    done
+}
+nodes() {
+    for node in /sys/devices/system/node/node[0-9]*; do
+        total=$(awk '/MemTotal/ { print int($4 / 1024) }' "$node/meminfo")
+        echo "${node##*/}: cpus=$(cat "$node/cpulist") MiB=$total"
+    done
+}
+section tiers tiers
+section nodes nodes
+section topology guest-probe topology
+section demotion sh -c 'echo true >/sys/kernel/mm/numa/demotion_enabled && cat /sys/kernel/mm/numa/demotion_enabled'
+"#;
+
+/// What the live engine needs of a kernel.
+const FACILITIES: &str = r#"
+latency() {
+    cd /sys/devices/system/node || exit
+    for node in 0 1; do cat node$node/access0/initiators/read_latency; done
+}
+damon() {
+    cd /sys/kernel/mm/damon/admin/kdamonds || exit
+    echo 1 >nr_kdamonds && echo 1 >0/contexts/nr_contexts && cat 0/contexts/0/avail_operations
+    echo 0 >nr_kdamonds
+}
+mounts() {
+    ls -d /sys/kernel/tracing/events/damon/damon_aggregated \
+        /sys/kernel/tracing/events/syscalls/sys_enter_mmap \
+        /sys/kernel/debug/split_huge_pages /sys/kernel/mm/transparent_hugepage/enabled
+    cat /sys/fs/cgroup/cgroup.subtree_control
+}
+swapped() {
+    echo 64M >/sys/block/zram0/disksize && mkswap /dev/zram0 >/dev/null && swapon /dev/zram0 &&
+        cat /proc/swaps && swapoff /dev/zram0 && echo 1 >/sys/block/zram0/reset
+}
+section latency latency
+section damon damon
+section mounts mounts
+section zram swapped
+section balancing cat /proc/sys/kernel/numa_balancing
+section kernel uname -r
+section failing sh -c 'echo out; echo err >&2; exit 7'
+section nobody su nobody -c 'id -u; cat /proc/1/environ'
+# Nobody else shall make huge pages in the meantime.
+echo 1000000 >/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs
+section move-base guest-probe move base
+section move-huge guest-probe move huge
+section folios guest-probe folios
+section cpuset guest-probe cpuset
+mkdir -p /out/deep && echo kept >/out/deep/file
+echo to stderr >/dev/stderr
+sleep 1000 &
+exit 3
+"#;
+
+fn guest() -> Guest {
+    Guest::default().file(env!("CARGO_BIN_EXE_guest-probe"))
+}
+
+static TWO_TIERS: LazyLock<Outcome> =
+    LazyLock::new(|| guest().run(&format!("{MACHINE}{FACILITIES}")));
+static ONE_TIER: LazyLock<Outcome> = LazyLock::new(|| guest().hmat(false).run(MACHINE));
+
+/// The report of a boot; `None`, with the reason printed, where this machine cannot run a guest.
+fn report(outcome: &'static Outcome) -> Option<&'static Report> {
+    match outcome {
+        Outcome::Ran(report) => Some(report),
+        Outcome::Impossible(reason) => {
+            println!("skipped: {reason}");
+            None
+        }
+        Outcome::Failed(reason) => panic!("{reason}"),
+    }
+}
+
+fn text<'a>(report: &'a Report, section: &str) -> &'a str {
+    report.passed(section).unwrap_or_else(|problem| panic!("{problem}"))
+}
+
+#[test]
+fn with_hmat_there_are_two_tiers_and_without_there_is_one() {
+    let (Some(two), Some(one)) = (report(&TWO_TIERS), report(&ONE_TIER)) else { return };
+    let nodes = |report: &Report| -> Vec<String> {
+        let lines = text(report, "tiers").lines();
+        lines.map(|line| line.rsplit(' ').next().unwrap_or("").to_owned()).collect()
+    };
+    assert_eq!(nodes(two), ["0", "1"], "{}", text(two, "tiers"));
+    assert_eq!(nodes(one), ["0-1"], "{}", text(one, "tiers"));
+    assert_eq!(text(two, "demotion"), "true");
+    assert_eq!(one.code, 0, "{}", one.stderr);
+}
+
+#[test]
+fn nodes_have_their_sizes_and_all_processors_are_of_the_first() {
+    for outcome in [&TWO_TIERS, &ONE_TIER] {
+        let Some(report) = report(outcome) else { return };
+        let text = text(report, "nodes");
+        let mut sizes = Vec::new();
+        for line in text.lines() {
+            let (node, size) = line.split_once(" MiB=").expect("a line of the script");
+            sizes.push((node.to_owned(), size.parse::<u64>().expect("a number")));
+        }
+        let [(fast, fast_mib), (slow, slow_mib)] = &sizes[..] else { panic!("two nodes: {text}") };
+        assert_eq!((fast.as_str(), slow.as_str()), ("node0: cpus=0-1", "node1: cpus="));
+        // The kernel keeps some of it for itself.
+        assert!((850..=1024).contains(fast_mib), "{text}");
+        assert!((1450..=1536).contains(slow_mib), "{text}");
+    }
+}
+
+#[test]
+fn the_kernel_offers_what_the_live_engine_uses() {
+    let Some(report) = report(&TWO_TIERS) else { return };
+    assert_eq!(text(report, "latency"), "80\n250");
+    let operations: Vec<&str> = text(report, "damon").split_whitespace().collect();
+    assert!(operations.contains(&"fvaddr"), "{operations:?}");
+    let mounts = text(report, "mounts");
+    for controller in ["memory", "cpuset"] {
+        let last = mounts.lines().last().unwrap_or("");
+        assert!(last.split(' ').any(|word| word == controller), "{mounts}");
+    }
+    assert!(text(report, "zram").contains("/dev/zram0"));
+    assert_eq!(text(report, "balancing"), "0");
+}
+
+#[test]
+fn our_view_of_the_tiers_is_the_kernel_s() {
+    let (Some(two), Some(one)) = (report(&TWO_TIERS), report(&ONE_TIER)) else { return };
+    let told = text(two, "topology");
+    assert!(told.starts_with("lower nodes: [1]\n"), "{told}");
+    assert!(told.contains("Some((80, 102400))") && told.contains("Some((250, 30720))"), "{told}");
+    let told = text(one, "topology");
+    assert!(told.starts_with("lower nodes: []\n"), "{told}");
+}
+
+#[test]
+fn base_and_huge_pages_are_demoted_and_promoted() {
+    let Some(report) = report(&TWO_TIERS) else { return };
+    for section in ["move-base", "move-huge"] {
+        let told = text(report, section);
+        assert!(told.ends_with("moved there and back"), "{told}");
+    }
+}
+
+#[test]
+fn huge_pages_are_split_spread_and_rebuilt_under_a_writer() {
+    let Some(report) = report(&TWO_TIERS) else { return };
+    assert_eq!(text(report, "folios"), "split 8\n704 single pages moved\ncollapsed 8");
+}
+
+#[test]
+fn a_cpuset_keeps_pages_from_a_node() {
+    let Some(report) = report(&TWO_TIERS) else { return };
+    assert!(text(report, "cpuset").contains("cpuset.mems"));
+}
+
+#[test]
+fn a_node_that_is_full_takes_no_more_and_nothing_is_lost() {
+    let small = guest().memory_mib(512, 256);
+    let outcome = small.run("section full guest-probe full 300\n");
+    match &outcome {
+        Outcome::Ran(report) => assert!(text(report, "full").contains("without space")),
+        Outcome::Impossible(reason) => println!("skipped: {reason}"),
+        Outcome::Failed(reason) => panic!("{reason}"),
+    }
+}
+
+#[test]
+fn what_a_job_says_comes_back() {
+    let Some(report) = report(&TWO_TIERS) else { return };
+    assert_eq!(report.code, 3, "{}", report.stderr);
+    let failing = report.section("failing").expect("a section that fails");
+    assert_eq!((failing.code, failing.text.as_str()), (Some(7), "out\nerr"));
+    assert!(report.passed("failing").is_err() && report.passed("no such section").is_err());
+    assert_eq!(report.stderr, "to stderr\n");
+    assert!(report.console.contains("Linux version 6."), "{}", report.console);
+    let kept = std::fs::read_to_string(report.file("deep/file"));
+    assert_eq!(kept.expect("a file of /out"), "kept\n");
+    // Without rights, other people's processes stay closed.
+    let nobody = report.section("nobody").expect("a section");
+    assert!(nobody.text.starts_with("65534\n") && nobody.code != Some(0), "{nobody:?}");
+}
+
+#[test]
+fn a_job_that_hangs_ends_by_timeout_and_a_guest_that_dies_is_told_from_it() {
+    let hang = Guest::default().memory_mib(256, 256).timeout_s(20);
+    match hang.run("echo before; sleep 1000") {
+        Outcome::Failed(reason) => {
+            assert!(reason.contains("timeout: ") && reason.contains("\n["), "{reason}");
+        }
+        Outcome::Impossible(reason) => return println!("skipped: {reason}"),
+        Outcome::Ran(report) => panic!("it ended: {report:?}"),
+    }
+    let dying = Guest::default().memory_mib(256, 256);
+    match dying.run("echo c >/proc/sysrq-trigger; sleep 1000") {
+        Outcome::Failed(reason) => {
+            assert!(reason.contains("died: ") && reason.contains("Kernel panic"), "{reason}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
