@@ -11,6 +11,7 @@ mod address_map;
 pub mod clock;
 mod driver;
 pub mod error;
+pub mod instances;
 pub mod journal;
 mod pacer;
 pub mod place;

@@ -1,0 +1,142 @@
+//! Which frostlines run here, and what each of them manages.
+//!
+//! Every one keeps a file with its [`Status`] in `/run/frostline/instances`, replaced as a whole
+//! about once a second. A file whose writer has ended counts for nothing and is removed by the
+//! next one to look. Without the right to write there, a frostline runs unseen.
+
+use crate::error::DriverError;
+use crate::status::Status;
+use frostline_linux::process::Identity;
+use frostline_linux::{LinuxError, Root};
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{self, File};
+use std::path::PathBuf;
+
+const FOLDER: &str = "/run/frostline/instances";
+const LOCK: &str = "/run/frostline/instances.lock";
+
+/// This process's place among those that run.
+#[derive(Debug)]
+pub struct Instance {
+    file: PathBuf,
+}
+
+impl Instance {
+    /// Takes a place and writes `status` there, unless one of its targets is already managed.
+    ///
+    /// # Errors
+    /// [`DriverError::Managed`] where that is so; where the folder cannot be written.
+    pub fn claim(root: &Root, status: &Status) -> Result<Self, DriverError> {
+        let folder = root.path(FOLDER);
+        let failed = |error: std::io::Error| LinuxError::io("write", &folder, &error);
+        fs::create_dir_all(&folder).map_err(failed)?;
+        let lock = File::create(root.path(LOCK)).map_err(failed)?;
+        flock(&lock, FlockOperation::LockExclusive).map_err(|errno| failed(errno.into()))?;
+        for other in list(root)? {
+            let taken = |pid: u32| other.targets.iter().any(|target| target.pid == pid);
+            if let Some(mine) = status.targets.iter().find(|mine| taken(mine.pid)) {
+                return Err(DriverError::Managed { pid: mine.pid, owner: other.pid });
+            }
+        }
+        let instance = Self { file: folder.join(format!("{}.json", status.pid)) };
+        instance.publish(status)?;
+        Ok(instance)
+    }
+
+    /// Replaces what others see.
+    ///
+    /// # Errors
+    /// Where the file cannot be written.
+    pub fn publish(&self, status: &Status) -> Result<(), DriverError> {
+        let failed = |error: std::io::Error| LinuxError::io("write", &self.file, &error);
+        let next = self.file.with_extension("next");
+        let text = serde_json::to_vec(status).map_err(|error| failed(error.into()))?;
+        fs::write(&next, text).map_err(failed)?;
+        fs::rename(&next, &self.file).map_err(failed)?;
+        Ok(())
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        // Whoever looks next removes it otherwise.
+        let _ = fs::remove_file(&self.file);
+    }
+}
+
+/// All that run, by number of their process.
+///
+/// # Errors
+/// Where the folder exists and cannot be read.
+pub fn list(root: &Root) -> Result<Vec<Status>, LinuxError> {
+    let mut found = Vec::new();
+    for name in root.list(FOLDER)? {
+        let path = format!("{FOLDER}/{name}");
+        let Some(text) = root.read_optional(&path)? else { continue };
+        // One of another version, or cut off by a full disk, tells nothing.
+        let Ok(status) = serde_json::from_str::<Status>(&text) else { continue };
+        let writer = Identity { pid: status.pid, start_ticks: status.start_ticks };
+        if writer.is_alive(root) {
+            found.push(status);
+        } else {
+            let _ = fs::remove_file(root.path(&path));
+        }
+    }
+    found.sort_by_key(|status| status.pid);
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::TargetStatus;
+
+    fn status(pid: u32, start_ticks: u64, target: u32) -> Status {
+        let target = TargetStatus { pid: target, ..TargetStatus::default() };
+        Status { pid, start_ticks, targets: vec![target], ..Status::default() }
+    }
+
+    /// A tree in which the processes 7 and 8 run since the tick 1000.
+    fn tree() -> (tempfile::TempDir, Root) {
+        let dir = tempfile::tempdir().unwrap();
+        for pid in [7, 8] {
+            let folder = dir.path().join(format!("proc/{pid}"));
+            fs::create_dir_all(&folder).unwrap();
+            let zeros = "0 ".repeat(30);
+            let stat = format!("{pid} (x) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 1000 {zeros}");
+            fs::write(folder.join("stat"), stat).unwrap();
+        }
+        let root = Root::at(dir.path());
+        (dir, root)
+    }
+
+    #[test]
+    fn a_target_is_managed_once() {
+        let (_dir, root) = tree();
+        let first = Instance::claim(&root, &status(7, 1000, 42)).unwrap();
+        let refused = Instance::claim(&root, &status(8, 1000, 42));
+        assert!(matches!(refused, Err(DriverError::Managed { pid: 42, owner: 7 })), "{refused:?}");
+        let _other = Instance::claim(&root, &status(8, 1000, 43)).unwrap();
+        assert_eq!(list(&root).unwrap().len(), 2);
+        drop(first);
+        assert_eq!(list(&root).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn those_that_were_killed_are_forgotten() {
+        let (_dir, root) = tree();
+        // The number 7 belongs to another process by now.
+        std::mem::forget(Instance::claim(&root, &status(7, 999, 42)).unwrap());
+        assert!(list(&root).unwrap().is_empty());
+        Instance::claim(&root, &status(8, 1000, 42)).unwrap();
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_passed_over() {
+        let (dir, root) = tree();
+        let folder = dir.path().join("run/frostline/instances");
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("9.json"), "{\"pid\":").unwrap();
+        assert!(list(&root).unwrap().is_empty());
+    }
+}
