@@ -205,6 +205,8 @@ fn outcomes(
 fn outcome_of_page_out(entry: PageEntry) -> MoveOutcome {
     if entry.swapped() {
         MoveOutcome::Moved
+    } else if entry.in_transit() {
+        MoveOutcome::Busy
     } else if !entry.present() {
         MoveOutcome::Gone
     } else if entry.file_or_shared() || !entry.exclusive() {
@@ -313,6 +315,8 @@ mod tests {
         let cases = [
             (1 << 62, MoveOutcome::Moved),
             (0, MoveOutcome::Gone),
+            (1 << 62 | 1 << 58 | 31, MoveOutcome::Gone),
+            (1 << 62 | 25, MoveOutcome::Busy),
             (1 << 63 | 1 << 56, MoveOutcome::Busy),
             (1 << 63, MoveOutcome::Shared),
             (1 << 63 | 1 << 61 | 1 << 56, MoveOutcome::Shared),

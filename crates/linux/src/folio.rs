@@ -6,7 +6,7 @@ use crate::LinuxError;
 use crate::advise::{self, Advice, drain_page_lists};
 use crate::pagemap::{Categories, FrameFlags, Kpageflags, Pagemap};
 use crate::process::Target;
-use crate::span::{REGION_PAGES, Span};
+use crate::span::{REGION_PAGES, Span, push_run};
 use frostline_core::types::Vpn;
 
 /// How often a split is tried before the folio is reported as whole.
@@ -18,7 +18,7 @@ pub enum Folio {
     /// One huge folio, mapped by one entry.
     Huge,
     /// A huge folio whose mapping is in pieces of 4 KiB. Told only to who can read
-    /// `/proc/kpageflags`; to others it looks like [`Self::Base`].
+    /// `/proc/kpageflags`, from Linux 6.7 on; to others it looks like [`Self::Base`].
     HugeInPieces,
     /// Pages of 4 KiB, or smaller folios.
     Base,
@@ -55,27 +55,30 @@ pub struct Folios<'a> {
     target: &'a Target,
     pagemap: &'a mut Pagemap,
     flags: Option<&'a Kpageflags>,
+    /// Whether the kernel has `PAGEMAP_SCAN`.
+    scans: bool,
 }
 
 impl<'a> Folios<'a> {
     /// For `target`, whose page table is `pagemap`. Without `flags` a folio whose mapping alone is
-    /// in pieces counts as split.
+    /// in pieces counts as split. With them and before Linux 6.7, it counts as whole.
     ///
     /// # Errors
-    /// [`LinuxError::Unsupported`] where the kernel has no `PAGEMAP_SCAN`, which tells huge
-    /// mappings from others.
+    /// [`LinuxError::Unsupported`] where neither `PAGEMAP_SCAN` nor `flags` can tell which pages
+    /// are huge.
     pub fn new(
         target: &'a Target,
         pagemap: &'a mut Pagemap,
         flags: Option<&'a Kpageflags>,
     ) -> Result<Self, LinuxError> {
-        if pagemap.can_scan() {
-            return Ok(Self { target, pagemap, flags });
+        let scans = pagemap.can_scan();
+        if scans || flags.is_some() {
+            return Ok(Self { target, pagemap, flags, scans });
         }
         target.check_alive()?;
         Err(LinuxError::Unsupported {
             what: "this kernel does not tell which pages are huge".into(),
-            hint: "use Linux 6.7 or later (PAGEMAP_SCAN)".into(),
+            hint: "use Linux 6.7 or later (PAGEMAP_SCAN), or run as root".into(),
         })
     }
 
@@ -86,7 +89,8 @@ impl<'a> Folios<'a> {
     pub fn of(&mut self, page: Vpn) -> Result<Folio, LinuxError> {
         let region = Span::region_of(page);
         let mut runs = Vec::new();
-        self.pagemap.scan(region, Categories::PRESENT, Categories::PLACE, &mut runs)?;
+        self.pagemap.places(region, &mut runs)?;
+        runs.retain(|(_, place)| place.has(Categories::PRESENT));
         let Some(&(first, place)) = runs.first() else { return Ok(Folio::Empty) };
         if place.has(Categories::HUGE) && !place.has(Categories::ZERO) && first == region {
             return Ok(Folio::Huge);
@@ -95,7 +99,12 @@ impl<'a> Folios<'a> {
             return Ok(Folio::Base);
         };
         let huge = flags.frame(frame)?.transparent_huge() && in_huge_folio(flags, frame)?;
-        Ok(if huge { Folio::HugeInPieces } else { Folio::Base })
+        Ok(match huge {
+            true if self.scans => Folio::HugeInPieces,
+            // How it is mapped, nothing tells.
+            true => Folio::Huge,
+            false => Folio::Base,
+        })
     }
 
     /// Whether each of the regions that lie wholly inside `span` is mapped by one entry,
@@ -104,6 +113,10 @@ impl<'a> Folios<'a> {
     /// # Errors
     /// [`LinuxError::Gone`] where the process has ended.
     pub fn huge_regions(&mut self, span: Span) -> Result<Vec<(Span, bool)>, LinuxError> {
+        if !self.scans {
+            let regions = span.whole_regions();
+            return regions.map(|region| Ok((region, self.is_huge(region.start)?))).collect();
+        }
         let mut runs = Vec::new();
         self.pagemap.scan(span, Categories::HUGE, Categories::HUGE, &mut runs)?;
         let mut runs = runs.into_iter().peekable();
@@ -155,10 +168,11 @@ impl<'a> Folios<'a> {
 
     /// The first page of the region that is in memory: advice about an absent one does nothing.
     fn mapped_page(&mut self, page: Vpn) -> Result<Vpn, LinuxError> {
-        let mut runs = Vec::new();
         let region = Span::region_of(page);
-        self.pagemap.scan(region, Categories::PRESENT, Categories::NONE, &mut runs)?;
-        Ok(runs.first().map_or(region.start, |(span, _)| span.start))
+        let mut runs = Vec::new();
+        self.pagemap.places(region, &mut runs)?;
+        let first = runs.iter().find(|(_, place)| place.has(Categories::PRESENT));
+        Ok(first.map_or(region.start, |(span, _)| span.start))
     }
 
     /// Makes one huge folio of each region, and looks whether it is one. Absent pages are filled
@@ -169,23 +183,39 @@ impl<'a> Folios<'a> {
     /// [`LinuxError::Gone`] where the process has ended; as [`advise::advise`].
     pub fn collapse(&mut self, regions: &[Vpn]) -> Result<Vec<CollapseOutcome>, LinuxError> {
         let mut outcomes = Vec::with_capacity(regions.len());
+        // Neighbours in one piece of advice: the kernel empties its lists of pages once for it.
+        let mut together = Vec::new();
         for &page in regions {
-            outcomes.push(if self.pagemap.is_huge(page)? {
+            outcomes.push(if self.is_huge(page)? {
                 CollapseOutcome::AlreadyHuge
             } else {
-                self.collapse_one(page)?
+                push_run(&mut together, Span::region_of(page), ());
+                CollapseOutcome::Refused(libc::EAGAIN)
             });
+        }
+        let together: Vec<Span> = together.into_iter().map(|(span, ())| span).collect();
+        advise::advise(self.target, Advice::Collapse, &together)?;
+        for (outcome, &page) in outcomes.iter_mut().zip(regions) {
+            if *outcome == CollapseOutcome::AlreadyHuge {
+                continue;
+            }
+            if self.is_huge(page)? {
+                *outcome = CollapseOutcome::Collapsed;
+                continue;
+            }
+            // Once more alone: the error of several does not tell whose it is.
+            let advised = advise::advise(self.target, Advice::Collapse, &[Span::region_of(page)])?;
+            if self.is_huge(page)? {
+                *outcome = CollapseOutcome::Collapsed;
+            } else if let Some(&(_, errno)) = advised.failed.first() {
+                *outcome = CollapseOutcome::Refused(errno);
+            }
         }
         Ok(outcomes)
     }
 
-    fn collapse_one(&mut self, page: Vpn) -> Result<CollapseOutcome, LinuxError> {
-        let region = Span::region_of(page);
-        let advised = advise::advise(self.target, Advice::Collapse, &[region])?;
-        if self.pagemap.is_huge(page)? {
-            return Ok(CollapseOutcome::Collapsed);
-        }
-        Ok(CollapseOutcome::Refused(advised.failed.first().map_or(libc::EAGAIN, |failed| failed.1)))
+    fn is_huge(&mut self, page: Vpn) -> Result<bool, LinuxError> {
+        Ok(self.of(page)? == Folio::Huge)
     }
 }
 
@@ -195,4 +225,45 @@ fn in_huge_folio(flags: &Kpageflags, frame: u64) -> Result<bool, LinuxError> {
     let mut frames = [FrameFlags::default(); REGION_PAGES as usize];
     flags.read(frame - frame % REGION_PAGES, &mut frames)?;
     Ok(frames[0].head() && frames[1..].iter().all(|frame| frame.tail()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Root;
+    use memmap2::{Advice as MapAdvice, MmapMut};
+
+    const REGION_BYTES: usize = REGION_PAGES as usize * 4096;
+
+    #[test]
+    fn without_scans_the_flags_of_frames_tell() {
+        let root = Root::system();
+        let flags = match Kpageflags::open(&root) {
+            Ok(flags) => flags,
+            Err(error) => return eprintln!("skipped: {error}"),
+        };
+        let mut map = MmapMut::map_anon(3 * REGION_BYTES).expect("memory");
+        map.advise(MapAdvice::HugePage).expect("advised");
+        let skip = map.as_ptr().align_offset(REGION_BYTES);
+        let memory = &mut map[skip..skip + 2 * REGION_BYTES];
+        memory[..REGION_BYTES].fill(7);
+        let page = Vpn(memory.as_ptr() as u64 / 4096);
+        let empty = Vpn(page.0 + REGION_PAGES);
+        let target = Target::open(&root, std::process::id()).expect("runs");
+        let mut pagemap = Pagemap::open(&target).expect("ours");
+        if !pagemap.is_huge(page).unwrap_or(false) {
+            return eprintln!("skipped: the system has no huge page to give");
+        }
+        let mut folios = Folios::new(&target, &mut pagemap, Some(&flags)).expect("root");
+        folios.scans = false;
+        assert_eq!(folios.of(page).expect("runs"), Folio::Huge);
+        assert_eq!(folios.of(empty).expect("runs"), Folio::Empty);
+        let span = Span::new(page, 2 * REGION_PAGES);
+        let regions = folios.huge_regions(span).expect("runs");
+        assert_eq!(regions.iter().map(|&(_, huge)| huge).collect::<Vec<_>>(), [true, false]);
+        assert_eq!(folios.split(&[page]).expect("runs"), [SplitOutcome::Split]);
+        assert_eq!(folios.of(page).expect("runs"), Folio::Base);
+        assert_eq!(folios.collapse(&[page]).expect("runs"), [CollapseOutcome::Collapsed]);
+        assert!(memory[..REGION_BYTES].iter().all(|&byte| byte == 7));
+    }
 }

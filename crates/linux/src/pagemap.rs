@@ -19,6 +19,12 @@ const READ_ENTRIES: u64 = 64 * 1024;
 /// Runs in one scan request.
 const SCAN_RUNS: usize = 1024;
 
+/// Entries for pages in swap, under migration, poisoned, and marks without any page share a format.
+/// Swap devices have the lowest numbers, of which no kernel has more than 27 and none leaves fewer
+/// than these; the highest is the mark's (`MAX_SWAPFILES` in `include/linux/swap.h`).
+const NOT_SWAP: u64 = 23;
+const MARKER: u64 = 31;
+
 /// One page as `/proc/PID/pagemap` describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct PageEntry(pub u64);
@@ -27,13 +33,22 @@ impl PageEntry {
     const fn bit(self, bit: u32) -> bool {
         self.0 >> bit & 1 == 1
     }
+    /// Number of the swap device, or what an entry that looks like one of swap is instead.
+    const fn kind(self) -> u64 {
+        self.0 & 31
+    }
     /// Mapped to memory; the zero page counts, too.
     pub const fn present(self) -> bool {
         self.bit(63)
     }
-    /// In swap, or under migration at this moment.
+    /// In swap.
     pub const fn swapped(self) -> bool {
-        self.bit(62)
+        self.bit(62) && !self.guard() && self.kind() < NOT_SWAP
+    }
+    /// On its way from one frame to another at this moment. Told only to who has `CAP_SYS_ADMIN`;
+    /// to others it is in swap.
+    pub const fn in_transit(self) -> bool {
+        self.bit(62) && !self.guard() && self.kind() >= NOT_SWAP && self.kind() != MARKER
     }
     /// Backed by a file or by shared anonymous memory.
     pub const fn file_or_shared(self) -> bool {
@@ -59,7 +74,7 @@ impl PageEntry {
     /// Number of the swap device and place on it in pages; `None` where it is not in swap. Both
     /// are 0 without `CAP_SYS_ADMIN`.
     pub fn swap_place(self) -> Option<(u8, u64)> {
-        self.swapped().then_some(((self.0 & 31) as u8, self.0 >> 5 & ((1 << 50) - 1)))
+        self.swapped().then_some((self.kind() as u8, self.0 >> 5 & ((1 << 50) - 1)))
     }
 }
 
@@ -84,6 +99,8 @@ impl Categories {
     pub const HUGE: Self = Self(1 << 6);
     /// Written since soft-dirty bits were cleared.
     pub const SOFT_DIRTY: Self = Self(1 << 7);
+    /// A guard page (Linux 6.15); without asking for it such a page looks as if in swap.
+    const GUARD: Self = Self(1 << 8);
     /// What tells apart where a page is.
     pub const PLACE: Self = Self(Self::PRESENT.0 | Self::SWAPPED.0 | Self::ZERO.0 | Self::HUGE.0);
 
@@ -108,6 +125,8 @@ pub struct Pagemap {
     pid: u32,
     buffer: Vec<u8>,
     regions: Vec<PageRegion>,
+    /// [`Categories::GUARD`], unless the kernel does not know it.
+    guard: Categories,
 }
 
 impl Pagemap {
@@ -120,7 +139,13 @@ impl Pagemap {
         let file = File::open(&path);
         target.check_alive()?;
         let file = file.map_err(|error| LinuxError::io("open", path, &error))?;
-        Ok(Self { file, pid: target.pid(), buffer: Vec::new(), regions: Vec::new() })
+        Ok(Self {
+            file,
+            pid: target.pid(),
+            buffer: Vec::new(),
+            regions: Vec::new(),
+            guard: Categories::GUARD,
+        })
     }
 
     /// Calls `each` with every page of `span`, ascending.
@@ -235,9 +260,24 @@ impl Pagemap {
     ) -> Result<(), LinuxError> {
         let somewhere = Categories::PRESENT.with(Categories::SWAPPED);
         let before = runs.len();
-        match self.scan(span, somewhere, Categories::PLACE, runs) {
-            Err(error) if error.errno() == Some(libc::ENOTTY) => {}
-            other => return other,
+        loop {
+            let told = Categories::PLACE.with(self.guard);
+            match self.scan(span, somewhere, told, runs) {
+                Err(error) if error.errno() == Some(libc::ENOTTY) => break,
+                // A kernel that does not know guard pages refuses to be asked for them.
+                Err(error)
+                    if error.errno() == Some(libc::EINVAL) && self.guard != Categories::NONE =>
+                {
+                    self.guard = Categories::NONE;
+                    runs.truncate(before);
+                }
+                result => {
+                    let guard = |place: &Categories| place.has(Categories::GUARD);
+                    let found = runs.split_off(before);
+                    runs.extend(found.into_iter().filter(|(_, place)| !guard(place)));
+                    return result;
+                }
+            }
         }
         runs.truncate(before);
         self.for_each(span, |page, entry| {
@@ -390,6 +430,12 @@ mod tests {
         assert!(present.present() && present.exclusive() && present.soft_dirty());
         assert!(!present.swapped() && !present.file_or_shared() && !present.guard());
         assert_eq!((present.pfn(), present.swap_place()), (Some(0x1234), None));
+        for (kind, transit) in [(23, true), (30, true), (31, false)] {
+            let entry = PageEntry(1 << 62 | 77 << 5 | kind);
+            assert_eq!((entry.swapped(), entry.in_transit()), (false, transit), "{kind}");
+        }
+        let guard = PageEntry(1 << 62 | 1 << 58 | 4 << 5 | 31);
+        assert!(guard.guard() && !guard.swapped() && !guard.in_transit());
         let swapped = PageEntry(1 << 62 | 77 << 5 | 3);
         assert!(swapped.swapped() && !swapped.present());
         assert_eq!((swapped.pfn(), swapped.swap_place()), (None, Some((3, 77))));
