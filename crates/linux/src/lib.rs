@@ -6,8 +6,11 @@
 
 pub mod advise;
 pub mod changes;
+pub mod damon;
+pub mod doctor;
 pub mod error;
 pub mod folio;
+pub mod idle;
 pub mod maps;
 pub mod migrate;
 pub mod pagemap;

@@ -2,11 +2,11 @@
 
 use crate::error::LinuxError;
 use crate::root::Root;
+use crate::swap::{self, SwapDevice};
 use frostline_core::Bytes;
-use serde::Serialize;
 
 /// A NUMA node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     /// Its number.
     pub id: u32,
@@ -24,7 +24,7 @@ pub struct Node {
 
 /// Performance of a node's memory as firmware reports it (HMAT,
 /// `Documentation/admin-guide/mm/numaperf.rst`). 0 means not reported.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Performance {
     /// Nanoseconds.
     pub read_latency_ns: u64,
@@ -37,7 +37,7 @@ pub struct Performance {
 }
 
 /// A tier as the kernel has it: nodes of similar speed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelTier {
     /// Number in its name, `memory_tierN`; a smaller number is faster.
     pub id: u32,
@@ -45,23 +45,8 @@ pub struct KernelTier {
     pub nodes: Vec<u32>,
 }
 
-/// A swap area in use.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct SwapArea {
-    /// Device or file.
-    pub path: String,
-    /// `partition` or `file`.
-    pub kind: String,
-    /// Its size.
-    pub total_bytes: u64,
-    /// What is occupied.
-    pub used_bytes: u64,
-    /// Areas of higher priority are filled first.
-    pub priority: i32,
-}
-
 /// What slow tiers there could be, the best first.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SlowTier {
     /// A node in a lower tier than the fastest.
     Node(u32),
@@ -70,7 +55,7 @@ pub enum SlowTier {
 }
 
 /// Memory of the machine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     /// Nodes that are online, ascending. A kernel without NUMA shows none of them; the whole
     /// machine then counts as node 0.
@@ -85,7 +70,7 @@ pub struct Topology {
     /// Whether pages on their way to swap are compressed in memory; none where not built in.
     pub zswap_enabled: Option<bool>,
     /// Swap areas in use.
-    pub swaps: Vec<SwapArea>,
+    pub swaps: Vec<SwapDevice>,
     /// Whether a zram device is there, or its driver is loaded and can make one.
     pub zram: bool,
 }
@@ -106,8 +91,8 @@ impl Topology {
             numa_balancing: root
                 .read_optional("/proc/sys/kernel/numa_balancing")?
                 .and_then(|text| text.parse().ok()),
-            zswap_enabled: switch(root, "/sys/module/zswap/parameters/enabled")?,
-            swaps: swaps(root)?,
+            zswap_enabled: swap::zswap(root)?.map(|zswap| zswap.enabled),
+            swaps: swap::devices(root)?,
             zram: root.path("/sys/class/zram-control").exists()
                 || root.list("/sys/block")?.iter().any(|name| name.starts_with("zram")),
         })
@@ -210,28 +195,6 @@ fn tiers(root: &Root) -> Result<Vec<KernelTier>, LinuxError> {
     }
     tiers.sort_by_key(|tier| tier.id);
     Ok(tiers)
-}
-
-fn swaps(root: &Root) -> Result<Vec<SwapArea>, LinuxError> {
-    let text = root.read_optional("/proc/swaps")?.unwrap_or_default();
-    let area = |line: &str| {
-        let mut words = line.split_whitespace().rev();
-        let priority = words.next()?.parse().ok()?;
-        let used_kib: u64 = words.next()?.parse().ok()?;
-        let total_kib: u64 = words.next()?.parse().ok()?;
-        let kind = words.next()?.to_owned();
-        // A path may hold escaped spaces, never plain ones; other files of the kernel could.
-        let path = words.next()?.to_owned();
-        let bytes = |kib: u64| kib.saturating_mul(1024);
-        Some(SwapArea {
-            path,
-            kind,
-            total_bytes: bytes(total_kib),
-            used_bytes: bytes(used_kib),
-            priority,
-        })
-    };
-    Ok(text.lines().skip(1).filter_map(area).collect())
 }
 
 /// `MemTotal: 4 kB` or `Node 0 MemTotal: 4 kB`, in bytes.
@@ -355,10 +318,7 @@ mod tests {
         assert_eq!(topology.numa_balancing, None);
         assert!(topology.lower_nodes().is_empty());
         assert!(topology.slow_tier_candidates().is_empty(), "no zram either");
-        let [zram, file] = topology.swaps.as_slice() else { panic!("{:?}", topology.swaps) };
-        assert_eq!((zram.path.as_str(), zram.priority), ("/dev/zram0", 100));
-        assert_eq!((zram.total_bytes, zram.used_bytes), (4_194_300 << 10, 1 << 20));
-        assert_eq!((file.kind.as_str(), file.priority), ("file", -2));
+        assert_eq!(topology.swaps.len(), 2);
 
         tree.file("/sys/block/zram0/disksize", "0\n");
         let topology = Topology::read(tree.root()).expect("the tree is complete");

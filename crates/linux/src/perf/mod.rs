@@ -7,6 +7,7 @@
 //! thread is ever watched twice.
 
 pub mod faults;
+pub mod pmu;
 pub mod record;
 pub mod tracefs;
 pub mod tracepoints;

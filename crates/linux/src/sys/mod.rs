@@ -7,3 +7,4 @@ pub mod memory;
 pub mod pagemap;
 pub mod perf;
 pub mod swap;
+pub mod uffd;

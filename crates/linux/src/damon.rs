@@ -1,0 +1,410 @@
+//! DAMON, the kernel's monitor of accesses, watching single pages of one process.
+//!
+//! The pages to watch are given to it as regions of their own (operations `fvaddr`), in turns to
+//! two monitoring targets that are the same process: DAMON joins neighbouring regions of a target,
+//! and so no two are neighbours. What it finds is read from its tracepoint.
+//!
+//! Source: `Documentation/admin-guide/mm/damon/usage.rst` in the kernel.
+
+use crate::error::LinuxError;
+use crate::perf::record::RawSample;
+use crate::perf::tracefs::{Field, Tracefs};
+use crate::perf::{Collector, Cost, RING_BYTES, Spec, Start};
+use crate::root::Root;
+use crate::span::Span;
+use crate::sys::perf::Attr;
+use perf_event_open_sys::bindings as sys;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+const KDAMONDS: &str = "/sys/kernel/mm/damon/admin/kdamonds";
+const OURS: &str = "/sys/kernel/mm/damon/admin/kdamonds/0";
+const CONTEXT: &str = "/sys/kernel/mm/damon/admin/kdamonds/0/contexts/0";
+/// Targets that the regions are given to in turns.
+const TARGETS: usize = 2;
+/// DAMON refuses fewer.
+const LEAST_REGIONS: usize = 10;
+/// How often mappings are looked at: never, because the regions are ours.
+const UPDATE_US: u64 = 3_600_000_000;
+
+/// Whether DAMON can be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Availability {
+    /// Nobody uses it; the kinds of memory it can watch, where that could be found out.
+    Free {
+        /// Names such as `vaddr`, `fvaddr`, `paddr`.
+        operations: Vec<String>,
+    },
+    /// Somebody else uses it: there can be only one user.
+    Taken {
+        /// Kernel threads that run for it.
+        kdamonds: u32,
+    },
+    /// The kernel has no DAMON, or no files to control it.
+    Missing,
+}
+
+/// Finds out whether DAMON can be used. Creates a context to see what it can watch, and removes
+/// it, where nobody uses DAMON and we have the right to.
+///
+/// # Errors
+/// Where its files have other contents than expected, or may not be read.
+pub fn availability(root: &Root) -> Result<Availability, LinuxError> {
+    let path = format!("{KDAMONDS}/nr_kdamonds");
+    let Some(text) = root.read_optional(&path)? else { return Ok(Availability::Missing) };
+    let kdamonds: u32 = text.parse().map_err(|_| LinuxError::Malformed {
+        path: root.path(&path),
+        what: format!("'{text}' is not a number"),
+    })?;
+    if kdamonds > 0 {
+        return Ok(Availability::Taken { kdamonds });
+    }
+    match Claim::new(root) {
+        Ok(claim) => Ok(Availability::Free { operations: claim.operations()? }),
+        Err(error) if error.errno() == Some(libc::EBUSY) => Ok(Availability::Taken { kdamonds: 1 }),
+        Err(error) => Err(error),
+    }
+}
+
+/// How DAMON looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DamonOptions {
+    /// Time between two looks at a page's access bit. The kernel's default is 5 ms.
+    pub sampling: Duration,
+    /// Time between two reports, each of which starts counting anew. The kernel's default is
+    /// 100 ms.
+    pub aggregation: Duration,
+}
+
+impl Default for DamonOptions {
+    fn default() -> Self {
+        Self { sampling: Duration::from_millis(5), aggregation: Duration::from_millis(100) }
+    }
+}
+
+impl DamonOptions {
+    /// Looks for each report: the most that a region can have been found accessed.
+    pub fn most_accesses(&self) -> u32 {
+        (self.aggregation.as_micros() / self.sampling.as_micros().max(1)) as u32
+    }
+}
+
+/// What a report says of a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accesses {
+    /// The pages.
+    pub span: Span,
+    /// How many looks found it accessed, up to [`DamonOptions::most_accesses`].
+    pub count: u32,
+    /// For how many reports this number has changed little.
+    pub age: u32,
+    /// When, in nanoseconds of `CLOCK_MONOTONIC`.
+    pub time_ns: u64,
+}
+
+/// DAMON watching regions of a process for us. It stops when this is dropped.
+#[derive(Debug)]
+pub struct Damon {
+    collector: Collector,
+    fields: [Field; 4],
+    claim: Claim,
+    pid: u32,
+    options: DamonOptions,
+}
+
+impl Damon {
+    /// Starts it on `regions` of a process: ascending, without overlap. A region of several pages
+    /// is looked at one random page at a time.
+    ///
+    /// # Errors
+    /// [`LinuxError::Unsupported`] where DAMON is missing, cannot watch given regions, or is used
+    /// by somebody else, which is never disturbed; where tracepoints cannot be read.
+    pub fn start(
+        root: &Root,
+        pid: u32,
+        regions: &[Span],
+        options: DamonOptions,
+    ) -> Result<Self, LinuxError> {
+        let format = Tracefs::find(root)?.format(root, "damon/damon_aggregated")?;
+        let field = |name: &str| format.field(name);
+        let fields = [field("start")?, field("end")?, field("nr_accesses")?, field("age")?];
+        let fields_of_records = sys::PERF_SAMPLE_TID | sys::PERF_SAMPLE_TIME | sys::PERF_SAMPLE_RAW;
+        let spec = Spec::of(Attr {
+            pmu: sys::PERF_TYPE_TRACEPOINT,
+            config: format.id.into(),
+            period: 1,
+            sample_type: fields_of_records.into(),
+            ..Attr::default()
+        });
+        let mut collector = Collector::new(root, vec![spec], RING_BYTES)?;
+        let claim = claim(root)?;
+        claim.configure(pid, regions, &options)?;
+        root.write(format!("{OURS}/state"), "on")?;
+        let kdamond = claim.kdamond()?;
+        collector.attach_thread(kdamond, kdamond, Start::Now)?;
+        Ok(Self { collector, fields, claim, pid, options })
+    }
+
+    /// Watches other regions of the same process from now on.
+    ///
+    /// # Errors
+    /// Where the kernel refuses, for example because it has stopped: the process has ended.
+    pub fn set_regions(&mut self, regions: &[Span]) -> Result<(), LinuxError> {
+        self.claim.configure(self.pid, regions, &self.options)?;
+        self.claim.root.write(format!("{OURS}/state"), "commit")
+    }
+
+    /// Hands all reports that have come in to `sink`.
+    pub fn poll(&mut self, sink: &mut impl FnMut(Accesses)) {
+        let fields = &self.fields;
+        self.collector.poll(|sample| {
+            if let Some(accesses) = accesses(fields, sample) {
+                sink(accesses);
+            }
+        });
+    }
+
+    /// Whether it still runs. It ends with the process.
+    ///
+    /// # Errors
+    /// Where its state cannot be read.
+    pub fn is_running(&self) -> Result<bool, LinuxError> {
+        Ok(self.claim.root.read(format!("{OURS}/state"))? == "on")
+    }
+
+    /// The kernel thread that does the watching: its processor time is a cost of ours.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn kdamond(&self) -> Result<u32, LinuxError> {
+        self.claim.kdamond()
+    }
+
+    /// Reports that did not fit into a ring.
+    pub fn lost(&self) -> u64 {
+        self.collector.lost()
+    }
+
+    /// What reading reports has cost us.
+    pub fn cost(&self) -> Cost {
+        self.collector.cost()
+    }
+
+    /// Descriptors that become readable when a quarter of a ring is unread.
+    pub fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        self.collector.fds()
+    }
+}
+
+fn accesses(fields: &[Field; 4], sample: &RawSample<'_>) -> Option<Accesses> {
+    let [start, end, count, age] = fields.each_ref().map(|field| field.get(sample.raw));
+    Some(Accesses {
+        span: Span::of_addresses(start?, end?),
+        count: count? as u32,
+        age: age? as u32,
+        time_ns: sample.time_ns,
+    })
+}
+
+/// Claims DAMON, or says why not in words.
+fn claim(root: &Root) -> Result<Claim, LinuxError> {
+    let (what, hint) = match availability(root)? {
+        Availability::Free { operations } if operations.iter().any(|name| name == "fvaddr") => {
+            return Claim::new(root);
+        }
+        Availability::Free { .. } => {
+            ("this kernel's DAMON cannot watch given regions", "needs CONFIG_DAMON_VADDR")
+        }
+        Availability::Taken { .. } => (
+            "DAMON is used by somebody else",
+            "stop the other user, such as damo or damon_reclaim, or use another source",
+        ),
+        Availability::Missing => {
+            ("this kernel has no DAMON", "needs CONFIG_DAMON_SYSFS and CONFIG_DAMON_VADDR")
+        }
+    };
+    Err(LinuxError::Unsupported { what: what.into(), hint: hint.into() })
+}
+
+/// DAMON's one kernel thread, ours until this is dropped.
+#[derive(Debug)]
+struct Claim {
+    root: Root,
+}
+
+impl Claim {
+    /// Makes the only kernel thread, not running yet, with one context.
+    fn new(root: &Root) -> Result<Self, LinuxError> {
+        root.write(format!("{KDAMONDS}/nr_kdamonds"), "1")?;
+        let claim = Self { root: root.clone() };
+        root.write(format!("{OURS}/contexts/nr_contexts"), "1")?;
+        Ok(claim)
+    }
+
+    fn operations(&self) -> Result<Vec<String>, LinuxError> {
+        let text = self.root.read_optional(format!("{CONTEXT}/avail_operations"))?;
+        Ok(text.unwrap_or_default().split_whitespace().map(str::to_owned).collect())
+    }
+
+    fn kdamond(&self) -> Result<u32, LinuxError> {
+        let path = format!("{OURS}/pid");
+        let text = self.root.read(&path)?;
+        text.parse().map_err(|_| LinuxError::Malformed {
+            path: self.root.path(&path),
+            what: format!("'{text}' is not the number of a running thread"),
+        })
+    }
+
+    fn configure(
+        &self,
+        pid: u32,
+        regions: &[Span],
+        options: &DamonOptions,
+    ) -> Result<(), LinuxError> {
+        let set = |file: &str, value: u64| {
+            self.root.write(format!("{CONTEXT}/{file}"), &value.to_string())
+        };
+        self.root.write(format!("{CONTEXT}/operations"), "fvaddr")?;
+        let attributes = "monitoring_attrs";
+        set(&format!("{attributes}/intervals/sample_us"), options.sampling.as_micros() as u64)?;
+        set(&format!("{attributes}/intervals/aggr_us"), options.aggregation.as_micros() as u64)?;
+        set(&format!("{attributes}/intervals/update_us"), UPDATE_US)?;
+        // Above what there is, so that nothing is joined to come below it.
+        let most = regions.len().max(LEAST_REGIONS) as u64 + 1;
+        set(&format!("{attributes}/nr_regions/max"), most)?;
+        set(&format!("{attributes}/nr_regions/min"), LEAST_REGIONS as u64)?;
+        set("targets/nr_targets", TARGETS as u64)?;
+        for target in 0..TARGETS {
+            let folder = format!("targets/{target}");
+            let ours = || regions.iter().skip(target).step_by(TARGETS);
+            set(&format!("{folder}/pid_target"), pid.into())?;
+            set(&format!("{folder}/regions/nr_regions"), ours().count() as u64)?;
+            for (i, region) in ours().enumerate() {
+                let end = region.address() + region.bytes().0;
+                set(&format!("{folder}/regions/{i}/start"), region.address())?;
+                set(&format!("{folder}/regions/{i}/end"), end)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // It may not be running, or may have ended with the process; the second write tells the
+        // kernel to forget it either way.
+        let _ = self.root.write(format!("{OURS}/state"), "off");
+        let _ = self.root.write(format!("{KDAMONDS}/nr_kdamonds"), "0");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Tree;
+    use frostline_core::Vpn;
+
+    /// Files as the kernel makes them for one kernel thread with two targets.
+    fn tree(kdamonds: &str) -> Tree {
+        let tree = Tree::new();
+        tree.file(format!("{KDAMONDS}/nr_kdamonds"), kdamonds);
+        for file in ["state", "pid", "contexts/nr_contexts"] {
+            tree.file(format!("{OURS}/{file}"), "");
+        }
+        tree.file(format!("{CONTEXT}/avail_operations"), "vaddr\nfvaddr\npaddr\n");
+        let attributes = "monitoring_attrs";
+        for file in ["intervals/sample_us", "intervals/aggr_us", "intervals/update_us"] {
+            tree.file(format!("{CONTEXT}/{attributes}/{file}"), "");
+        }
+        tree.file(format!("{CONTEXT}/{attributes}/nr_regions/min"), "10");
+        for target in 0..TARGETS {
+            for region in 0..4 {
+                let folder = format!("{CONTEXT}/targets/{target}/regions/{region}");
+                tree.file(format!("{folder}/start"), "");
+            }
+        }
+        tree
+    }
+
+    #[test]
+    fn neighbouring_pages_go_to_different_targets() {
+        let tree = tree("0\n");
+        let claim = claim(tree.root()).expect("nobody has it");
+        assert_eq!(tree.text(format!("{KDAMONDS}/nr_kdamonds")), "1");
+        let pages: Vec<Span> = (100..107).map(|page| Span::single(Vpn(page))).collect();
+        claim.configure(42, &pages, &DamonOptions::default()).expect("all files are there");
+        let read = |file: &str| tree.text(format!("{CONTEXT}/{file}"));
+        assert_eq!(read("operations"), "fvaddr");
+        assert_eq!(read("monitoring_attrs/intervals/sample_us"), "5000");
+        assert_eq!(read("monitoring_attrs/intervals/aggr_us"), "100000");
+        assert_eq!(read("monitoring_attrs/nr_regions/max"), "11");
+        for (target, first, count) in [(0, 100, 4), (1, 101, 3)] {
+            assert_eq!(read(&format!("targets/{target}/pid_target")), "42");
+            let folder = format!("targets/{target}/regions");
+            assert_eq!(read(&format!("{folder}/nr_regions")), count.to_string());
+            for i in 0..count {
+                let start = (first + 2 * i) * 4096;
+                assert_eq!(read(&format!("{folder}/{i}/start")), start.to_string());
+                assert_eq!(read(&format!("{folder}/{i}/end")), (start + 4096).to_string());
+            }
+        }
+        drop(claim);
+        assert_eq!(tree.text(format!("{OURS}/state")), "off");
+        assert_eq!(tree.text(format!("{KDAMONDS}/nr_kdamonds")), "0");
+    }
+
+    #[test]
+    fn somebody_elses_is_left_alone() {
+        let tree = tree("1\n");
+        tree.file(format!("{OURS}/state"), "on");
+        let taken = availability(tree.root()).expect("it can be read");
+        assert_eq!(taken, Availability::Taken { kdamonds: 1 });
+        let error = claim(tree.root()).expect_err("it is taken").to_string();
+        assert!(error.contains("used by somebody else\nhint: "), "{error}");
+        assert_eq!(tree.text(format!("{OURS}/state")), "on");
+        assert_eq!(tree.text(format!("{KDAMONDS}/nr_kdamonds")), "1");
+    }
+
+    #[test]
+    fn what_it_can_watch_is_found_out_and_nothing_left_behind() {
+        let tree = tree("0\n");
+        let free = availability(tree.root()).expect("it can be read");
+        let operations = ["vaddr", "fvaddr", "paddr"].map(str::to_owned).to_vec();
+        assert_eq!(free, Availability::Free { operations });
+        assert_eq!(tree.text(format!("{KDAMONDS}/nr_kdamonds")), "0");
+        tree.file(format!("{CONTEXT}/avail_operations"), "paddr\n");
+        let error = claim(tree.root()).expect_err("of no use").to_string();
+        assert!(error.contains("CONFIG_DAMON_VADDR"), "{error}");
+        assert_eq!(availability(Tree::new().root()).expect("no files"), Availability::Missing);
+    }
+
+    #[test]
+    fn reports_are_read() {
+        let tree = Tree::new();
+        tree.file("/proc/self/mounts", "t /t tracefs rw 0 0");
+        tree.file(
+            "/t/events/damon/damon_aggregated/format",
+            "ID: 767\n field:unsigned long start; offset:24; size:8; signed:0;\n \
+             field:unsigned long end; offset:32; size:8; signed:0;\n \
+             field:unsigned int nr_accesses; offset:40; size:4; signed:0;\n \
+             field:unsigned int age; offset:44; size:4; signed:0;\n",
+        );
+        let format = Tracefs::find(tree.root())
+            .and_then(|tracefs| tracefs.format(tree.root(), "damon/damon_aggregated"))
+            .expect("it is there");
+        let fields = ["start", "end", "nr_accesses", "age"]
+            .map(|name| format.field(name).expect("it is there"));
+        let mut raw = vec![0; 48];
+        raw[24..32].copy_from_slice(&0x7000u64.to_ne_bytes());
+        raw[32..40].copy_from_slice(&0x9000u64.to_ne_bytes());
+        raw[40..44].copy_from_slice(&20u32.to_ne_bytes());
+        raw[44..48].copy_from_slice(&3u32.to_ne_bytes());
+        let sample = RawSample { time_ns: 9, raw: &raw, ..RawSample::default() };
+        let found = accesses(&fields, &sample);
+        let span = Span::new(Vpn(7), 2);
+        assert_eq!(found, Some(Accesses { span, count: 20, age: 3, time_ns: 9 }));
+        let short = RawSample { raw: &raw[..47], ..sample };
+        assert_eq!(accesses(&fields, &short), None);
+        assert_eq!(DamonOptions::default().most_accesses(), 20);
+    }
+}
