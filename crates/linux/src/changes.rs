@@ -184,6 +184,10 @@ impl Changes {
         swap_off: SwapOff,
         concerns: impl Fn(&Change) -> bool,
     ) -> Result<Restored, LinuxError> {
+        // Who has changed nothing needs no rights to let go of it.
+        if !load(&self.root)?.entries.iter().any(|entry| entry.owners.contains(&self.owner)) {
+            return Ok(Restored::default());
+        }
         let mut store = Store::lock(&self.root)?;
         for entry in &mut store.list.entries {
             if concerns(&entry.change) {
@@ -431,6 +435,14 @@ mod tests {
         let restored = restore(tree.root(), SwapOff::WhenUnused).expect("written");
         assert_eq!((restored.undone.len(), restored.kept.len()), (0, 1));
         assert!(list_path(tree.root()).exists());
+    }
+
+    #[test]
+    fn who_changed_nothing_leaves_no_trace() {
+        let tree = tree();
+        let nothing = changes(&tree, 70, 5).release(SwapOff::WhenUnused).expect("nothing to do");
+        assert_eq!(nothing, Restored::default());
+        assert!(!tree.root().path(FOLDER).exists());
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub mod damon;
 pub mod doctor;
 pub mod error;
 pub mod folio;
+pub mod frames;
 pub mod idle;
 pub mod maps;
 pub mod migrate;

@@ -71,10 +71,12 @@ impl PageEntry {
         let frame = self.0 & ((1 << 55) - 1);
         (self.present() && frame != 0).then_some(frame)
     }
-    /// Number of the swap device and place on it in pages; `None` where it is not in swap. Both
-    /// are 0 without `CAP_SYS_ADMIN`.
+    /// Number of the swap device and place on it in pages; `None` where it is not in swap, or
+    /// without `CAP_SYS_ADMIN`.
     pub fn swap_place(self) -> Option<(u8, u64)> {
-        self.swapped().then_some((self.kind() as u8, self.0 >> 5 & ((1 << 50) - 1)))
+        // The first place of a device is its header's.
+        let place = self.0 >> 5 & ((1 << 50) - 1);
+        (self.swapped() && place != 0).then_some((self.kind() as u8, place))
     }
 }
 
@@ -440,6 +442,7 @@ mod tests {
         assert!(swapped.swapped() && !swapped.present());
         assert_eq!((swapped.pfn(), swapped.swap_place()), (None, Some((3, 77))));
         assert_eq!(PageEntry(1 << 63).pfn(), None, "frames are hidden without the right");
+        assert_eq!(PageEntry(1 << 62).swap_place(), None, "and so are places in swap");
         assert!(PageEntry(1 << 61).file_or_shared() && PageEntry(1 << 58).guard());
     }
 
@@ -488,5 +491,28 @@ mod tests {
         );
         // Before Linux 6.7 the request is unknown.
         assert!(scanned.is_err_and(|e| e.is_gone() || e.errno() == Some(libc::ENOTTY)));
+    }
+    #[test]
+    fn an_exec_ends_the_address_space_and_not_the_process() {
+        let mut child = std::process::Command::new("sh")
+            .args(["-c", "read x; exec cat"])
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .expect("sh");
+        let target = Target::open(&Root::system(), child.id()).expect("opens");
+        let mut pagemap = Pagemap::open(&target).expect("opens");
+        assert!(pagemap.page(Vpn(1)).is_ok());
+        let mut to = child.stdin.take().expect("piped");
+        std::io::Write::write_all(&mut to, b"x\nechoed\n").expect("written");
+        // What comes back was written by the new program.
+        let mut echo = [0; 7];
+        let mut from = child.stdout.take().expect("piped");
+        std::io::Read::read_exact(&mut from, &mut echo).expect("read");
+        assert!(pagemap.page(Vpn(1)).expect_err("the old address space").is_gone());
+        assert!(target.is_alive());
+        assert!(Pagemap::open(&target).expect("opens").page(Vpn(1)).is_ok());
+        drop(to);
+        child.wait().expect("waited for");
     }
 }

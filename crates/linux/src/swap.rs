@@ -3,8 +3,10 @@
 //! Sources: proc_swaps(5), `Documentation/admin-guide/mm/zswap.rst` and
 //! `Documentation/admin-guide/sysctl/vm.rst` in the kernel.
 
-use crate::{LinuxError, Root};
-use frostline_core::types::{Bytes, PAGE_BYTES};
+use crate::advise::page_out_verified;
+use crate::pagemap::Pagemap;
+use crate::{LinuxError, Root, Span, Target};
+use frostline_core::types::{Bytes, PAGE_BYTES, Vpn};
 use std::path::PathBuf;
 
 /// Swap with less than this free is full: pages are swapped in batches and clusters.
@@ -56,6 +58,26 @@ fn parse_device(line: &str) -> Option<SwapDevice> {
 pub fn is_full(root: &Root) -> Result<bool, LinuxError> {
     let free = |device: &SwapDevice| device.size.saturating_sub(device.used).0;
     Ok(devices(root)?.iter().map(free).sum::<u64>() < FULL_BYTES)
+}
+
+/// Number of the swap device to which a page goes that is paged out now, as
+/// [`PageEntry::swap_place`](crate::pagemap::PageEntry::swap_place) tells it: found out by paging
+/// a page of this process out. `None` where it does not go, or without `CAP_SYS_ADMIN`.
+///
+/// # Errors
+/// Without the right to advise even oneself, as in some sandboxes.
+pub fn device_in_use() -> Result<Option<u8>, LinuxError> {
+    const PAGE: usize = PAGE_BYTES as usize;
+    let root = Root::system();
+    let own = Target::open(&root, std::process::id())?;
+    let mut pagemap = Pagemap::open(&own)?;
+    // The inner page of these holds nothing else. Not zero: the kernel may treat zeros apart.
+    let scratch = std::hint::black_box(vec![1_u8; 3 * PAGE]);
+    let page = Vpn((scratch.as_ptr() as u64).div_ceil(PAGE_BYTES));
+    page_out_verified(&own, &mut pagemap, &[Span::single(page)])?;
+    let entry = pagemap.page(page)?;
+    drop(scratch);
+    Ok(entry.swap_place().map(|(device, _)| device))
 }
 
 /// Compression of pages on their way to swap.

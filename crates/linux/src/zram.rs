@@ -4,7 +4,7 @@
 
 use crate::changes::{Changes, Restored, SwapOff};
 use crate::process::{self, kib_field};
-use crate::swap;
+use crate::swap::{self, SwapDevice};
 use crate::sys::swap::{swapoff, swapon};
 use crate::{LinuxError, Root};
 use frostline_core::types::{Bytes, PAGE_BYTES};
@@ -103,7 +103,17 @@ impl Zram {
         Bytes(self.record.size_bytes)
     }
 
-    /// How full it is.
+    /// Room and what of it is taken, as the swap device that it is; `None` where somebody has
+    /// turned it off.
+    ///
+    /// # Errors
+    /// Where the list of swap devices cannot be read.
+    pub fn swap(&self) -> Result<Option<SwapDevice>, LinuxError> {
+        let own = self.device();
+        Ok(swap::devices(&self.root)?.into_iter().find(|device| device.path == own))
+    }
+
+    /// What it holds and what that takes.
     ///
     /// # Errors
     /// Where it is gone.

@@ -10,9 +10,10 @@ use frostline_linux::changes::{Changes, SwapOff, restore};
 use frostline_linux::pagemap::{Categories, Pagemap};
 use frostline_linux::swap::{self, PAGE_CLUSTER};
 use frostline_linux::zram::{Zram, ZramOptions};
-use frostline_linux::{Root, Span};
+use frostline_linux::{Root, Span, Target};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 use support::{Folios, Memory};
 
 const PAGES: u64 = 8192;
@@ -76,6 +77,7 @@ fn pages_go_out_and_come_back() {
         out_and_back(&zram);
         shared_pages_stay();
         huge_folios_go_out(&zram);
+        the_end_of_the_program_is_no_surprise();
     });
     let memory = Memory::start(512, Folios::Base);
     let mut pagemap = Pagemap::open(&memory.target).expect("ours");
@@ -105,12 +107,14 @@ fn out_and_back(zram: &Zram) {
     let out = page_out_verified(&memory.target, &mut pagemap, &spans).expect("allowed");
     assert_eq!(out.iter().map(|(span, _)| span.pages).sum::<u64>(), PAGES);
     let moved = count(&out, MoveOutcome::Moved);
-    eprintln!("paged out: {moved} of {PAGES}; {out:?}");
-    assert!(moved >= PAGES * 99 / 100);
+    assert!(moved >= PAGES * 99 / 100, "{out:?}");
     assert_eq!(swapped_pages(&mut pagemap, memory.span), moved);
     assert_eq!(memory.target.usage().expect("it runs").swapped.pages().0, moved);
     let usage = zram.usage().expect("ours");
-    eprintln!("{usage:?}");
+    let device = swap::device_in_use().expect("allowed");
+    let entry = pagemap.page(memory.span.start).expect("it runs");
+    assert_eq!(entry.swap_place().map(|place| place.0), device);
+    assert!(zram.swap().expect("listed").expect("on").used.pages().0 >= moved);
     assert!(usage.original >= Bytes(moved * 4096), "{usage:?}");
     assert!(usage.memory.0 < usage.original.0 * 3 / 4, "it compresses: {usage:?}");
 
@@ -159,6 +163,28 @@ fn huge_folios_go_out(zram: &Zram) {
     assert_eq!(count(&out, MoveOutcome::Moved), 4 * 512, "{out:?}");
     assert!(zram.usage().expect("ours").original > before);
     memory.verify();
+}
+
+fn the_end_of_the_program_is_no_surprise() {
+    let memory = Memory::start(PAGES, Folios::Base);
+    let mut pagemap = Pagemap::open(&memory.target).expect("ours");
+    let target = Target::open(&Root::system(), memory.target.pid()).expect("it runs");
+    let span = memory.span;
+    let ending = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(30));
+        drop(memory);
+    });
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let error = loop {
+        let out = page_out_verified(&target, &mut pagemap, &[span]);
+        let result = out.and_then(|_| bring_in_verified(&target, &mut pagemap, &[span]));
+        if let Err(error) = result {
+            break error;
+        }
+        assert!(Instant::now() < deadline, "it goes on after its end");
+    };
+    assert!(error.is_gone(), "{error}");
+    ending.join().expect("no panic");
 }
 
 fn a_full_device_says_so(changes: &Changes) {
