@@ -4,6 +4,9 @@
 //! two monitoring targets that are the same process: DAMON joins neighbouring regions of a target,
 //! and so no two are neighbours. What it finds is read from its tracepoint.
 //!
+//! It clears access bits without telling the processors. A page whose translation a processor
+//! keeps all the time may therefore seem unused.
+//!
 //! Source: `Documentation/admin-guide/mm/damon/usage.rst` in the kernel.
 
 use crate::error::LinuxError;
@@ -301,8 +304,13 @@ impl Drop for Claim {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::fork::in_forked_child;
     use crate::testing::Tree;
     use frostline_core::Vpn;
+    use rustix::process::{
+        Pid, Signal, WaitOptions, kill_process, set_parent_process_death_signal, waitpid,
+    };
+    use std::time::Instant;
 
     /// Files as the kernel makes them for one kernel thread with two targets.
     fn tree(kdamonds: &str) -> Tree {
@@ -376,6 +384,91 @@ mod tests {
         let error = claim(tree.root()).expect_err("of no use").to_string();
         assert!(error.contains("CONFIG_DAMON_VADDR"), "{error}");
         assert_eq!(availability(Tree::new().root()).expect("no files"), Availability::Missing);
+    }
+
+    /// A process that uses every third of its pages all the time, and the address of the first.
+    fn busy_process(pages: usize) -> (u32, u64) {
+        let (reader, writer) = rustix::pipe::pipe().expect("a pipe can be made");
+        let pid = in_forked_child(|| {
+            let bound = set_parent_process_death_signal(Some(Signal::KILL)).is_ok()
+                && rustix::thread::disable_transparent_huge_pages(true).is_ok();
+            let mut memory = vec![1u8; (pages + 1) * 4096];
+            let skipped = memory.as_ptr().align_offset(4096);
+            let memory = &mut memory[skipped..];
+            let address = memory.as_ptr() as u64;
+            while bound && rustix::io::write(&writer, &address.to_ne_bytes()) == Ok(8) {
+                loop {
+                    memory
+                        .chunks_mut(4096)
+                        .take(pages)
+                        .step_by(3)
+                        .for_each(|page| page[9] = page[9].wrapping_add(1));
+                    std::hint::black_box(&memory);
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+            1
+        })
+        .expect("another process is possible");
+        let mut bytes = [0; 8];
+        assert_eq!(rustix::io::read(&reader, &mut bytes), Ok(8));
+        (pid, u64::from_ne_bytes(bytes))
+    }
+
+    #[test]
+    fn used_pages_are_told_from_unused_neighbours() {
+        const PAGES: usize = 600;
+        let root = Root::system();
+        let options = DamonOptions {
+            sampling: Duration::from_millis(4),
+            aggregation: Duration::from_millis(40),
+        };
+        let (pid, address) = busy_process(PAGES);
+        let first = address / 4096;
+        let pages: Vec<Span> =
+            (0..PAGES as u64).map(|page| Span::single(Vpn(first + page))).collect();
+        let end = |damon: Option<Damon>| {
+            drop(damon);
+            let pid = Pid::from_raw(pid as i32).expect("a number");
+            kill_process(pid, Signal::KILL).expect("it is ours");
+            waitpid(Some(pid), WaitOptions::empty()).expect("it is ours");
+        };
+        let mut damon = match Damon::start(&root, pid, &pages, options) {
+            Ok(damon) => damon,
+            Err(error) => {
+                end(None);
+                return eprintln!("skipped: {error}");
+            }
+        };
+        let (mut reports, mut used) = (vec![0u32; PAGES], vec![0u32; PAGES]);
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while reports.iter().any(|reports| *reports < 8) {
+            assert!(Instant::now() < deadline, "reports are missing: {reports:?}");
+            std::thread::sleep(Duration::from_millis(20));
+            damon.poll(&mut |found| {
+                assert_eq!(found.span.pages, 1, "neighbours are not joined");
+                let page = (found.span.start.0 - first) as usize;
+                assert!(found.count <= options.most_accesses());
+                reports[page] += 1;
+                // The first reports still have what happened before.
+                used[page] += if reports[page] > 2 { found.count } else { 0 };
+            });
+        }
+        assert!(damon.is_running().expect("it has a state"));
+        let stat = crate::process::stat(&root, damon.kdamond().expect("it runs"));
+        assert!(stat.expect("a thread").comm.starts_with("kdamond"));
+        assert_eq!((damon.lost(), damon.cost().malformed), (0, 0));
+        end(Some(damon));
+        let hot = |page: &usize| page % 3 == 0;
+        let (seen, unseen): (Vec<usize>, Vec<usize>) = (0..PAGES).partition(|page| used[*page] > 0);
+        let wrong: Vec<_> = seen.iter().filter(|page| !hot(page)).collect();
+        let missed: Vec<_> = unseen.iter().filter(|page| hot(page)).collect();
+        assert!(wrong.is_empty(), "not used: {wrong:?}");
+        assert!(missed.len() <= PAGES / 3 / 10, "of {} missed: {missed:?}", PAGES / 3);
+        let left = root.read(format!("{KDAMONDS}/nr_kdamonds")).expect("DAMON is there");
+        assert_eq!(left, "0");
+        let reports: u32 = reports.iter().sum();
+        eprintln!("{reports} reports, none lost; {} used pages missed", missed.len());
     }
 
     #[test]
