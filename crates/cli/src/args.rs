@@ -7,8 +7,8 @@ use std::process::ExitCode;
 
 /// Exit code for wrong usage.
 pub const USAGE: u8 = 2;
-/// Exit code of `record` for errors of its own, as with `env` and `timeout`.
-pub const RECORD_FAILED: u8 = 125;
+/// Exit code of `run` and `record` for errors of their own, as with `env` and `timeout`.
+pub const RUN_FAILED: u8 = 125;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -42,6 +42,16 @@ pub struct Global {
 
 #[derive(Subcommand)]
 pub enum Command {
+    /// Run a program with less fast memory
+    Run(cmd::run::Args),
+    /// Tier a program that runs already, or all of a cgroup
+    Attach(cmd::attach::Args),
+    /// Show what is managed here, and how well
+    Status(cmd::status::Args),
+    /// Undo what a frostline that was killed had changed
+    Clean(cmd::clean::Args),
+    /// Repeat the decisions of a journal
+    Replay(cmd::replay::Args),
     /// Record the memory accesses of a program
     Record(cmd::record::Args),
     /// Look into traces, check and convert them
@@ -66,7 +76,7 @@ impl Command {
     /// Exit code for failures of our own.
     pub fn failure_code(&self) -> u8 {
         match self {
-            Self::Record(_) => RECORD_FAILED,
+            Self::Record(_) | Self::Run(_) => RUN_FAILED,
             _ => 1,
         }
     }
@@ -80,17 +90,17 @@ pub fn parse() -> Result<Cli, ExitCode> {
         let _ = error.print();
         match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
-            _ if first_word_is_record() => ExitCode::from(RECORD_FAILED),
+            _ if first_word_runs() => ExitCode::from(RUN_FAILED),
             _ => ExitCode::from(USAGE),
         }
     })
 }
 
-fn first_word_is_record() -> bool {
+fn first_word_runs() -> bool {
     std::env::args_os()
         .skip(1)
         .find(|arg| !arg.as_encoded_bytes().starts_with(b"-"))
-        .is_some_and(|arg| arg == "record")
+        .is_some_and(|arg| arg == "record" || arg == "run")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `frostline`: one program for recording, making, simulating and comparing.
+//! `frostline`: one program for tiering, recording, making, simulating and comparing.
 //!
 //! # What every subcommand keeps to
 //!
@@ -6,7 +6,7 @@
 //! * An error is printed as `error: what: why`, then `hint: ...` where there is a remedy; see
 //!   [`errors`].
 //! * Exit codes: 0 done; 1 failed; 2 wrong usage; 128 + number after a signal (130 for Ctrl-C).
-//!   `record` behaves as `env` and `timeout` do: the program's own code, 125 for an error of ours,
+//!   `run` and `record` behave as `env` and `timeout` do: the program's own code, 125 for an error of ours,
 //!   126 where the program cannot be executed, 127 where it is not there.
 //! * A reader that goes away (`frostline ... | head`) ends the program silently, with 0.
 //! * Files appear under their names when they are complete: [`files`].
@@ -19,6 +19,7 @@ mod details;
 mod errors;
 mod files;
 mod html;
+mod live;
 mod output;
 mod progress;
 mod series;

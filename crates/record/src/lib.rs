@@ -17,4 +17,5 @@ mod translate;
 
 pub use error::RecordError;
 pub use session::{Options, Outcome, Progress, Stop, record};
+pub use signals::Forwarder;
 pub use tool::Tool;

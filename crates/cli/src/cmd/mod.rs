@@ -1,12 +1,17 @@
 //! One module per subcommand: its arguments, and a `run` that ends with an exit code.
 
+pub mod attach;
 pub mod bound;
+pub mod clean;
 pub mod compare;
 pub mod completions;
 pub mod machines;
 pub mod policies;
 pub mod record;
+pub mod replay;
+pub mod run;
 pub mod sim;
+pub mod status;
 pub mod synth;
 pub mod trace;
 
@@ -19,6 +24,11 @@ use std::process::ExitCode;
 /// Whatever went wrong; printed by [`crate::errors::report`].
 pub fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
+        Command::Run(args) => run::run(args),
+        Command::Attach(args) => attach::run(args),
+        Command::Status(args) => status::run(args),
+        Command::Clean(args) => clean::run(args),
+        Command::Replay(args) => replay::run(args),
         Command::Record(args) => record::run(args),
         Command::Trace(args) => trace::run(args),
         Command::Synth(args) => synth::run(args),

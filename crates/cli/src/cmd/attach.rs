@@ -1,0 +1,80 @@
+//! `frostline attach`: tiers a program that runs already.
+
+use crate::cancel;
+use crate::errors::usage;
+use crate::live::options::Tiering;
+use crate::live::session::Session;
+use crate::progress::note;
+use frostline_driver::Selection;
+use frostline_linux::Root;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+const LONG: &str = "\
+Keeps the hot pages of a running program, or of all programs of a cgroup, in fast memory, the \
+others in a slower tier, until it ends or you press Ctrl-C. Either way the program goes on \
+unharmed; pages that are in swap by then come back when they are touched.";
+
+const EXAMPLES: &str = "\
+Examples:
+  frostline attach 4711 --fast 40%
+  frostline attach --cgroup system.slice/redis.service --fast 2GiB
+  frostline attach 4711 --slow none --seconds 60 --summary s.json";
+
+#[derive(clap::Args)]
+#[command(long_about = LONG, after_help = EXAMPLES)]
+pub struct Args {
+    /// Number of the process
+    #[arg(value_name = "PID", required_unless_present = "cgroup")]
+    pid: Option<u32>,
+    /// Manage all processes of this cgroup instead: absolute, or below the cgroup mount
+    #[arg(long, value_name = "PATH", conflicts_with = "pid")]
+    cgroup: Option<PathBuf>,
+    /// Leave the processes that the process has started alone
+    #[arg(long)]
+    no_children: bool,
+    /// Stop after so many seconds
+    #[arg(long, value_name = "N")]
+    seconds: Option<f64>,
+    #[command(flatten)]
+    tiering: Tiering,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Where there is no such target, or rights are missing.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let (who, name) = match (args.pid, args.cgroup) {
+        (Some(pid), _) => {
+            (Selection::Process { pid, tree: !args.no_children }, format!("process {pid}"))
+        }
+        (None, Some(path)) => {
+            let name = format!("cgroup {}", path.display());
+            (Selection::Cgroup(path), name)
+        }
+        (None, None) => return Err(usage("no target", "give a PID or --cgroup PATH")),
+    };
+    let limit = args.seconds.map(Duration::try_from_secs_f64).transpose();
+    let limit = limit.map_err(|_| usage("--seconds is no length of time", "give 60"))?;
+    cancel::install()?;
+    let began = Instant::now();
+    let mut session = Session::begin(&Root::system(), &args.tiering, who, &name)?;
+    note(&format!("{name} is managed; Ctrl-C ends that"));
+    loop {
+        let pause = match session.step() {
+            Ok(pause) => pause,
+            Err(error) => {
+                session.give_up();
+                return Err(error);
+            }
+        };
+        let over = limit.is_some_and(|limit| began.elapsed() >= limit);
+        if over || cancel::requested() || session.is_idle() {
+            session.end()?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        std::thread::sleep(pause.max(Duration::from_millis(1)));
+    }
+}

@@ -1,0 +1,86 @@
+//! What can be asked of tiering, on the command line.
+
+use super::slow;
+use anyhow::Context;
+use frostline_core::policy::registry;
+use frostline_core::spec::{parse_bytes, parse_ratio};
+use frostline_driver::{FastLimit, Options, SlowTier};
+use frostline_linux::Root;
+use std::path::PathBuf;
+
+/// Arguments of every command that tiers a running program.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Tiering {
+    /// Policy that decides which pages are fast, with parameters: memtis:alpha=0.8
+    #[arg(short, long, value_name = "POLICY", default_value = "memtis")]
+    pub policy: String,
+    /// Fast memory for the program: 2GiB, 40% of what it has in all tiers, or 1:4 (fast to slow)
+    #[arg(short, long, value_name = "SIZE", default_value = "50%")]
+    pub fast: String,
+    /// Slow tier: node:N, zram[:size=4GiB:algorithm=lz4], swap (what the system has), or none
+    /// (only watch) [default: a node of a lower memory tier, else zram, else none]
+    #[arg(short, long, value_name = "TIER")]
+    pub slow: Option<String>,
+    /// Share of one core for frostline itself once the program is within its fast memory
+    #[arg(long, value_name = "SHARE", default_value = "1.5%")]
+    pub cpu_limit: String,
+    /// Share of one core until then
+    #[arg(long, value_name = "SHARE", default_value = "6%")]
+    pub settling_cpu_limit: String,
+    /// Most bytes per second that the policy may have moved [default: no limit]
+    #[arg(long, value_name = "SIZE")]
+    pub migration_limit: Option<String>,
+    /// Seed of random choices
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Change nothing: watch, decide, and say what would be moved
+    #[arg(short = 'n', long)]
+    pub dry_run: bool,
+    /// Write all that is decided, and on what grounds, for `frostline replay`
+    #[arg(long, value_name = "FILE")]
+    pub journal: Option<PathBuf>,
+    /// Write the numbers of every second to a CSV file
+    #[arg(long, value_name = "FILE")]
+    pub series: Option<PathBuf>,
+    /// Write the final numbers to a file, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub summary: Option<PathBuf>,
+}
+
+impl Tiering {
+    /// The driver's options; the slow tier is chosen here where none is named. The text says why.
+    ///
+    /// # Errors
+    /// What cannot be read, or does not exist.
+    pub fn resolve(&self, root: &Root) -> anyhow::Result<(Options, Option<String>)> {
+        registry::check(&self.policy).context("--policy")?;
+        let (slow, why) = match &self.slow {
+            Some(text) => (SlowTier::parse(text).context("--slow")?, None),
+            None => {
+                let (slow, why) = slow::choose(root);
+                (slow, Some(why))
+            }
+        };
+        let share = |text: &str, name: &'static str| {
+            let share = parse_ratio(text).context(name)?;
+            anyhow::ensure!(share > 0.0, "{name}: '{text}' leaves no time at all");
+            Ok(share)
+        };
+        let limit = match &self.migration_limit {
+            Some(text) => Some(parse_bytes(text).context("--migration-limit")?),
+            None => None,
+        };
+        let options = Options {
+            policy: self.policy.clone(),
+            slow,
+            fast: FastLimit::parse(&self.fast).context("--fast")?,
+            cpu_share: share(&self.cpu_limit, "--cpu-limit")?,
+            settling_cpu_share: share(&self.settling_cpu_limit, "--settling-cpu-limit")?,
+            migration_bytes_per_second: limit,
+            seed: self.seed,
+            dry_run: self.dry_run,
+            journal: self.journal.clone(),
+        };
+        Ok((options, why))
+    }
+}

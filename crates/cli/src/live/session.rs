@@ -1,0 +1,137 @@
+//! One driver at work, from its start to its end.
+
+use super::options::Tiering;
+use super::slow::SlowMemory;
+use super::summary;
+use crate::progress::note;
+use frostline_core::types::Nanos;
+use frostline_driver::instances::Instance;
+use frostline_driver::start::Stopwatch;
+use frostline_driver::{Driver, DriverError, Selection, Status, start};
+use frostline_linux::Root;
+use std::io::Write;
+use std::time::Duration;
+
+/// How often others are told.
+const PUBLISH: Nanos = Nanos(1_000_000_000);
+
+/// A driver, what was set up for it, and who is told about it.
+pub struct Session {
+    name: String,
+    driver: Driver,
+    slow: Option<SlowMemory>,
+    watch: Stopwatch,
+    instance: Option<Instance>,
+    publish_due: Nanos,
+    series: Option<summary::Series>,
+    tiering: Tiering,
+}
+
+impl Session {
+    /// Sets the slow tier up and looks at the targets for the first time.
+    ///
+    /// # Errors
+    /// Where something is missing; nothing is left behind then.
+    pub fn begin(root: &Root, tiering: &Tiering, who: Selection, name: &str) -> anyhow::Result<Self> {
+        let (options, why) = tiering.resolve(root)?;
+        if let Some(why) = why {
+            note(&why);
+        }
+        let series = tiering.series.as_deref().map(summary::Series::create).transpose()?;
+        let slow = if options.dry_run { None } else { Some(SlowMemory::set_up(root, &options.slow)?) };
+        let begun = start(root.clone(), options, who);
+        let (driver, notes) = match begun {
+            Ok(begun) => begun,
+            Err(error) => {
+                if let Some(slow) = slow {
+                    slow.take_down();
+                }
+                return Err(error.into());
+            }
+        };
+        notes.iter().for_each(|text| note(text));
+        let mut session = Self {
+            name: name.to_owned(),
+            driver,
+            slow,
+            watch: Stopwatch::start(),
+            instance: None,
+            publish_due: Nanos::ZERO,
+            series,
+            tiering: tiering.clone(),
+        };
+        let ready = session.driver.step(Nanos::ZERO).map_err(Into::into);
+        match ready.and_then(|_| session.enlist(root)) {
+            Ok(()) => Ok(session),
+            Err(error) => {
+                session.give_up();
+                Err(error)
+            }
+        }
+    }
+
+    fn enlist(&mut self, root: &Root) -> anyhow::Result<()> {
+        match Instance::claim(root, &self.driver.status(&self.name)) {
+            Ok(instance) => self.instance = Some(instance),
+            Err(error @ DriverError::Managed { .. }) => return Err(error.into()),
+            Err(error) => note(&format!("`frostline status` will not show this run: {error}")),
+        }
+        Ok(())
+    }
+
+    /// Does what is due, and says for how long there is nothing to do.
+    ///
+    /// # Errors
+    /// Where going on makes no sense. The targets run on.
+    pub fn step(&mut self) -> anyhow::Result<Duration> {
+        let now = self.watch.elapsed();
+        let next = self.driver.step(now)?;
+        if now >= self.publish_due {
+            self.publish_due = now.saturating_add(PUBLISH);
+            let status = self.driver.status(&self.name);
+            if let Some(series) = &mut self.series {
+                series.add(&status)?;
+            }
+            if let Some(instance) = &self.instance {
+                instance.publish(&status)?;
+            }
+        }
+        Ok(Duration::from_nanos(next.saturating_sub(self.watch.elapsed()).0))
+    }
+
+    /// Whether nobody is left.
+    pub fn is_idle(&self) -> bool {
+        self.driver.is_idle()
+    }
+
+    /// How things are.
+    pub fn status(&self) -> Status {
+        self.driver.status(&self.name)
+    }
+
+    /// Takes down what was set up, and says what came of it.
+    ///
+    /// # Errors
+    /// Where the summary cannot be written.
+    pub fn end(self) -> anyhow::Result<()> {
+        let status = self.status();
+        note(&summary::text(&status));
+        let path = self.tiering.summary.clone();
+        self.give_up();
+        if let Some(path) = path {
+            let mut file = std::fs::File::create(&path)?;
+            file.write_all(crate::output::envelope(&[status])?.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Takes down what was set up.
+    pub fn give_up(self) {
+        // First of all nobody may page out any more.
+        drop(self.driver);
+        drop(self.instance);
+        if let Some(slow) = self.slow {
+            slow.take_down();
+        }
+    }
+}

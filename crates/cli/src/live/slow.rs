@@ -1,0 +1,95 @@
+//! Slow tiers: chosen, set up before, taken down afterwards.
+
+use crate::errors::ResultExt;
+use crate::progress::note;
+use frostline_core::types::Bytes;
+use frostline_driver::SlowTier;
+use frostline_linux::Root;
+use frostline_linux::changes::{Changes, SwapOff};
+use frostline_linux::topology::{self, Topology};
+use frostline_linux::zram::{Zram, ZramOptions};
+
+/// Pages that the kernel reads along with one that comes back from swap, as a power of two.
+const READ_AHEAD: &str = "/proc/sys/vm/page-cluster";
+
+/// The slow tier where the user names none, and why it is that.
+pub fn choose(root: &Root) -> (SlowTier, String) {
+    let none = |why: &str| (SlowTier::Observe, format!("nothing is moved: {why}"));
+    let topology = match Topology::read(root) {
+        Ok(topology) => topology,
+        Err(error) => return none(&error.to_string()),
+    };
+    match topology.slow_tier_candidates().first() {
+        Some(topology::SlowTier::Node(node)) => {
+            (SlowTier::Node(*node), format!("slow tier: node {node}, of a lower memory tier"))
+        }
+        Some(topology::SlowTier::Zram) if rustix::process::geteuid().is_root() => {
+            let tier = SlowTier::Zram { size: None, algorithm: None };
+            (tier, "slow tier: zram; all memory of this machine is of one tier".into())
+        }
+        Some(topology::SlowTier::Zram) => none("setting up zram takes root"),
+        None => none("there is no slower node, and no zram in this kernel"),
+    }
+}
+
+/// What was set up.
+pub struct SlowMemory {
+    changes: Changes,
+    zram: Option<Zram>,
+}
+
+impl SlowMemory {
+    /// Sets up what the tier needs. Every change is written down before it is made, for
+    /// `frostline clean`.
+    ///
+    /// # Errors
+    /// Where rights or the kernel's support are missing.
+    pub fn set_up(root: &Root, tier: &SlowTier) -> anyhow::Result<Self> {
+        let changes = Changes::of_this_process(root)?;
+        let mut memory = Self { changes, zram: None };
+        if tier.is_swap() {
+            memory.changes.set(READ_AHEAD, "0").or_hint(
+                "cannot set up the slow tier",
+                "run as root, or choose --slow none to watch only",
+            )?;
+        }
+        if let SlowTier::Zram { size, algorithm } = tier {
+            let size = size.unwrap_or_else(|| total_memory(root));
+            let options = ZramOptions { size, algorithm: algorithm.clone() };
+            match Zram::create(&memory.changes, &options) {
+                Ok(zram) => memory.zram = Some(zram),
+                Err(error) => {
+                    memory.take_down();
+                    return Err(error.into());
+                }
+            }
+        }
+        Ok(memory)
+    }
+
+    /// Undoes all of it. What pages of running programs depend on stays, and is said.
+    pub fn take_down(self) {
+        let Self { changes, zram } = self;
+        let zram = zram.map(|zram| zram.take_down(&changes, SwapOff::WhenItFits));
+        for restored in [zram.transpose(), changes.release(SwapOff::WhenItFits).map(Some)] {
+            match restored {
+                Ok(Some(restored)) => {
+                    for kept in restored.kept {
+                        note(&format!("left as it is: {}: {}", kept.what, kept.why));
+                    }
+                }
+                Ok(None) => {}
+                Err(error) => note(&format!("cannot undo what was set up: {error}")),
+            }
+        }
+    }
+}
+
+fn total_memory(root: &Root) -> Bytes {
+    let text = root.read("/proc/meminfo").unwrap_or_default();
+    let kib = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB")?.trim().parse().ok())
+        .unwrap_or(4u64 << 20);
+    Bytes(kib * 1024)
+}

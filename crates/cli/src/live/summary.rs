@@ -1,0 +1,96 @@
+//! A driver's numbers as text and as a series.
+
+use crate::units::{bytes, percent};
+use frostline_driver::Status;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+/// A few lines about a run.
+pub fn text(status: &Status) -> String {
+    let size = |n: u64| bytes(n as f64);
+    let accounts = &status.accounts;
+    let demoted = [accounts.demotions, accounts.reclaimed, accounts.probes];
+    let demoted: u64 = demoted.iter().map(|account| account.verified_bytes).sum();
+    let fast = status.tiers.first().cloned().unwrap_or_default();
+    let mut text = format!(
+        "{}: {} of memory, {} of it fast (limit {}); {} moved to the slow tier, {} back, {} of \
+         them by touch",
+        status.policy,
+        size(status.footprint_bytes),
+        size(fast.used_bytes),
+        size(fast.capacity_bytes),
+        size(demoted),
+        size(accounts.promotions.verified_bytes + accounts.refaults * 4096),
+        size(accounts.refaults * 4096),
+    );
+    if status.compressed_bytes.is_some() {
+        text += &format!("\nsaved now: {}", size(status.saved_bytes));
+    }
+    let share = status.cpu_seconds / status.seconds.max(1e-9);
+    text += &format!(
+        "\nown cost: {} of one core, {} of memory",
+        percent(share),
+        size(status.own_rss_bytes)
+    );
+    let lost: u64 = status.sources.iter().map(|source| source.lost).sum();
+    if lost > 0 {
+        text += &format!("\n{lost} events were lost");
+    }
+    text
+}
+
+/// One line of numbers per second.
+pub struct Series {
+    file: BufWriter<File>,
+    cpu_seconds: f64,
+    seconds: f64,
+    refaults: u64,
+}
+
+impl Series {
+    /// A new file with the head line.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn create(path: &Path) -> anyhow::Result<Self> {
+        let mut file = BufWriter::new(File::create(path)?);
+        writeln!(
+            file,
+            "seconds,footprint_bytes,fast_bytes,fast_limit_bytes,slow_bytes,saved_bytes,\
+             refaults_per_second,demoted_bytes,promoted_bytes,cpu_share,rss_bytes"
+        )?;
+        Ok(Self { file, cpu_seconds: 0.0, seconds: 0.0, refaults: 0 })
+    }
+
+    /// Appends a line.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn add(&mut self, status: &Status) -> anyhow::Result<()> {
+        let span = (status.seconds - self.seconds).max(1e-9);
+        let fast = status.tiers.first().cloned().unwrap_or_default();
+        let accounts = &status.accounts;
+        let demoted = accounts.demotions.verified_bytes
+            + accounts.reclaimed.verified_bytes
+            + accounts.probes.verified_bytes;
+        writeln!(
+            self.file,
+            "{:.1},{},{},{},{},{},{:.0},{demoted},{},{:.4},{}",
+            status.seconds,
+            status.footprint_bytes,
+            fast.used_bytes,
+            fast.capacity_bytes,
+            status.footprint_bytes - fast.used_bytes,
+            status.saved_bytes,
+            (accounts.refaults - self.refaults) as f64 / span,
+            accounts.promotions.verified_bytes,
+            (status.cpu_seconds - self.cpu_seconds) / span,
+            status.own_rss_bytes,
+        )?;
+        self.file.flush()?;
+        (self.seconds, self.cpu_seconds) = (status.seconds, status.cpu_seconds);
+        self.refaults = accounts.refaults;
+        Ok(())
+    }
+}
