@@ -4,7 +4,7 @@
 
 use crate::pagemap::{PageEntry, Pagemap};
 use crate::process::Target;
-use crate::span::{Span, push_run};
+use crate::span::{REGION_PAGES, Span, push_run};
 use crate::sys::memory::{self, AddressRange, MOST_RANGES};
 use crate::{LinuxError, swap};
 use frostline_core::event::MoveOutcome;
@@ -12,9 +12,28 @@ use frostline_core::types::{Bytes, PAGE_BYTES};
 
 pub use crate::sys::memory::Advice;
 
-/// Most bytes in one call. The kernel holds the lock of the target's address space during a call
-/// (Linux 6.13), so that its next `mmap` waits; and it cuts calls at 2 GiB.
-const CALL_BYTES: u64 = 16 << 20;
+/// What goes into one call. The kernel holds the lock of the target's address space during a call
+/// (Linux 6.13), so that the target's next `mmap` waits: a call shall last a few milliseconds.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// Most pages; a whole number of regions, below the 2 GiB at which the kernel cuts calls.
+    pages: u64,
+    /// Most ranges.
+    ranges: usize,
+}
+
+impl Limits {
+    fn of(advice: Advice) -> Self {
+        match advice {
+            // About 7 us a page, and 9 us where each is a range of its own.
+            Advice::PageOut | Advice::WillNeed => Self { pages: REGION_PAGES, ranges: 256 },
+            // A page without a range around it may split a folio: up to 400 us.
+            Advice::Cold => Self { pages: 8 * REGION_PAGES, ranges: 16 },
+            // Milliseconds a region, but the lock is let go in between.
+            Advice::Collapse => Self { pages: 8 * REGION_PAGES, ranges: MOST_RANGES },
+        }
+    }
+}
 
 /// What became of a batch of advice.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -35,12 +54,12 @@ pub struct Advised {
 /// [`LinuxError::Gone`] where the process has ended, [`LinuxError::Unsupported`] without the right
 /// to advise it or without the system call.
 pub fn advise(target: &Target, advice: Advice, spans: &[Span]) -> Result<Advised, LinuxError> {
-    let pieces: Vec<Span> =
-        spans.iter().flat_map(|span| pieces(*span, CALL_BYTES / PAGE_BYTES)).collect();
+    let limits = Limits::of(advice);
+    let pieces: Vec<Span> = spans.iter().flat_map(|span| pieces(*span, limits.pages)).collect();
     let mut done = Advised::default();
     let mut rest = pieces.as_slice();
     while !rest.is_empty() {
-        let batch = &rest[..batch_len(rest)];
+        let batch = &rest[..batch_len(rest, limits)];
         let ranges: Vec<AddressRange> = batch.iter().map(range).collect();
         let wanted: u64 = ranges.iter().map(|range| range.len_bytes).sum();
         match memory::process_madvise(target_fd(target), &ranges, advice) {
@@ -88,11 +107,11 @@ fn range(span: &Span) -> AddressRange {
 }
 
 /// How many of the first spans go into one call; at least 1.
-fn batch_len(spans: &[Span]) -> usize {
-    let mut bytes = 0;
-    let fits = spans.iter().take(MOST_RANGES).take_while(|span| {
-        bytes += span.bytes().0;
-        bytes <= CALL_BYTES
+fn batch_len(spans: &[Span], limits: Limits) -> usize {
+    let mut pages = 0;
+    let fits = spans.iter().take(limits.ranges).take_while(|span| {
+        pages += span.pages;
+        pages <= limits.pages
     });
     fits.count().max(1)
 }
@@ -283,12 +302,17 @@ mod tests {
     use frostline_core::types::Vpn;
 
     #[test]
-    fn batches_keep_to_ranges_and_bytes() {
-        let single = vec![Span::single(Vpn(7)); 5000];
-        assert_eq!(batch_len(&single), MOST_RANGES);
+    fn batches_keep_to_their_limits() {
+        let limits = Limits { pages: 4096, ranges: 100 };
+        assert_eq!(batch_len(&vec![Span::single(Vpn(7)); 5000], limits), 100);
         let large = [Span::new(Vpn(0), 1000), Span::new(Vpn(0), 3096), Span::new(Vpn(0), 1)];
-        assert_eq!(batch_len(&large), 2, "16 MiB are 4096 pages");
-        assert_eq!(batch_len(&[Span::new(Vpn(0), 1 << 30)]), 1);
+        assert_eq!(batch_len(&large, limits), 2);
+        assert_eq!(batch_len(&[Span::new(Vpn(0), 1 << 30)], limits), 1);
+        for advice in [Advice::PageOut, Advice::WillNeed, Advice::Cold, Advice::Collapse] {
+            let limits = Limits::of(advice);
+            assert_eq!(limits.pages % REGION_PAGES, 0, "a cut in a region splits its folio");
+            assert!(limits.ranges <= MOST_RANGES && limits.pages * PAGE_BYTES < 1 << 31);
+        }
     }
 
     #[test]

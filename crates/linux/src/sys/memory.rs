@@ -129,3 +129,51 @@ pub fn touch(pid: u32, addresses: &[u64]) -> Result<u64, i32> {
     };
     u64::try_from(result).map_err(|_| last_errno())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::advise::page_out_verified;
+    use crate::pagemap::{Categories, Pagemap};
+    use crate::{Root, Span, Target};
+    use frostline_core::event::MoveOutcome;
+    use frostline_core::types::Vpn;
+    use memmap2::MmapMut;
+
+    /// `MADV_GUARD_INSTALL` (Linux 6.13).
+    const GUARD_INSTALL: libc::c_int = 102;
+
+    #[test]
+    fn guard_pages_are_nowhere() {
+        let mut map = MmapMut::map_anon(8 * 4096).expect("memory");
+        map.fill(7);
+        let start = map.as_mut_ptr();
+        // SAFETY: the pages are this function's, which does not look into them any more.
+        let result = unsafe { libc::madvise(start.add(2 * 4096).cast(), 4 * 4096, GUARD_INSTALL) };
+        if result != 0 {
+            return eprintln!("skipped: this kernel has no guard pages");
+        }
+        let target = Target::open(&Root::system(), std::process::id()).expect("runs");
+        let mut pagemap = Pagemap::open(&target).expect("ours");
+        let first = Vpn(start as u64 / 4096);
+        let guards = Span::new(Vpn(first.0 + 2), 4);
+        let entry = pagemap.page(guards.start).expect("runs");
+        assert!(!entry.present() && !entry.in_transit());
+        if !entry.guard() {
+            return eprintln!("skipped: this kernel does not tell guard pages apart");
+        }
+        assert!(!entry.swapped());
+        let mut runs = Vec::new();
+        pagemap.places(Span::new(first, 8), &mut runs).expect("runs");
+        assert_eq!(
+            runs,
+            [
+                (Span::new(first, 2), Categories::PRESENT),
+                (Span::new(guards.end(), 2), Categories::PRESENT)
+            ]
+        );
+        match page_out_verified(&target, &mut pagemap, &[guards]) {
+            Ok(outcomes) => assert_eq!(outcomes, [(guards, MoveOutcome::Gone)]),
+            Err(error) => eprintln!("skipped: {error}"),
+        }
+    }
+}
