@@ -170,6 +170,7 @@ impl Driver {
         self.work()?;
         self.keep_limit()?;
         self.probe(passed)?;
+        self.assign()?;
         if let Some(journal) = &mut self.journal {
             journal.flush()?;
         }
@@ -432,6 +433,30 @@ impl Driver {
         if lost > self.lost {
             events.push(Event::SamplesLost { count: lost - self.lost });
             self.lost = lost;
+        }
+        Ok(())
+    }
+
+    /// Gives sources that look at a part of the pages another part: evenly spread, from another
+    /// page on each time.
+    fn assign(&mut self) -> Result<(), DriverError> {
+        let pages = u64::from(self.map.pages());
+        for source in &mut self.sources {
+            let wanted = source.wants_pages(self.now) as u64;
+            if wanted == 0 || pages == 0 {
+                continue;
+            }
+            let step = pages.div_ceil(wanted).max(2);
+            let first = self.rng.below(step);
+            let view = self.engine.view();
+            let chosen = (0..pages / step).filter_map(|i| {
+                let page = PageId((first + i * step) as u32);
+                let tier = view.state(page).tier()?;
+                let (process, vpn) = self.map.place(page)?;
+                self.places.is_direct(tier).then_some((process.0, vpn))
+            });
+            let chosen: Vec<(u32, Vpn)> = chosen.collect();
+            source.watch(self.now, &chosen)?;
         }
         Ok(())
     }

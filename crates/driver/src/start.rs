@@ -5,6 +5,7 @@ use crate::error::DriverError;
 use crate::journal::Setup;
 use crate::place::{Place, Places};
 use crate::source::Source;
+use crate::source::damon::DamonPages;
 use crate::source::refaults::Refaults;
 use crate::watched::Selection;
 use crate::{SlowTier, clock};
@@ -12,16 +13,17 @@ use frostline_core::TierLimits;
 use frostline_core::policy::{PolicyContext, Telemetry, make};
 use frostline_core::spec::Spec;
 use frostline_core::types::*;
+use frostline_linux::changes::Changes;
+use frostline_linux::damon::{self, Availability};
 use frostline_linux::topology::Topology;
 use frostline_linux::{LinuxError, Root, process};
 
 /// Most bytes that an unused migration rate saves up.
 const BURST: Bytes = Bytes(64 << 20);
-/// Pages of a target for each sample between two adaptations of a histogram: samples made from
-/// refaults are few, and each of them is about another page.
-const PAGES_PER_ADAPTATION: u64 = 128;
-/// Adaptations between two coolings, as published with MEMTIS.
-const ADAPTATIONS_PER_COOLING: u64 = 20;
+/// Samples between adaptations of a histogram, and between coolings, where samples are made from
+/// refaults: about a thousand come in a second, whatever the size of the program. The published
+/// intervals suit the hundred times as many of a hardware sampler.
+const RARE_SAMPLES: [(&str, u64); 2] = [("adaptation", 2000), ("cooling", 40_000)];
 
 /// Something that the user should know about the choices made.
 pub type Notes = Vec<String>;
@@ -62,7 +64,7 @@ pub fn start(
     if places.0.get(1) == Some(&Place::Swap) {
         sources.push(Box::new(Refaults::new(&root)?));
         if needs.load_sample_period > 0 {
-            policy = with_rare_samples(&policy, pages)?;
+            policy = with_rare_samples(&policy)?;
             notes.push(format!(
                 "samples come from refaults: pages that are paged out, {} at random among them, \
                  and touched again; intervals are set for that (policy {policy})",
@@ -70,7 +72,22 @@ pub fn start(
             ));
         }
     } else if needs.load_sample_period > 0 {
-        notes.push("no source of samples: the policy will not learn which pages are hot".into());
+        let can = |operations: &[String]| operations.iter().any(|name| name == "fvaddr");
+        match damon::availability(&root)? {
+            Availability::Free { operations } if can(&operations) => {
+                sources.push(Box::new(DamonPages::new(Changes::of_this_process(&root)?)));
+                policy = with_rare_samples(&policy)?;
+                notes.push(format!(
+                    "samples come from DAMON, which looks at some pages at a time; intervals are \
+                     set for that (policy {policy})"
+                ));
+            }
+            _ => notes.push(
+                "no source of samples for nodes: the policy will not learn which pages are hot\n\
+                 hint: `frostline doctor` says what this system lacks"
+                    .into(),
+            ),
+        }
     }
     let direct = |place: &Place| *place != Place::Swap;
     let limits = |(index, place): (usize, &Place)| -> Result<TierLimits, LinuxError> {
@@ -136,12 +153,10 @@ fn check(policy: &str, needs: Telemetry) -> Result<(), DriverError> {
 }
 
 /// Sets the intervals in samples that the user did not, where samples are rare.
-fn with_rare_samples(policy: &str, pages: PageCount) -> Result<String, DriverError> {
+fn with_rare_samples(policy: &str) -> Result<String, DriverError> {
     let mut spec = Spec::parse(policy).map_err(frostline_core::policy::PolicyError::from)?;
     let entry = frostline_core::policy::registry::check(policy)?;
-    let adaptation = (pages.0 / PAGES_PER_ADAPTATION).clamp(256, 100_000);
-    let cooling = adaptation * ADAPTATIONS_PER_COOLING;
-    for (key, value) in [("adaptation", adaptation), ("cooling", cooling)] {
+    for (key, value) in RARE_SAMPLES {
         if entry.default_of(key).is_some() && spec.get(key).is_none() {
             spec = spec.with(key, &value.to_string());
         }

@@ -25,6 +25,8 @@ pub struct Session {
     publish_due: Nanos,
     series: Option<summary::Series>,
     tiering: Tiering,
+    /// From when there was still somebody to manage.
+    last: Status,
 }
 
 impl Session {
@@ -59,6 +61,7 @@ impl Session {
             publish_due: Nanos::ZERO,
             series,
             tiering: tiering.clone(),
+            last: Status::default(),
         };
         let ready = session.driver.step(Nanos::ZERO).map_err(Into::into);
         match ready.and_then(|_| session.enlist(root)) {
@@ -89,6 +92,9 @@ impl Session {
         if now >= self.publish_due {
             self.publish_due = now.saturating_add(PUBLISH);
             let status = self.driver.status(&self.name);
+            if !self.driver.is_idle() {
+                self.last = status.clone();
+            }
             if let Some(series) = &mut self.series {
                 series.add(&status)?;
             }
@@ -104,17 +110,12 @@ impl Session {
         self.driver.is_idle()
     }
 
-    /// How things are.
-    pub fn status(&self) -> Status {
-        self.driver.status(&self.name)
-    }
-
     /// Takes down what was set up, and says what came of it.
     ///
     /// # Errors
     /// Where the summary cannot be written.
     pub fn end(self) -> anyhow::Result<()> {
-        let status = self.status();
+        let status = self.last.clone();
         note(&summary::text(&status));
         let path = self.tiering.summary.clone();
         self.give_up();

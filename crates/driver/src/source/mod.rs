@@ -1,5 +1,6 @@
 //! Where knowledge about accesses comes from.
 
+pub mod damon;
 pub mod refaults;
 
 use frostline_core::event::SampleKind;
@@ -33,7 +34,7 @@ pub struct SourceStats {
     pub touches: u64,
     /// Accesses that it knows to have missed.
     pub lost: u64,
-    /// Processor time that it has taken in our process.
+    /// Processor time that it has taken, in our process or in the kernel's thread for us.
     pub cpu: Nanos,
 }
 
@@ -53,6 +54,21 @@ pub trait Source {
     /// # Errors
     /// Where the source has broken down for good.
     fn poll(&mut self, root: &Root, sink: &mut dyn FnMut(Touch)) -> Result<(), LinuxError>;
+
+    /// How many pages it wants to be given to watch now; 0 for a source that sees all.
+    fn wants_pages(&self, now: Nanos) -> usize {
+        let _ = now;
+        0
+    }
+
+    /// Watches these pages from now on, and no others.
+    ///
+    /// # Errors
+    /// Where the source has broken down for good.
+    fn watch(&mut self, now: Nanos, pages: &[(u32, Vpn)]) -> Result<(), LinuxError> {
+        let _ = (now, pages);
+        Ok(())
+    }
 
     /// Samples wanted, one per so many accesses; 0 for none. A source that cannot count accesses
     /// takes no notice.

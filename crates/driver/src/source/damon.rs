@@ -1,0 +1,155 @@
+//! Accesses to pages wherever they are, by DAMON: a few thousand single pages at a time, evenly
+//! spread, others every few seconds.
+//!
+//! DAMON tells exactly whether a single page was accessed, and costs in proportion to how many it
+//! looks at. So every page is looked at now and then, and each look that finds an access counts as
+//! a sample. Several processes take turns.
+
+use super::{Source, SourceStats, Touch, TouchKind};
+use frostline_core::event::SampleKind;
+use frostline_core::types::{Nanos, Vpn};
+use frostline_linux::changes::Changes;
+use frostline_linux::damon::{Damon, DamonOptions};
+use frostline_linux::span::Span;
+use frostline_linux::{LinuxError, Root, process};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// How long the same pages are watched: three reports.
+const TURN: Nanos = Nanos(1_500_000_000);
+const OPTIONS: DamonOptions = DamonOptions {
+    sampling: Duration::from_millis(250),
+    aggregation: Duration::from_millis(500),
+};
+/// Pages watched at a time: at first, at least and at most.
+const FIRST: usize = 4096;
+const LEAST: usize = 256;
+const MOST: usize = 16_384;
+/// Share of a core that its kernel thread may take.
+const SHARE: f64 = 0.01;
+/// Length of a clock tick in which the kernel counts processor time: `USER_HZ` is 100.
+const TICK: Nanos = Nanos(10_000_000);
+
+/// See the module.
+#[derive(Debug)]
+pub struct DamonPages {
+    changes: Changes,
+    running: Option<(u32, Damon)>,
+    pids: BTreeSet<u32>,
+    pages: usize,
+    turn_ends: Nanos,
+    touches: u64,
+    lost: u64,
+    /// Processor time of kernel threads that have ended.
+    cpu_before: Nanos,
+    /// Time and processor time when the turn began.
+    turn_began: (Nanos, Nanos),
+}
+
+impl DamonPages {
+    /// Watches nobody yet.
+    pub fn new(changes: Changes) -> Self {
+        Self {
+            changes,
+            running: None,
+            pids: BTreeSet::new(),
+            pages: FIRST,
+            turn_ends: Nanos::ZERO,
+            touches: 0,
+            lost: 0,
+            cpu_before: Nanos::ZERO,
+            turn_began: (Nanos::ZERO, Nanos::ZERO),
+        }
+    }
+
+    /// Processor time of the kernel's thread.
+    fn kernel_cpu(&self) -> Nanos {
+        let ticks = self.running.as_ref().and_then(|(_, damon)| {
+            let stat = process::stat(self.changes.root(), damon.kdamond().ok()?).ok()?;
+            Some(stat.cpu_ticks)
+        });
+        Nanos(ticks.unwrap_or(0) * TICK.0)
+    }
+
+    /// As many pages as its share of a core allows.
+    fn adapt(&mut self, now: Nanos) {
+        let (began, before) = self.turn_began;
+        let wall = now.saturating_sub(began).0;
+        let used = self.kernel_cpu().saturating_sub(before).0.max(TICK.0 / 4);
+        if wall > 0 && self.running.is_some() {
+            let factor = SHARE * wall as f64 / used as f64;
+            let pages = self.pages as f64 * factor.clamp(0.5, 1.5);
+            self.pages = (pages as usize).clamp(LEAST, MOST);
+        }
+    }
+}
+
+impl Source for DamonPages {
+    fn name(&self) -> &'static str {
+        "damon"
+    }
+
+    fn attach(&mut self, _: &Root, pid: u32, _: bool) -> Result<(), LinuxError> {
+        self.pids.insert(pid);
+        Ok(())
+    }
+
+    fn wants_pages(&self, now: Nanos) -> usize {
+        if now >= self.turn_ends { self.pages } else { 0 }
+    }
+
+    fn watch(&mut self, now: Nanos, pages: &[(u32, Vpn)]) -> Result<(), LinuxError> {
+        self.adapt(now);
+        self.turn_ends = now.saturating_add(TURN);
+        let mut by_pid: BTreeMap<u32, Vec<Span>> = BTreeMap::new();
+        for &(pid, page) in pages {
+            by_pid.entry(pid).or_default().push(Span::single(page));
+        }
+        let last = self.running.as_ref().map_or(0, |(pid, _)| *pid);
+        let next = by_pid.range(last + 1..).next().or_else(|| by_pid.iter().next());
+        let Some((&pid, spans)) = next else { return Ok(()) };
+        let mut spans = spans.clone();
+        spans.sort_unstable();
+        spans.dedup();
+        let restarted = match &mut self.running {
+            Some((running, damon)) if *running == pid => damon.set_regions(&spans).is_err(),
+            _ => true,
+        };
+        if restarted {
+            self.cpu_before = self.cpu_before.saturating_add(self.kernel_cpu());
+            if let Some((_, damon)) = self.running.take() {
+                self.lost += damon.lost();
+            }
+            match Damon::start(&self.changes, pid, &spans, OPTIONS) {
+                Ok(damon) => self.running = Some((pid, damon)),
+                // The process has ended; another one gets its turn.
+                Err(_) if process::stat(self.changes.root(), pid).is_err() => {
+                    self.pids.remove(&pid);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.turn_began = (now, self.kernel_cpu());
+        Ok(())
+    }
+
+    fn poll(&mut self, _: &Root, sink: &mut dyn FnMut(Touch)) -> Result<(), LinuxError> {
+        let touches = &mut self.touches;
+        if let Some((pid, damon)) = &mut self.running {
+            damon.poll(&mut |found| {
+                if found.count > 0 && found.span.pages == 1 {
+                    *touches += 1;
+                    let kind = TouchKind::Sample(SampleKind::LoadMiss);
+                    sink(Touch { pid: *pid, page: found.span.start, kind });
+                }
+            });
+        }
+        Ok(())
+    }
+
+    fn stats(&self) -> SourceStats {
+        let running = self.running.as_ref().map_or(0, |(_, damon)| damon.lost());
+        let cpu = self.cpu_before.saturating_add(self.kernel_cpu());
+        SourceStats { touches: self.touches, lost: self.lost + running, cpu }
+    }
+}
