@@ -6,8 +6,7 @@
 //! from working on it at the same time.
 
 use crate::process::Identity;
-use crate::zram;
-use crate::{LinuxError, Root};
+use crate::{LinuxError, Root, damon, zram};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::Write;
@@ -31,6 +30,11 @@ pub(crate) enum Change {
     },
     /// A zram device was made a swap device.
     Zram(zram::Record),
+    /// DAMON was made to watch a process.
+    Damon {
+        /// The process.
+        pid: u32,
+    },
 }
 
 impl Change {
@@ -38,6 +42,7 @@ impl Change {
         match self {
             Self::Setting { path, old, .. } => format!("{path} back to {old}"),
             Self::Zram(record) => format!("{} taken down", record.device()),
+            Self::Damon { pid } => format!("DAMON no longer watching process {pid}"),
         }
     }
 }
@@ -161,6 +166,14 @@ impl Changes {
         store.save()
     }
 
+    /// Writes down that DAMON will watch a process.
+    pub(crate) fn add_damon(&self, pid: u32) -> Result<(), LinuxError> {
+        let mut store = Store::lock(&self.root)?;
+        let change = Change::Damon { pid };
+        store.list.entries.push(Entry { change, owners: vec![self.owner] });
+        store.save()
+    }
+
     /// Lets go of all that this process relies on, and undoes what nobody else does.
     ///
     /// # Errors
@@ -177,6 +190,11 @@ impl Changes {
     ) -> Result<Restored, LinuxError> {
         let wanted = Change::Zram(record.clone());
         self.release_where(swap_off, |change| *change == wanted)
+    }
+
+    /// As [`Self::release`], of DAMON watching a process.
+    pub(crate) fn release_damon(&self, pid: u32) -> Result<Restored, LinuxError> {
+        self.release_where(SwapOff::WhenUnused, |change| *change == Change::Damon { pid })
     }
 
     fn release_where(
@@ -319,6 +337,9 @@ fn undo(root: &Root, change: &Change, swap_off: SwapOff) -> Result<(), String> {
             root.write(path, old).map_err(|error| error.to_string())
         }
         Change::Zram(record) => record.undo(root, swap_off),
+        Change::Damon { pid } => {
+            damon::stop_watching(root, *pid).map_err(|error| error.to_string())
+        }
     }
 }
 

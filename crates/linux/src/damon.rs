@@ -9,6 +9,7 @@
 //!
 //! Source: `Documentation/admin-guide/mm/damon/usage.rst` in the kernel.
 
+use crate::changes::Changes;
 use crate::error::LinuxError;
 use crate::perf::record::RawSample;
 use crate::perf::tracefs::{Field, Tracefs};
@@ -111,23 +112,38 @@ pub struct Damon {
     collector: Collector,
     fields: [Field; 4],
     claim: Claim,
-    pid: u32,
+    noted: Noted,
     options: DamonOptions,
+}
+
+/// An entry on the list of changes, there until this is dropped.
+#[derive(Debug)]
+struct Noted {
+    changes: Changes,
+    pid: u32,
+}
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        // What stays on the list is undone by whoever cleans up next.
+        let _ = self.changes.release_damon(self.pid);
+    }
 }
 
 impl Damon {
     /// Starts it on `regions` of a process: ascending, without overlap. A region of several pages
-    /// is looked at one random page at a time.
+    /// is looked at one random page at a time. Written down in `changes` before anything is done.
     ///
     /// # Errors
     /// [`LinuxError::Unsupported`] where DAMON is missing, cannot watch given regions, or is used
     /// by somebody else, which is never disturbed; where tracepoints cannot be read.
     pub fn start(
-        root: &Root,
+        changes: &Changes,
         pid: u32,
         regions: &[Span],
         options: DamonOptions,
     ) -> Result<Self, LinuxError> {
+        let root = changes.root();
         let format = Tracefs::find(root)?.format(root, "damon/damon_aggregated")?;
         let field = |name: &str| format.field(name);
         let fields = [field("start")?, field("end")?, field("nr_accesses")?, field("age")?];
@@ -140,12 +156,15 @@ impl Damon {
             ..Attr::default()
         });
         let mut collector = Collector::new(root, vec![spec], RING_BYTES)?;
-        let claim = claim(root)?;
+        check_free(root)?;
+        changes.add_damon(pid)?;
+        let noted = Noted { changes: changes.clone(), pid };
+        let claim = Claim::new(root)?;
         claim.configure(pid, regions, &options)?;
         root.write(format!("{OURS}/state"), "on")?;
         let kdamond = claim.kdamond()?;
         collector.attach_thread(kdamond, kdamond, Start::Now)?;
-        Ok(Self { collector, fields, claim, pid, options })
+        Ok(Self { collector, fields, claim, noted, options })
     }
 
     /// Watches other regions of the same process from now on.
@@ -153,7 +172,7 @@ impl Damon {
     /// # Errors
     /// Where the kernel refuses, for example because it has stopped: the process has ended.
     pub fn set_regions(&mut self, regions: &[Span]) -> Result<(), LinuxError> {
-        self.claim.configure(self.pid, regions, &self.options)?;
+        self.claim.configure(self.noted.pid, regions, &self.options)?;
         self.claim.root.write(format!("{OURS}/state"), "commit")
     }
 
@@ -209,11 +228,11 @@ fn accesses(fields: &[Field; 4], sample: &RawSample<'_>) -> Option<Accesses> {
     })
 }
 
-/// Claims DAMON, or says why not in words.
-fn claim(root: &Root) -> Result<Claim, LinuxError> {
+/// Fails, with words why, where DAMON cannot be used for given regions.
+fn check_free(root: &Root) -> Result<(), LinuxError> {
     let (what, hint) = match availability(root)? {
         Availability::Free { operations } if operations.iter().any(|name| name == "fvaddr") => {
-            return Claim::new(root);
+            return Ok(());
         }
         Availability::Free { .. } => {
             ("this kernel's DAMON cannot watch given regions", "needs CONFIG_DAMON_VADDR")
@@ -227,6 +246,19 @@ fn claim(root: &Root) -> Result<Claim, LinuxError> {
         }
     };
     Err(LinuxError::Unsupported { what: what.into(), hint: hint.into() })
+}
+
+/// Stops DAMON where it watches process `pid`, as a run that crashed has left it.
+pub(crate) fn stop_watching(root: &Root, pid: u32) -> Result<(), LinuxError> {
+    let target = root.read_optional(format!("{CONTEXT}/targets/0/pid_target"))?;
+    // Any other is somebody else's.
+    if target.is_none_or(|target| target != pid.to_string()) {
+        return Ok(());
+    }
+    if root.read(format!("{OURS}/state"))? == "on" {
+        root.write(format!("{OURS}/state"), "off")?;
+    }
+    root.write(format!("{KDAMONDS}/nr_kdamonds"), "0")
 }
 
 /// DAMON's one kernel thread, ours until this is dropped.
@@ -264,6 +296,12 @@ impl Claim {
         regions: &[Span],
         options: &DamonOptions,
     ) -> Result<(), LinuxError> {
+        if regions.is_empty() {
+            return Err(LinuxError::Unsupported {
+                what: format!("no memory of process {pid} to watch"),
+                hint: "DAMON needs at least one page".into(),
+            });
+        }
         let set = |file: &str, value: u64| {
             self.root.write(format!("{CONTEXT}/{file}"), &value.to_string())
         };
@@ -279,7 +317,9 @@ impl Claim {
         set("targets/nr_targets", TARGETS as u64)?;
         for target in 0..TARGETS {
             let folder = format!("targets/{target}");
-            let ours = || regions.iter().skip(target).step_by(TARGETS);
+            // A target without regions would keep those that it has.
+            let first = target.min(regions.len().saturating_sub(1));
+            let ours = || regions.iter().skip(first).step_by(TARGETS);
             set(&format!("{folder}/pid_target"), pid.into())?;
             set(&format!("{folder}/regions/nr_regions"), ours().count() as u64)?;
             for (i, region) in ours().enumerate() {
@@ -337,8 +377,10 @@ mod tests {
     #[test]
     fn neighbouring_pages_go_to_different_targets() {
         let tree = tree("0\n");
-        let claim = claim(tree.root()).expect("nobody has it");
+        check_free(tree.root()).expect("nobody has it");
+        let claim = Claim::new(tree.root()).expect("files can be written");
         assert_eq!(tree.text(format!("{KDAMONDS}/nr_kdamonds")), "1");
+        assert!(claim.configure(42, &[], &DamonOptions::default()).is_err());
         let pages: Vec<Span> = (100..107).map(|page| Span::single(Vpn(page))).collect();
         claim.configure(42, &pages, &DamonOptions::default()).expect("all files are there");
         let read = |file: &str| tree.text(format!("{CONTEXT}/{file}"));
@@ -367,10 +409,23 @@ mod tests {
         tree.file(format!("{OURS}/state"), "on");
         let taken = availability(tree.root()).expect("it can be read");
         assert_eq!(taken, Availability::Taken { kdamonds: 1 });
-        let error = claim(tree.root()).expect_err("it is taken").to_string();
+        let error = check_free(tree.root()).expect_err("it is taken").to_string();
         assert!(error.contains("used by somebody else\nhint: "), "{error}");
         assert_eq!(tree.text(format!("{OURS}/state")), "on");
         assert_eq!(tree.text(format!("{KDAMONDS}/nr_kdamonds")), "1");
+    }
+
+    #[test]
+    fn what_a_crash_left_behind_is_stopped_unless_it_is_somebody_elses() {
+        let tree = tree("1\n");
+        tree.file(format!("{OURS}/state"), "on\n");
+        tree.file(format!("{CONTEXT}/targets/0/pid_target"), "42\n");
+        stop_watching(tree.root(), 43).expect("nothing to do");
+        assert_eq!(tree.text(format!("{KDAMONDS}/nr_kdamonds")), "1");
+        stop_watching(tree.root(), 42).expect("files can be written");
+        assert_eq!(tree.text(format!("{OURS}/state")), "off");
+        assert_eq!(tree.text(format!("{KDAMONDS}/nr_kdamonds")), "0");
+        stop_watching(Tree::new().root(), 42).expect("nothing to do");
     }
 
     #[test]
@@ -381,7 +436,7 @@ mod tests {
         assert_eq!(free, Availability::Free { operations });
         assert_eq!(tree.text(format!("{KDAMONDS}/nr_kdamonds")), "0");
         tree.file(format!("{CONTEXT}/avail_operations"), "paddr\n");
-        let error = claim(tree.root()).expect_err("of no use").to_string();
+        let error = check_free(tree.root()).expect_err("of no use").to_string();
         assert!(error.contains("CONFIG_DAMON_VADDR"), "{error}");
         assert_eq!(availability(Tree::new().root()).expect("no files"), Availability::Missing);
     }
@@ -396,18 +451,16 @@ mod tests {
             let skipped = memory.as_ptr().align_offset(4096);
             let memory = &mut memory[skipped..];
             let address = memory.as_ptr() as u64;
-            while bound && rustix::io::write(&writer, &address.to_ne_bytes()) == Ok(8) {
-                loop {
-                    memory
-                        .chunks_mut(4096)
-                        .take(pages)
-                        .step_by(3)
-                        .for_each(|page| page[9] = page[9].wrapping_add(1));
-                    std::hint::black_box(&memory);
-                    std::thread::sleep(Duration::from_millis(1));
-                }
+            if !bound || rustix::io::write(&writer, &address.to_ne_bytes()) != Ok(8) {
+                return 1;
             }
-            1
+            loop {
+                for page in memory.chunks_mut(4096).take(pages).step_by(3) {
+                    page[9] = page[9].wrapping_add(1);
+                }
+                std::hint::black_box(&memory);
+                std::thread::sleep(Duration::from_millis(1));
+            }
         })
         .expect("another process is possible");
         let mut bytes = [0; 8];
@@ -419,6 +472,7 @@ mod tests {
     fn used_pages_are_told_from_unused_neighbours() {
         const PAGES: usize = 600;
         let root = Root::system();
+        let changes = Changes::of_this_process(&root).expect("we are a process");
         let options = DamonOptions {
             sampling: Duration::from_millis(4),
             aggregation: Duration::from_millis(40),
@@ -433,7 +487,7 @@ mod tests {
             kill_process(pid, Signal::KILL).expect("it is ours");
             waitpid(Some(pid), WaitOptions::empty()).expect("it is ours");
         };
-        let mut damon = match Damon::start(&root, pid, &pages, options) {
+        let mut damon = match Damon::start(&changes, pid, &pages, options) {
             Ok(damon) => damon,
             Err(error) => {
                 end(None);
@@ -455,11 +509,21 @@ mod tests {
             });
         }
         assert!(damon.is_running().expect("it has a state"));
+        damon.set_regions(&pages[..1]).expect("regions can be replaced while it runs");
+        damon.poll(&mut |_| ());
+        let mut alone = 0;
+        while alone < 3 {
+            assert!(Instant::now() < deadline, "no reports after regions were replaced");
+            std::thread::sleep(Duration::from_millis(50));
+            let mut found = Vec::new();
+            damon.poll(&mut |accesses| found.push(accesses.span));
+            alone += u32::from(found.iter().all(|span| *span == pages[0]) && !found.is_empty());
+        }
         let stat = crate::process::stat(&root, damon.kdamond().expect("it runs"));
         assert!(stat.expect("a thread").comm.starts_with("kdamond"));
         assert_eq!((damon.lost(), damon.cost().malformed), (0, 0));
         end(Some(damon));
-        let hot = |page: &usize| page % 3 == 0;
+        let hot = |page: &usize| page.is_multiple_of(3);
         let (seen, unseen): (Vec<usize>, Vec<usize>) = (0..PAGES).partition(|page| used[*page] > 0);
         let wrong: Vec<_> = seen.iter().filter(|page| !hot(page)).collect();
         let missed: Vec<_> = unseen.iter().filter(|page| hot(page)).collect();
