@@ -83,6 +83,8 @@ impl FaultSampler {
 
     /// Watches all threads of a process and all that they will start. Returns how many there are.
     /// A process that may have inherited its events must be handed to [`Self::follow`] instead.
+    /// Where descriptors do not suffice and rights do, the whole system is watched, and what other
+    /// processes do is dropped.
     ///
     /// # Errors
     /// [`LinuxError::Gone`] without such a process, [`LinuxError::Unsupported`] where rights or
@@ -139,7 +141,12 @@ impl FaultSampler {
         self.0.ring_bytes()
     }
 
-    /// Threads that are watched.
+    /// Whether the whole system is watched, because there are too many threads to watch.
+    pub fn is_system_wide(&self) -> bool {
+        self.0.is_system_wide()
+    }
+
+    /// Threads that are watched one by one.
     pub fn threads(&self) -> usize {
         self.0.threads()
     }
@@ -154,7 +161,11 @@ impl FaultSampler {
 #[cfg(test)]
 impl FaultSampler {
     pub(super) fn attached(&self) -> usize {
-        self.0.attached.len()
+        self.0.attached()
+    }
+
+    pub(super) fn watch_system(&mut self) -> Result<(), LinuxError> {
+        self.0.watch_system()
     }
 
     pub(super) fn attach_thread(&mut self, tid: u32) {

@@ -12,7 +12,6 @@ use crate::sys::perf::Attr;
 use crate::topology::parse_list;
 use frostline_core::event::SampleKind;
 use perf_event_open_sys::bindings as sys;
-use std::collections::HashSet;
 use std::os::fd::BorrowedFd;
 
 const DEVICES: &str = "/sys/bus/event_source/devices";
@@ -340,8 +339,6 @@ impl PmuSource {
 pub struct PmuSampler {
     collector: Collector,
     kind: PmuKind,
-    /// Processes whose samples count, where all of the system's come in.
-    only: Option<HashSet<u32>>,
 }
 
 impl PmuSampler {
@@ -351,38 +348,31 @@ impl PmuSampler {
     /// [`LinuxError::Unsupported`] where the kernel allows no performance events.
     pub fn new(root: &Root, source: &PmuSource, period: u64) -> Result<Self, LinuxError> {
         let collector = Collector::new(root, source.specs(period), RING_BYTES)?;
-        Ok(Self { collector, kind: source.kind, only: None })
+        Ok(Self { collector, kind: source.kind })
     }
 
     /// Watches all threads of a process and all that they will start. Where the device can only
     /// watch the whole system (AMD before Linux 6.6), that is done, and others' samples are
-    /// dropped; then processes that are started count only after a call for each.
+    /// dropped.
     ///
     /// # Errors
     /// [`LinuxError::Gone`] without such a process, [`LinuxError::Unsupported`] where rights or
     /// file descriptors do not suffice.
-    pub fn attach(&mut self, root: &Root, pid: u32, start: Start) -> Result<(), LinuxError> {
-        if let Some(only) = &mut self.only {
-            only.insert(pid);
-            return Ok(());
-        }
+    pub fn attach(&mut self, root: &Root, pid: u32, start: Start) -> Result<usize, LinuxError> {
         match self.collector.attach(root, pid, start) {
             Err(error) if error.errno() == Some(libc::EINVAL) => {
-                self.collector.attach_system()?;
-                self.only = Some(HashSet::from([pid]));
-                Ok(())
+                self.collector.watch_system()?;
+                self.collector.attach(root, pid, start)
             }
-            other => other.map(|_| ()),
+            other => other,
         }
     }
 
     /// Hands all samples that have come in to `sink`: in order within a processor, not across.
     pub fn poll(&mut self, sink: &mut impl FnMut(PmuSample)) {
-        let (kind, only) = (self.kind, &self.only);
+        let kind = self.kind;
         self.collector.poll(|raw| {
-            if only.as_ref().is_none_or(|only| only.contains(&raw.pid))
-                && let Some(sample) = PmuSample::of(kind, raw)
-            {
+            if let Some(sample) = PmuSample::of(kind, raw) {
                 sink(sample);
             }
         });
@@ -398,7 +388,7 @@ impl PmuSampler {
     /// # Errors
     /// As [`Self::attach`].
     pub fn rescan(&mut self, root: &Root) -> Result<usize, LinuxError> {
-        if self.only.is_some() { Ok(0) } else { self.collector.rescan(root) }
+        self.collector.rescan(root)
     }
 
     /// What has happened to watched processes, up to the last [`Self::poll`].

@@ -1,0 +1,506 @@
+//! Rings, one for each processor, and the events of watched threads that write to them.
+//!
+//! A ring belongs to an idle event on our own main thread, so it outlives every watched thread.
+//! What watched threads start is watched from its first instruction on, because events are
+//! inherited; which threads those are is learnt from records in the same rings, so no thread is
+//! ever watched twice.
+
+use super::record::{self, RawSample, Record};
+use super::{Cost, Lifecycle, SETTLE_NS, Start, monotonic_ns};
+use crate::error::LinuxError;
+use crate::root::Root;
+use crate::sys::perf::{self, Attr, Ring};
+use crate::topology::parse_list;
+use perf_event_open_sys::bindings as sys;
+use std::collections::{BTreeSet, HashMap};
+use std::ffi::CString;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
+
+/// The smallest ring that is tried when the kernel refuses a larger one.
+const LEAST_RING_BYTES: usize = 16 << 10;
+
+/// An event to open on every watched thread and processor.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Spec {
+    pub attr: Attr,
+    /// An event that must lead the group; it counts and writes no records.
+    pub leader: Option<Attr>,
+    /// Condition on the fields of a tracepoint.
+    pub filter: Option<CString>,
+    /// Processors that have the PMU; none means all.
+    pub cpus: Option<Vec<u32>>,
+}
+
+impl Spec {
+    pub fn of(attr: Attr) -> Self {
+        Self { attr, ..Self::default() }
+    }
+}
+
+#[derive(Debug)]
+struct CpuRing {
+    cpu: u32,
+    anchor: OwnedFd,
+    ring: Ring,
+}
+
+/// Events of a thread that we attached to. Closing them also ends those that were inherited, so
+/// they are kept while any descendant lives.
+#[derive(Debug)]
+struct Attached {
+    _events: Vec<OwnedFd>,
+    living: u32,
+}
+
+/// Collects the records of events on any number of threads.
+#[derive(Debug)]
+pub(crate) struct Collector {
+    specs: Vec<Spec>,
+    rings: Vec<CpuRing>,
+    /// Events of all threads of the system; none as long as single threads are watched.
+    system_wide: Vec<OwnedFd>,
+    attached: HashMap<u32, Attached>,
+    /// Every watched thread, and the thread whose events it has.
+    origin: HashMap<u32, u32>,
+    /// Threads that seem unwatched, and the poll after which they first did.
+    suspects: HashMap<u32, u64>,
+    processes: BTreeSet<u32>,
+    /// Starts and ends of threads that have not been put in order yet.
+    unsettled: Vec<Change>,
+    lifecycle: Vec<Lifecycle>,
+    buffer: Vec<u8>,
+    lost: u64,
+    cost: Cost,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Change {
+    time_ns: u64,
+    pid: u32,
+    tid: u32,
+    /// Process and thread that started it; none where it ended.
+    parent: Option<(u32, u32)>,
+}
+
+/// Origin of threads whose parent we do not know because records were lost.
+const UNKNOWN: u32 = 0;
+
+impl Collector {
+    /// Maps a ring of `ring_bytes` (rounded up to a power of two) for each processor. The first
+    /// of `specs` also reports starts and ends of threads and must not be limited to processors.
+    ///
+    /// # Errors
+    /// Where the kernel allows no events at all.
+    pub fn new(root: &Root, mut specs: Vec<Spec>, ring_bytes: usize) -> Result<Self, LinuxError> {
+        for (i, spec) in specs.iter_mut().enumerate() {
+            spec.attr.lifecycle = i == 0;
+        }
+        let mut rings = Vec::new();
+        for cpu in online_cpus(root)? {
+            rings.push(CpuRing::open(cpu, ring_bytes)?);
+        }
+        Ok(Self {
+            specs,
+            rings,
+            system_wide: Vec::new(),
+            attached: HashMap::new(),
+            origin: HashMap::new(),
+            suspects: HashMap::new(),
+            processes: BTreeSet::new(),
+            unsettled: Vec::new(),
+            lifecycle: Vec::new(),
+            buffer: Vec::new(),
+            lost: 0,
+            cost: Cost::default(),
+        })
+    }
+
+    /// Watches every thread of a process. Returns how many there were. Watches the whole system
+    /// where descriptors do not suffice and rights do.
+    ///
+    /// # Errors
+    /// [`LinuxError::Gone`] without such a process, [`LinuxError::Unsupported`] where rights or
+    /// file descriptors do not suffice.
+    pub fn attach(&mut self, root: &Root, pid: u32, start: Start) -> Result<usize, LinuxError> {
+        // The list is complete before the first event exists: nobody in it has inherited one.
+        let threads = threads(root, pid)?;
+        let mut attached = 0;
+        for tid in &threads {
+            if self.is_system_wide() {
+                self.processes.insert(pid);
+                return Ok(threads.len());
+            }
+            if self.origin.contains_key(tid) {
+                continue;
+            }
+            match self.try_attach(*tid, start) {
+                Ok(here) => attached += usize::from(here),
+                Err(libc::EMFILE | libc::ENFILE) if self.watch_system().is_ok() => {}
+                Err(errno) => return Err(refused(pid, errno, self.rings.len())),
+            }
+        }
+        if attached == 0 && !self.processes.contains(&pid) {
+            return Err(LinuxError::Gone { pid });
+        }
+        self.processes.insert(pid);
+        Ok(attached)
+    }
+
+    /// Includes a process in [`Self::rescan`] that may be watched already by inheritance.
+    pub fn follow(&mut self, pid: u32) {
+        self.processes.insert(pid);
+    }
+
+    /// Watches one thread; false where it has ended.
+    ///
+    /// # Errors
+    /// As [`Self::attach`].
+    pub fn attach_thread(&mut self, pid: u32, tid: u32, start: Start) -> Result<bool, LinuxError> {
+        self.try_attach(tid, start).map_err(|errno| refused(pid, errno, self.rings.len()))
+    }
+
+    fn try_attach(&mut self, tid: u32, start: Start) -> Result<bool, i32> {
+        let events = match self.open_events(tid as i32, start) {
+            Err(libc::ESRCH) => return Ok(false),
+            events => events?,
+        };
+        self.attached.insert(tid, Attached { _events: events, living: 1 });
+        self.origin.insert(tid, tid);
+        Ok(true)
+    }
+
+    /// Watches all threads of the system instead of single ones. Samples of processes that were
+    /// not attached to, or started by one that was, are dropped.
+    ///
+    /// # Errors
+    /// [`LinuxError::Unsupported`] without the right to.
+    pub fn watch_system(&mut self) -> Result<(), LinuxError> {
+        self.attached.clear();
+        self.origin.clear();
+        self.system_wide = self
+            .open_events(-1, Start::Now)
+            .map_err(|errno| refused(0, errno, self.rings.len()))?;
+        Ok(())
+    }
+
+    /// Whether the whole system is watched.
+    pub fn is_system_wide(&self) -> bool {
+        !self.system_wide.is_empty()
+    }
+
+    fn open_events(&mut self, tid: i32, start: Start) -> Result<Vec<OwnedFd>, i32> {
+        loop {
+            match self.try_open_events(tid, start) {
+                // Without rights, what the kernel touches on behalf of programs stays unseen.
+                Err(libc::EACCES | libc::EPERM) if self.can_exclude_kernel() => {
+                    for spec in &mut self.specs {
+                        spec.attr.exclude_kernel = true;
+                    }
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// Tracepoints are inside the kernel: without it, nothing would be left of them.
+    fn can_exclude_kernel(&self) -> bool {
+        let inside = |spec: &Spec| spec.attr.pmu == sys::PERF_TYPE_TRACEPOINT;
+        !self.excludes_kernel() && !self.specs.iter().any(inside)
+    }
+
+    fn try_open_events(&self, tid: i32, start: Start) -> Result<Vec<OwnedFd>, i32> {
+        let mut events = Vec::new();
+        for CpuRing { cpu, anchor, .. } in &self.rings {
+            for spec in &self.specs {
+                if spec.cpus.as_ref().is_some_and(|cpus| !cpus.contains(cpu)) {
+                    continue;
+                }
+                let mut attr = spec.attr.clone();
+                attr.enable_on_exec = start == Start::OnExec;
+                attr.disabled = true;
+                if tid < 0 {
+                    attr.inherit = false;
+                }
+                let cpu = *cpu as i32;
+                let leader = match &spec.leader {
+                    Some(leader) => Some(perf::open(leader, tid, cpu, None)?),
+                    None => None,
+                };
+                let event = perf::open(&attr, tid, cpu, leader.as_ref().map(AsFd::as_fd))?;
+                if let Some(filter) = &spec.filter {
+                    perf::set_filter(event.as_fd(), filter)?;
+                }
+                perf::redirect(event.as_fd(), anchor.as_fd())?;
+                // Only now: a record before this would have had no ring to go to.
+                if start == Start::Now {
+                    perf::enable(event.as_fd())?;
+                }
+                events.extend(leader);
+                events.push(event);
+            }
+        }
+        Ok(events)
+    }
+
+    /// Whether what the kernel does for a program, such as `read(2)` into a page, stays unseen.
+    pub fn excludes_kernel(&self) -> bool {
+        self.specs.iter().all(|spec| spec.attr.exclude_kernel)
+    }
+
+    /// Attaches to threads that were started between the listing of threads and our attaching to
+    /// their parents. A thread counts as missed when two rescans with a poll between them have
+    /// seen it without a record of its start. Returns how many there were.
+    ///
+    /// # Errors
+    /// As [`Self::attach`]; processes that have ended are forgotten instead.
+    pub fn rescan(&mut self, root: &Root) -> Result<usize, LinuxError> {
+        let mut missed = 0;
+        let before = std::mem::take(&mut self.suspects);
+        for pid in self.processes.clone() {
+            let Ok(threads) = threads(root, pid) else {
+                self.processes.remove(&pid);
+                continue;
+            };
+            for tid in threads {
+                if self.is_system_wide() || self.origin.contains_key(&tid) {
+                    continue;
+                }
+                let since = before.get(&tid).copied().unwrap_or(self.cost.polls);
+                if since < self.cost.polls {
+                    missed += usize::from(self.attach_thread(pid, tid, Start::Now)?);
+                } else {
+                    self.suspects.insert(tid, since);
+                }
+            }
+        }
+        Ok(missed)
+    }
+
+    /// Hands all samples that have come in to `sink`. They are in order within a processor, not
+    /// across.
+    pub fn poll(&mut self, mut sink: impl FnMut(&RawSample<'_>)) {
+        let begin = Instant::now();
+        let settled_ns = monotonic_ns().saturating_sub(SETTLE_NS);
+        let sample_type = self.specs.first().map_or(0, |spec| spec.attr.sample_type);
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.clear();
+        let mut ends = Vec::with_capacity(self.rings.len());
+        for ring in &mut self.rings {
+            if ring.ring.take(&mut buffer).is_err() {
+                self.cost.malformed += 1;
+            }
+            ends.push(buffer.len());
+        }
+        self.cost.bytes += buffer.len() as u64;
+        let chunks = || {
+            let starts = std::iter::once(0).chain(ends.iter().copied());
+            starts.zip(&ends).map(|(start, end)| &buffer[start..*end])
+        };
+        if self.is_system_wide() {
+            // Who belongs to us must be known before the first sample is looked at.
+            chunks().for_each(|chunk| self.note_births(chunk, sample_type));
+        }
+        for chunk in chunks() {
+            let malformed = record::for_each(chunk, sample_type, |record| match record {
+                Record::Sample(sample) if self.concerns_us(sample.pid) => {
+                    self.cost.samples += 1;
+                    sink(&sample);
+                }
+                other => self.note(other),
+            });
+            self.cost.malformed += malformed;
+        }
+        self.buffer = buffer;
+        self.settle(settled_ns);
+        self.cost.polls += 1;
+        self.cost.busy_ns += begin.elapsed().as_nanos() as u64;
+    }
+
+    /// Where single threads are watched, nothing else comes in.
+    fn concerns_us(&self, pid: u32) -> bool {
+        !self.is_system_wide() || self.processes.contains(&pid)
+    }
+
+    /// Adds children of our processes to them, until there are no more: a record of a grandchild
+    /// may stand before that of its parent.
+    fn note_births(&mut self, chunk: &[u8], sample_type: u64) {
+        let mut births = Vec::new();
+        record::for_each(chunk, sample_type, |record| {
+            if let Record::Forked { pid, parent_pid, .. } = record
+                && pid != parent_pid
+            {
+                births.push((parent_pid, pid));
+            }
+        });
+        let mut before = usize::MAX;
+        while births.len() < before {
+            before = births.len();
+            births.retain(|(parent, child)| {
+                let ours = self.processes.contains(parent);
+                if ours {
+                    self.processes.insert(*child);
+                }
+                !ours
+            });
+        }
+    }
+
+    fn note(&mut self, record: Record<'_>) {
+        match record {
+            Record::Forked { pid, tid, parent_pid, parent_tid, time_ns } => {
+                let parent = Some((parent_pid, parent_tid));
+                self.unsettled.push(Change { time_ns, pid, tid, parent });
+            }
+            Record::Exited { pid, tid, time_ns } => {
+                self.unsettled.push(Change { time_ns, pid, tid, parent: None });
+            }
+            Record::Executed { pid } if self.concerns_us(pid) => {
+                self.lifecycle.push(Lifecycle::Executed { pid });
+            }
+            Record::Lost(records) => self.lost = self.lost.saturating_add(records),
+            Record::Executed { .. } | Record::Sample(_) | Record::Other => {}
+        }
+    }
+
+    /// Takes account of starts and ends up to `until_ns`. Later ones wait: another ring may hold
+    /// an earlier one that had not been written yet when that ring was read.
+    fn settle(&mut self, until_ns: u64) {
+        self.unsettled.sort_by_key(|change| change.time_ns);
+        let settled = self.unsettled.partition_point(|change| change.time_ns <= until_ns);
+        let changes: Vec<_> = self.unsettled.drain(..settled).collect();
+        for change in changes {
+            match change.parent {
+                Some(parent) => self.started(change, parent),
+                None => self.ended(change),
+            }
+        }
+    }
+
+    fn started(&mut self, change: Change, (parent, parent_tid): (u32, u32)) {
+        let Change { time_ns, pid, tid, .. } = change;
+        if !self.concerns_us(parent) {
+            return;
+        }
+        let origin = self.origin.get(&parent_tid).copied().unwrap_or(UNKNOWN);
+        if let Some(attached) = self.attached.get_mut(&origin) {
+            attached.living += 1;
+        }
+        if !self.is_system_wide() {
+            self.origin.insert(tid, origin);
+        }
+        if pid != parent {
+            self.processes.insert(pid);
+            self.lifecycle.push(Lifecycle::Forked { parent, child: pid, time_ns });
+        }
+    }
+
+    fn ended(&mut self, change: Change) {
+        let Change { time_ns, pid, tid, .. } = change;
+        if let Some(origin) = self.origin.remove(&tid)
+            && let Some(attached) = self.attached.get_mut(&origin)
+        {
+            attached.living -= 1;
+            if attached.living == 0 {
+                self.attached.remove(&origin);
+            }
+        }
+        if pid == tid && self.concerns_us(pid) {
+            self.lifecycle.push(Lifecycle::Exited { pid, time_ns });
+        }
+    }
+
+    /// What has happened to watched processes since the last call.
+    pub fn take_lifecycle(&mut self) -> Vec<Lifecycle> {
+        std::mem::take(&mut self.lifecycle)
+    }
+
+    /// Records that did not fit into a ring, as far as the kernel has said so.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// What collecting has cost us.
+    pub fn cost(&self) -> Cost {
+        self.cost
+    }
+
+    /// Bytes of all rings.
+    pub fn ring_bytes(&self) -> usize {
+        self.rings.iter().map(|ring| ring.ring.data_bytes()).sum()
+    }
+
+    /// Threads that are watched one by one.
+    pub fn threads(&self) -> usize {
+        self.origin.len()
+    }
+
+    #[cfg(test)]
+    pub fn attached(&self) -> usize {
+        self.attached.len()
+    }
+
+    /// Descriptors that become readable when a quarter of their ring is unread.
+    pub fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        self.rings.iter().map(|ring| ring.anchor.as_fd()).collect()
+    }
+}
+
+impl CpuRing {
+    /// An event that never happens, on our own main thread, and the ring of its processor.
+    fn open(cpu: u32, ring_bytes: usize) -> Result<Self, LinuxError> {
+        let attr = Attr {
+            pmu: sys::PERF_TYPE_SOFTWARE,
+            config: sys::PERF_COUNT_SW_DUMMY.into(),
+            exclude_kernel: true,
+            wake_bytes: (ring_bytes / 4) as u32,
+            ..Attr::default()
+        };
+        let own = std::process::id();
+        let anchor = perf::open(&attr, own as i32, cpu as i32, None)
+            .map_err(|errno| refused(own, errno, 1))?;
+        let mut bytes = ring_bytes;
+        let ring = loop {
+            match Ring::map(anchor.as_fd(), bytes) {
+                Ok(ring) => break ring,
+                Err(libc::EPERM | libc::ENOMEM) if bytes > LEAST_RING_BYTES => bytes /= 2,
+                Err(errno) => return Err(refused(own, errno, 1)),
+            }
+        };
+        Ok(Self { cpu, anchor, ring })
+    }
+}
+
+fn refused(pid: u32, errno: i32, cpus: usize) -> LinuxError {
+    let who = if pid == 0 { "the system".into() } else { format!("process {pid}") };
+    match errno {
+        libc::EACCES | libc::EPERM => LinuxError::Unsupported {
+            what: format!("no right to watch {who} by performance events"),
+            hint: "run as root or with CAP_PERFMON and CAP_SYS_PTRACE; for processes of the same \
+                   user, `sysctl kernel.perf_event_paranoid=2` suffices"
+                .into(),
+        },
+        libc::EMFILE | libc::ENFILE => LinuxError::Unsupported {
+            what: format!(
+                "too few file descriptors to watch {who}: each thread takes one for each of \
+                 {cpus} processors and each event"
+            ),
+            hint: "raise the limit, for example with `ulimit -n 1048576`".into(),
+        },
+        errno => LinuxError::call("perf_event_open", pid, errno),
+    }
+}
+
+fn threads(root: &Root, pid: u32) -> Result<Vec<u32>, LinuxError> {
+    let names = root.list(format!("/proc/{pid}/task"))?;
+    let threads: Vec<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
+    if threads.is_empty() { Err(LinuxError::Gone { pid }) } else { Ok(threads) }
+}
+
+fn online_cpus(root: &Root) -> Result<Vec<u32>, LinuxError> {
+    let path = "/sys/devices/system/cpu/online";
+    parse_list(&root.read(path)?).ok_or_else(|| LinuxError::Malformed {
+        path: root.path(path),
+        what: "no list of processors".into(),
+    })
+}
