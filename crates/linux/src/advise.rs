@@ -259,7 +259,7 @@ pub fn bring_in_verified(
     }
     touch_all(target, &addresses)?;
     outcomes(pagemap, spans, |entry| {
-        if entry.present() {
+        if entry.present() || entry.in_transit() {
             MoveOutcome::Moved
         } else if entry.swapped() {
             MoveOutcome::NoSpace

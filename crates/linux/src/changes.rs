@@ -174,6 +174,14 @@ impl Changes {
         store.save()
     }
 
+    /// Strikes a zram device off the list that was not made after all.
+    pub(crate) fn forget_zram(&self, record: &zram::Record) -> Result<(), LinuxError> {
+        let mut store = Store::lock(&self.root)?;
+        let change = Change::Zram(record.clone());
+        store.list.entries.retain(|entry| entry.change != change);
+        store.save()
+    }
+
     /// Lets go of all that this process relies on, and undoes what nobody else does.
     ///
     /// # Errors

@@ -93,7 +93,7 @@ impl Categories {
     pub const FILE: Self = Self(1 << 2);
     /// Mapped to memory.
     pub const PRESENT: Self = Self(1 << 3);
-    /// In swap.
+    /// In swap, or for a moment on its way from one frame to another.
     pub const SWAPPED: Self = Self(1 << 4);
     /// Mapped to the zero page.
     pub const ZERO: Self = Self(1 << 5);
@@ -250,8 +250,10 @@ impl Pagemap {
     }
 
     /// Appends where the pages of `span` are, as runs of equal [`Categories::PLACE`], leaving out
-    /// those that are nowhere. Uses whichever of both files tells it; only `PAGEMAP_SCAN` tells
-    /// [`Categories::HUGE`] and [`Categories::ZERO`].
+    /// those that are nowhere. Uses `PAGEMAP_SCAN` where the kernel has it: only that tells
+    /// [`Categories::HUGE`] and [`Categories::ZERO`], and it takes a quarter of the time. A page that
+    /// the kernel is moving at this very moment, for instance to make room for a huge folio, looks
+    /// to it as if in swap; [`PageEntry`] tells such pages apart.
     ///
     /// # Errors
     /// [`LinuxError::Gone`] where the process has ended or runs another program by now.

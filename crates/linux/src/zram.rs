@@ -16,7 +16,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
-const CONTROL: &str = "/sys/class/zram-control";
+const HOT_ADD: &str = "/sys/class/zram-control/hot_add";
+const HOT_REMOVE: &str = "/sys/class/zram-control/hot_remove";
 /// Priority where no other swap device has a higher one: above those without one of their own.
 const PRIORITY: i32 = 100;
 /// Free memory that must remain when pages are brought back.
@@ -80,11 +81,32 @@ impl Zram {
     /// unknown algorithm; whatever was done until then is undone.
     pub fn create(changes: &Changes, options: &ZramOptions) -> Result<Self, LinuxError> {
         let root = changes.root();
-        let (number, added) = free_device(root)?;
         let size_bytes = options.size.0 - options.size.0 % PAGE_BYTES;
         let uuid = root.read("/proc/sys/kernel/random/uuid")?;
-        let record = Record { number, added, size_bytes, uuid };
-        changes.add_zram(&record)?;
+        let record = |number, added| Record { number, added, size_bytes, uuid: uuid.clone() };
+        let record = if root.path(HOT_ADD).exists() {
+            // The kernel gives the lowest free number, which must be on the list before it does.
+            let expected = record(next_number(root)?, true);
+            changes.add_zram(&expected)?;
+            match add_device(root) {
+                Ok(number) if number == expected.number => expected,
+                Ok(number) => {
+                    // Somebody else was faster, and that device is theirs.
+                    changes.forget_zram(&expected)?;
+                    let record = record(number, true);
+                    changes.add_zram(&record)?;
+                    record
+                }
+                Err(error) => {
+                    changes.forget_zram(&expected)?;
+                    return Err(error);
+                }
+            }
+        } else {
+            let record = record(unused_device(root)?, false);
+            changes.add_zram(&record)?;
+            record
+        };
         let set_up = record.set_up(root, options.algorithm.as_deref());
         if let Err(error) = set_up {
             changes.release_zram(&record, SwapOff::WhenUnused)?;
@@ -136,32 +158,38 @@ impl Zram {
     }
 }
 
-/// A device that nobody uses: a new one where the kernel makes them, else one without a size.
-fn free_device(root: &Root) -> Result<(u32, bool), LinuxError> {
-    let add = format!("{CONTROL}/hot_add");
-    match root.read(&add) {
-        // Reading makes a device and tells its number.
-        Ok(text) => {
-            let malformed = |_| LinuxError::Malformed {
-                path: root.path(&add),
-                what: format!("'{text}' is not the number of a device"),
-            };
-            return Ok((text.parse().map_err(malformed)?, true));
-        }
-        Err(error) if error.is_denied() => {
-            return Err(LinuxError::Unsupported {
-                what: "no right to make a zram device".into(),
-                hint: "run as root".into(),
-            });
-        }
-        Err(_) => {}
-    }
-    for name in root.list("/sys/block")? {
-        let Some(number) = name.strip_prefix("zram").and_then(|text| text.parse().ok()) else {
-            continue;
-        };
-        if root.read(format!("/sys/block/{name}/initstate")).is_ok_and(|state| state == "0") {
-            return Ok((number, false));
+/// Numbers of the zram devices there are.
+fn numbers(root: &Root) -> Result<Vec<u32>, LinuxError> {
+    let names = root.list("/sys/block")?;
+    Ok(names.iter().filter_map(|name| name.strip_prefix("zram")?.parse().ok()).collect())
+}
+
+fn next_number(root: &Root) -> Result<u32, LinuxError> {
+    let taken = numbers(root)?;
+    Ok((0..=u32::MAX).find(|number| !taken.contains(number)).unwrap_or(u32::MAX))
+}
+
+/// Makes a device; its number.
+fn add_device(root: &Root) -> Result<u32, LinuxError> {
+    // Reading makes a device and tells its number.
+    let text = root.read(HOT_ADD).map_err(|error| match error.is_denied() {
+        true => LinuxError::Unsupported {
+            what: "no right to make a zram device".into(),
+            hint: "run as root".into(),
+        },
+        false => error,
+    })?;
+    text.parse().map_err(|_| LinuxError::Malformed {
+        path: root.path(HOT_ADD),
+        what: format!("'{text}' is not the number of a device"),
+    })
+}
+
+/// A device without a size, in kernels that cannot make more.
+fn unused_device(root: &Root) -> Result<u32, LinuxError> {
+    for number in numbers(root)? {
+        if root.read(format!("/sys/block/zram{number}/initstate")).is_ok_and(|state| state == "0") {
+            return Ok(number);
         }
     }
     Err(LinuxError::Unsupported {
@@ -263,7 +291,7 @@ impl Record {
             root.write(self.sys("reset"), "1").map_err(text)?;
         }
         if self.added {
-            root.write(format!("{CONTROL}/hot_remove"), &self.number.to_string()).map_err(text)?;
+            root.write(HOT_REMOVE, &self.number.to_string()).map_err(text)?;
         }
         Ok(())
     }

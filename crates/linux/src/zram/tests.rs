@@ -141,10 +141,26 @@ fn a_set_up_that_fails_is_undone() {
 }
 
 #[test]
+fn the_expected_device_is_not_touched_where_another_one_came() {
+    let tree = tree(&record(true));
+    // Device 0 would be next, but the kernel gives 3.
+    tree.file("sys/class/zram-control/hot_add", "3\n");
+    tree.file("sys/block/zram0x/initstate", "0\n");
+    let changes = Changes::of_this_process(tree.root()).expect("runs");
+    let options = ZramOptions { size: Bytes(8 << 20), algorithm: None };
+    Zram::create(&changes, &options).expect_err("not a device");
+    assert_eq!(tree.text("/sys/class/zram-control/hot_remove"), "3");
+    tree.file("sys/class/zram-control/hot_add", "what\n");
+    assert!(matches!(Zram::create(&changes, &options), Err(LinuxError::Malformed { .. })));
+    assert_eq!(restore(tree.root(), SwapOff::WhenUnused).expect("empty"), Restored::default());
+}
+
+#[test]
 fn a_free_device_is_found_where_none_can_be_added() {
     let tree = tree(&record(false));
     tree.file("sys/block/sda/size", "1");
-    assert!(free_device(tree.root()).expect_err("3 is in use").to_string().contains("modprobe"));
+    assert!(unused_device(tree.root()).expect_err("3 is in use").to_string().contains("modprobe"));
     tree.file("sys/block/zram11/initstate", "0\n");
-    assert_eq!(free_device(tree.root()).expect("11 is free"), (11, false));
+    assert_eq!(unused_device(tree.root()).expect("11 is free"), 11);
+    assert_eq!(next_number(tree.root()).expect("listed"), 0);
 }
