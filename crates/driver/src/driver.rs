@@ -6,7 +6,7 @@ use crate::clock;
 use crate::error::DriverError;
 use crate::journal::{Entry, Journal, Setup};
 use crate::pacer::Pacer;
-use crate::place::{Found, Place, Places};
+use crate::place::{Found, Place, Places, Unit};
 use crate::reconcile::reconcile;
 use crate::source::{Source, Touch, TouchKind};
 use crate::watched::{Selection, Watched};
@@ -140,6 +140,11 @@ impl Driver {
             options,
             selection,
         })
+    }
+
+    /// Another limit of fast memory; takes effect within a second.
+    pub fn set_fast(&mut self, fast: FastLimit) {
+        self.options.fast = fast;
     }
 
     /// Whether there is nobody left to manage.
@@ -499,7 +504,7 @@ impl Driver {
                         let rest = PageRun::between(head.end(), run.end());
                         self.queue.push_front(Action::Migrate { id, run: rest, to, lane });
                     }
-                    for (run, outcome) in self.migrate(head, to, Purpose::Policy)? {
+                    for (run, outcome) in self.migrate(&[head], to, Purpose::Policy)? {
                         events.push(Event::MigrationDone { id, run, outcome });
                     }
                 }
@@ -535,27 +540,29 @@ impl Driver {
         PageRun::between(run.start.0, end.min(run.end()))
     }
 
-    /// Moves the pages of a run, and tells of each page once.
+    /// Moves pages, and tells of each page once.
     fn migrate(
         &mut self,
-        run: PageRun,
+        runs: &[PageRun],
         to: TierId,
         purpose: Purpose,
     ) -> Result<Vec<(PageRun, MoveOutcome)>, DriverError> {
-        let mut units: BTreeMap<u32, Vec<(PageId, Span)>> = BTreeMap::new();
+        let mut units: BTreeMap<u32, Vec<Unit>> = BTreeMap::new();
         let mut done = Vec::new();
-        let mut next = run.start.0;
-        while next < run.end() {
-            let page = PageId(next);
-            let huge = self.engine.view().state(page).is_huge();
-            let pages = if huge { page.region().run().end() - next } else { 1 };
-            next += pages;
-            match self.map.place(page) {
-                Some((process, vpn)) => {
-                    let unit = (page, Span::new(vpn, u64::from(pages)));
-                    units.entry(process.0).or_default().push(unit);
+        for run in runs {
+            let mut next = run.start.0;
+            while next < run.end() {
+                let page = PageId(next);
+                let huge = self.engine.view().state(page).is_huge();
+                let pages = if huge { page.region().run().end().min(run.end()) - next } else { 1 };
+                next += pages;
+                match self.map.place(page) {
+                    Some((process, vpn)) => {
+                        let unit = Unit { span: Span::new(vpn, u64::from(pages)), huge };
+                        push_unit(units.entry(process.0).or_default(), unit);
+                    }
+                    None => done.push((PageRun { start: page, pages }, MoveOutcome::Gone)),
                 }
-                None => done.push((PageRun { start: page, pages }, MoveOutcome::Gone)),
             }
         }
         for (pid, units) in units {
@@ -567,24 +574,20 @@ impl Driver {
     fn migrate_units(
         &mut self,
         pid: u32,
-        units: &[(PageId, Span)],
+        units: &[Unit],
         to: TierId,
         purpose: Purpose,
         done: &mut Vec<(PageRun, MoveOutcome)>,
     ) -> Result<(), DriverError> {
-        let spans: Vec<Span> = units.iter().map(|(_, span)| *span).collect();
+        let all = |outcome| units.iter().map(|unit| (unit.span, outcome)).collect();
         let outcomes = match self.watched.get_mut(&pid) {
-            _ if self.options.dry_run => {
-                Ok(spans.iter().map(|span| (*span, MoveOutcome::Busy)).collect())
-            }
+            _ if self.options.dry_run => Ok(all(MoveOutcome::Busy)),
             None => Err(LinuxError::Gone { pid }),
-            Some(w) => self.places.move_to(&w.target, &mut w.pagemap, &spans, to),
+            Some(w) => self.places.move_to(&w.target, &mut w.pagemap, units, to),
         };
-        let outcomes = match outcomes {
+        let outcomes: Vec<(Span, MoveOutcome)> = match outcomes {
             Ok(outcomes) => outcomes,
-            Err(error) if error.is_gone() => {
-                spans.iter().map(|span| (*span, MoveOutcome::Gone)).collect()
-            }
+            Err(error) if error.is_gone() => all(MoveOutcome::Gone),
             Err(error) => return Err(error.into()),
         };
         for (span, outcome) in outcomes {
@@ -607,17 +610,7 @@ impl Driver {
     fn demote(&mut self, runs: &[PageRun], purpose: Purpose) -> Result<u64, DriverError> {
         let to = TierId::FAST.slower();
         let began = clock::thread_cpu();
-        let mut units: BTreeMap<u32, Vec<(PageId, Span)>> = BTreeMap::new();
-        for run in runs {
-            if let Some((process, vpn)) = self.map.place(run.start) {
-                let unit = (run.start, Span::new(vpn, u64::from(run.pages)));
-                units.entry(process.0).or_default().push(unit);
-            }
-        }
-        let mut done = Vec::new();
-        for (pid, units) in units {
-            self.migrate_units(pid, &units, to, purpose, &mut done)?;
-        }
+        let done = self.migrate(runs, to, purpose)?;
         let mut moved = 0;
         let mut events = Vec::new();
         for (run, outcome) in done {
@@ -768,6 +761,16 @@ impl Driver {
             Err(error) if error.is_gone() => Ok(false),
             other => Ok(other?),
         }
+    }
+}
+
+/// Appends a unit; base pages that follow each other are moved together.
+fn push_unit(units: &mut Vec<Unit>, unit: Unit) {
+    match units.last_mut() {
+        Some(last) if !last.huge && !unit.huge && last.span.end() == unit.span.start => {
+            last.span.pages += unit.span.pages;
+        }
+        _ => units.push(unit),
     }
 }
 

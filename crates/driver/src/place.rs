@@ -31,6 +31,15 @@ pub struct Found {
     pub huge: bool,
 }
 
+/// Pages of one process that are moved in one go: consecutive base pages, or one whole folio.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unit {
+    /// The pages.
+    pub span: Span,
+    /// One folio of 2 MiB.
+    pub huge: bool,
+}
+
 /// The places of all tiers, the fastest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Places(pub Vec<Place>);
@@ -104,8 +113,7 @@ impl Places {
     }
 
     /// Moves pages of one process to a tier and tells, page by page, where that ended: every page
-    /// exactly once, in the order of `units`. A unit is one page or a whole huge folio. What is
-    /// reported as moved has been looked up there afterwards.
+    /// exactly once, in the order of `units`. What is reported as moved was found there.
     ///
     /// # Errors
     /// Where the process has ended; where rights are missing.
@@ -113,16 +121,25 @@ impl Places {
         &self,
         target: &Target,
         pagemap: &mut Pagemap,
-        units: &[Span],
+        units: &[Unit],
         to: TierId,
     ) -> Result<Vec<(Span, MoveOutcome)>, LinuxError> {
+        let spans = || -> Vec<Span> { units.iter().map(|unit| unit.span).collect() };
         match self.0[to.index()] {
-            Place::Swap => page_out_verified(target, pagemap, units),
-            Place::Memory => bring_in_verified(target, pagemap, units),
+            Place::Swap => page_out_verified(target, pagemap, &spans()),
+            Place::Memory => bring_in_verified(target, pagemap, &spans()),
             Place::Node(node) => {
-                let heads: Vec<Vpn> = units.iter().map(|unit| unit.start).collect();
+                // The kernel moves a whole folio for one of its addresses.
+                let folios: Vec<Span> = units
+                    .iter()
+                    .flat_map(|unit| {
+                        let pages = if unit.huge { unit.span.pages } else { 1 };
+                        unit.span.pieces(pages)
+                    })
+                    .collect();
+                let heads: Vec<Vpn> = folios.iter().map(|folio| folio.start).collect();
                 let outcomes = move_to_node(target, &heads, node)?;
-                Ok(units.iter().copied().zip(outcomes).collect())
+                Ok(folios.into_iter().zip(outcomes).collect())
             }
         }
     }
