@@ -497,7 +497,8 @@ mod tests {
     #[test]
     fn an_exec_ends_the_address_space_and_not_the_process() {
         let mut child = std::process::Command::new("sh")
-            .args(["-c", "read x; exec cat"])
+            // Some shells run `cat` themselves where it comes without its path.
+            .args(["-c", "read x; exec /bin/cat"])
             .stdin(std::process::Stdio::piped())
             .stdout(std::process::Stdio::piped())
             .spawn()

@@ -9,6 +9,7 @@
 mod report;
 
 use std::env;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -34,7 +35,7 @@ pub struct Guest {
     fast_mib: u64,
     slow_mib: u64,
     timeout_s: u64,
-    files: Vec<PathBuf>,
+    files: Vec<OsString>,
     append: String,
 }
 
@@ -77,7 +78,16 @@ impl Guest {
     /// Puts a program or another file into the job's directory, which is in `PATH`.
     #[must_use]
     pub fn file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.files.push(path.into());
+        self.files.push(path.into().into_os_string());
+        self
+    }
+
+    /// The same under another name.
+    #[must_use]
+    pub fn file_as(mut self, name: &str, path: impl AsRef<Path>) -> Self {
+        let mut file = OsString::from(format!("{name}="));
+        file.push(path.as_ref());
+        self.files.push(file);
         self
     }
 
@@ -155,4 +165,20 @@ pub fn program(name: &str) -> Result<PathBuf, String> {
     } else {
         Err(String::from_utf8_lossy(&built.stderr).into_owned())
     }
+}
+
+/// The tests named `name` of any package of this workspace, as `cargo test` has built them in the
+/// profile of the calling test; `None` where it has not. The name is that of a library, or of a
+/// file in a package's folder `tests`.
+pub fn built_tests(name: &str) -> Option<PathBuf> {
+    let test = env::current_exe().ok()?;
+    let is_ours = |path: &Path| {
+        let (stem, hash) = path.file_name()?.to_str()?.rsplit_once('-')?;
+        (stem == name && hash.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(())
+    };
+    let files = fs::read_dir(test.parent()?).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+    // Older ones stay where they are when something about a package changes.
+    files
+        .filter(|path| is_ours(path).is_some())
+        .max_by_key(|path| fs::metadata(path).and_then(|metadata| metadata.modified()).ok())
 }

@@ -1,7 +1,8 @@
 //! The guest is what it claims to be: two nodes, two tiers where firmware tells of them, and
 //! everything at hand that the live engine uses.
 
-use frostline_guest::{Guest, Outcome, Report};
+use frostline_guest::{Guest, Outcome, Report, built_tests};
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// What the kernel says of nodes and tiers; the same in both configurations.
@@ -20,6 +21,7 @@ nodes() {
 section tiers tiers
 section nodes nodes
 section topology guest-probe topology
+section doctor guest-probe doctor
 section demotion sh -c 'echo true >/sys/kernel/mm/numa/demotion_enabled && cat /sys/kernel/mm/numa/demotion_enabled'
 "#;
 
@@ -52,6 +54,7 @@ section balancing cat /proc/sys/kernel/numa_balancing
 section kernel uname -r
 section failing sh -c 'echo out; echo err >&2; exit 7'
 section nobody su nobody -c 'id -u; cat /proc/1/environ'
+section doctor-nobody su nobody -c 'guest-probe doctor'
 # Nobody else shall make huge pages in the meantime.
 echo 1000000 >/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs
 section move-base guest-probe move base
@@ -73,7 +76,11 @@ static TWO_TIERS: LazyLock<Outcome> =
 static ONE_TIER: LazyLock<Outcome> = LazyLock::new(|| guest().hmat(false).run(MACHINE));
 
 /// The report of a boot; `None`, with the reason printed, where this machine cannot run a guest.
-fn report(outcome: &'static Outcome) -> Option<&'static Report> {
+fn report(outcome: &'static LazyLock<Outcome>) -> Option<&'static Report> {
+    ran(outcome)
+}
+
+fn ran(outcome: &Outcome) -> Option<&Report> {
     match outcome {
         Outcome::Ran(report) => Some(report),
         Outcome::Impossible(reason) => {
@@ -169,10 +176,71 @@ fn a_cpuset_keeps_pages_from_a_node() {
 fn a_node_that_is_full_takes_no_more_and_nothing_is_lost() {
     let small = guest().memory_mib(512, 256);
     let outcome = small.run("section full guest-probe full 300\n");
-    match &outcome {
-        Outcome::Ran(report) => assert!(text(report, "full").contains("without space")),
-        Outcome::Impossible(reason) => println!("skipped: {reason}"),
-        Outcome::Failed(reason) => panic!("{reason}"),
+    if let Some(report) = ran(&outcome) {
+        assert!(text(report, "full").contains("without space"));
+    }
+}
+
+/// What `doctor` answers: whether, and why.
+fn doctor<'a>(report: &'a Report, section: &str) -> BTreeMap<&'a str, (bool, &'a str)> {
+    let lines = text(report, section).lines();
+    lines
+        .map(|line| {
+            let (name, answer) = line.split_once(": ").expect("a line of the probe");
+            let (answer, why) = answer.split_once(": ").expect("an answer and its reason");
+            (name, (answer == "yes", why))
+        })
+        .collect()
+}
+
+#[test]
+fn doctor_says_yes_to_what_is_there_and_no_to_what_is_not() {
+    let (Some(two), Some(one)) = (report(&TWO_TIERS), report(&ONE_TIER)) else { return };
+    let told = doctor(two, "doctor");
+    let there = "numa-nodes memory-tiers hmat numa-balancing-off huge-pages zram cgroup-v2 advise \
+        move-pages collapse split fault-sampling tracefs allocation-tracing pagemap page-frames \
+        pagemap-scan soft-dirty damon";
+    for name in there.split_whitespace() {
+        assert!(told[name].0, "{name}: {}", told[name].1);
+    }
+    for name in ["swap", "zswap", "page-out", "pmu-sampling", "page-idle"] {
+        assert!(!told[name].0, "{name}: {}", told[name].1);
+    }
+    assert!(told["move-pages"].1.contains("from node 0 to 1"), "{}", told["move-pages"].1);
+
+    let told = doctor(one, "doctor");
+    for name in ["memory-tiers", "hmat"] {
+        assert!(!told[name].0, "without HMAT, {name}: {}", told[name].1);
+    }
+    assert!(told["numa-nodes"].0 && told["move-pages"].0);
+
+    let told = doctor(two, "doctor-nobody");
+    for name in ["cap-sys-nice", "cap-sys-admin", "damon", "page-frames", "allocation-tracing"] {
+        assert!(!told[name].0, "without rights, {name}: {}", told[name].1);
+    }
+}
+
+#[test]
+fn the_tests_of_frostline_linux_pass_on_this_kernel() {
+    let programs = ["frostline_linux", "memory"].map(|name| (name, built_tests(name)));
+    let mut guest = Guest::default();
+    let mut script = String::new();
+    for (name, program) in &programs {
+        let Some(program) = program else {
+            return println!(
+                "skipped: the tests '{name}' are not built, as cargo test --workspace does"
+            );
+        };
+        guest = guest.file_as(name, program);
+        script += &format!("section {name} {name} --test-threads 2\n");
+        script += &format!("section {name}-nobody su nobody -c '{name} --test-threads 2'\n");
+    }
+    let outcome = guest.run(&script);
+    let Some(report) = ran(&outcome) else { return };
+    for (name, _) in &programs {
+        for section in [(*name).to_owned(), format!("{name}-nobody")] {
+            assert!(text(report, &section).contains("test result: ok. "), "{report:?}");
+        }
     }
 }
 

@@ -10,7 +10,8 @@ mod limits;
 mod moves;
 
 use anyhow::{Result, bail};
-use frostline_linux::{Root, topology::Topology};
+use frostline_linux::topology::Topology;
+use frostline_linux::{Root, doctor};
 use std::env;
 use std::process::ExitCode;
 
@@ -35,6 +36,13 @@ fn run(words: &[&str]) -> Result<()> {
         ["full", mib] => limits::full_node(mib.parse()?),
         ["cpuset"] => limits::cpuset(),
         ["topology"] => topology(),
+        ["doctor"] => {
+            for capability in doctor::examine(&Root::system()) {
+                let answer = if capability.available { "yes" } else { "no" };
+                println!("{}: {answer}: {}", capability.name, capability.why);
+            }
+            Ok(())
+        }
         _ => bail!("no such check: {words:?}"),
     }
 }
