@@ -37,6 +37,9 @@ const PROBED_SHARE: f64 = 1.0 / 600.0;
 /// A footprint that exceeds its limit by this share is still settling.
 const SETTLING: f64 = 1.02;
 
+/// Free memory that must remain when pages are brought back.
+const KEPT_FREE: Bytes = Bytes(256 << 20);
+
 /// What to do.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -719,6 +722,35 @@ impl Driver {
         runs.sort_unstable_by_key(|run| run.start);
         runs.dedup();
         self.demote(&runs, Purpose::Probe)?;
+        Ok(())
+    }
+
+    /// Brings all that is in swap back into memory, as far as there is free memory for it: what
+    /// was set up can be taken down then. Calls `progress` with the bytes that are left, and stops
+    /// where it answers false.
+    ///
+    /// # Errors
+    /// Where rights are missing.
+    pub fn bring_back(&mut self, mut progress: impl FnMut(Bytes) -> bool) -> Result<(), DriverError> {
+        if self.places.0.get(1) != Some(&Place::Swap) || self.options.dry_run {
+            return Ok(());
+        }
+        let mut left = self.engine.view().used(TierId::FAST.slower());
+        let mut next = 0;
+        while next < self.map.pages() && progress(left.bytes()) {
+            let run = Region(next / HUGE_PAGES).run();
+            next = run.end();
+            let view = self.engine.view();
+            let out = |page: PageId| view.state(page).tier().is_some_and(|t| t != TierId::FAST);
+            let runs: Vec<PageRun> = run.iter().filter(|p| out(*p)).map(PageRun::single).collect();
+            let wanted = PageCount(runs.len() as u64);
+            let free = frostline_linux::process::available_memory(&self.root)?;
+            if free < wanted.bytes().saturating_add(KEPT_FREE) {
+                return Ok(());
+            }
+            self.migrate(&runs, TierId::FAST, Purpose::Policy)?;
+            left = left.saturating_sub(wanted);
+        }
         Ok(())
     }
 
