@@ -43,13 +43,17 @@ struct CpuRing {
     cpu: u32,
     anchor: OwnedFd,
     ring: Ring,
+    /// Records that have been taken out of it.
+    taken: Vec<u8>,
+    /// Records that were taken out while those were looked at.
+    later: Vec<u8>,
 }
 
 /// Events of a thread that we attached to. Closing them also ends those that were inherited, so
 /// they are kept while any descendant lives.
 #[derive(Debug)]
 struct Attached {
-    _events: Vec<OwnedFd>,
+    events: Vec<OwnedFd>,
     living: u32,
 }
 
@@ -69,8 +73,13 @@ pub(crate) struct Collector {
     /// Starts and ends of threads that have not been put in order yet.
     unsettled: Vec<Change>,
     lifecycle: Vec<Lifecycle>,
-    buffer: Vec<u8>,
-    lost: u64,
+    /// As records in the rings have said. Such a record comes with the next one that fits, which
+    /// may be long after.
+    lost_by_records: u64,
+    /// As the events themselves have said when they were last asked.
+    lost_by_events: u64,
+    /// Of events that have been closed.
+    lost_before: u64,
     cost: Cost,
 }
 
@@ -95,6 +104,7 @@ impl Collector {
     pub fn new(root: &Root, mut specs: Vec<Spec>, ring_bytes: usize) -> Result<Self, LinuxError> {
         for (i, spec) in specs.iter_mut().enumerate() {
             spec.attr.lifecycle = i == 0;
+            spec.attr.count_lost = true;
         }
         let mut rings = Vec::new();
         for cpu in online_cpus(root)? {
@@ -110,8 +120,9 @@ impl Collector {
             processes: BTreeSet::new(),
             unsettled: Vec::new(),
             lifecycle: Vec::new(),
-            buffer: Vec::new(),
-            lost: 0,
+            lost_by_records: 0,
+            lost_by_events: 0,
+            lost_before: 0,
             cost: Cost::default(),
         })
     }
@@ -165,7 +176,7 @@ impl Collector {
             Err(libc::ESRCH) => return Ok(false),
             events => events?,
         };
-        self.attached.insert(tid, Attached { _events: events, living: 1 });
+        self.attached.insert(tid, Attached { events, living: 1 });
         self.origin.insert(tid, tid);
         Ok(true)
     }
@@ -176,6 +187,8 @@ impl Collector {
     /// # Errors
     /// [`LinuxError::Unsupported`] without the right to.
     pub fn watch_system(&mut self) -> Result<(), LinuxError> {
+        self.count_lost();
+        self.lost_before = self.lost_by_events;
         self.attached.clear();
         self.origin.clear();
         self.system_wide = self
@@ -196,6 +209,12 @@ impl Collector {
                 Err(libc::EACCES | libc::EPERM) if self.can_exclude_kernel() => {
                     for spec in &mut self.specs {
                         spec.attr.exclude_kernel = true;
+                    }
+                }
+                // A kernel that does not know it; else it will say the same again.
+                Err(libc::EINVAL) if self.specs.iter().any(|spec| spec.attr.count_lost) => {
+                    for spec in &mut self.specs {
+                        spec.attr.count_lost = false;
                     }
                 }
                 other => return other,
@@ -255,6 +274,7 @@ impl Collector {
     /// # Errors
     /// As [`Self::attach`]; processes that have ended are forgotten instead.
     pub fn rescan(&mut self, root: &Root) -> Result<usize, LinuxError> {
+        self.count_lost();
         let mut missed = 0;
         let before = std::mem::take(&mut self.suspects);
         for pid in self.processes.clone() {
@@ -283,26 +303,16 @@ impl Collector {
         let begin = Instant::now();
         let settled_ns = monotonic_ns().saturating_sub(SETTLE_NS);
         let sample_type = self.specs.first().map_or(0, |spec| spec.attr.sample_type);
-        let mut buffer = std::mem::take(&mut self.buffer);
-        buffer.clear();
-        let mut ends = Vec::with_capacity(self.rings.len());
         for ring in &mut self.rings {
-            if ring.ring.take(&mut buffer).is_err() {
-                self.cost.malformed += 1;
-            }
-            ends.push(buffer.len());
+            self.cost.malformed += u64::from(ring.ring.take(&mut ring.taken).is_err());
         }
-        self.cost.bytes += buffer.len() as u64;
-        let chunks = || {
-            let starts = std::iter::once(0).chain(ends.iter().copied());
-            starts.zip(&ends).map(|(start, end)| &buffer[start..*end])
-        };
         if self.is_system_wide() {
-            // Who belongs to us must be known before the first sample is looked at.
-            chunks().for_each(|chunk| self.note_births(chunk, sample_type));
+            self.note_births(sample_type);
         }
-        for chunk in chunks() {
-            let malformed = record::for_each(chunk, sample_type, |record| match record {
+        for at in 0..self.rings.len() {
+            let mut taken = std::mem::take(&mut self.rings[at].taken);
+            self.cost.bytes += taken.len() as u64;
+            let malformed = record::for_each(&taken, sample_type, |record| match record {
                 Record::Sample(sample) if self.concerns_us(sample.pid) => {
                     self.cost.samples += 1;
                     sink(&sample);
@@ -310,8 +320,10 @@ impl Collector {
                 other => self.note(other),
             });
             self.cost.malformed += malformed;
+            taken.clear();
+            let ring = &mut self.rings[at];
+            ring.taken = std::mem::replace(&mut ring.later, taken);
         }
-        self.buffer = buffer;
         self.settle(settled_ns);
         self.cost.polls += 1;
         self.cost.busy_ns += begin.elapsed().as_nanos() as u64;
@@ -322,17 +334,24 @@ impl Collector {
         !self.is_system_wide() || self.processes.contains(&pid)
     }
 
-    /// Adds children of our processes to them, until there are no more: a record of a grandchild
-    /// may stand before that of its parent.
-    fn note_births(&mut self, chunk: &[u8], sample_type: u64) {
+    /// Adds children of our processes to them. Looks at every ring once more for that: when a
+    /// child's first sample has been taken out of one ring, the record of its start may have come
+    /// into another one after that was read.
+    fn note_births(&mut self, sample_type: u64) {
         let mut births = Vec::new();
-        record::for_each(chunk, sample_type, |record| {
-            if let Record::Forked { pid, parent_pid, .. } = record
-                && pid != parent_pid
-            {
-                births.push((parent_pid, pid));
+        for ring in &mut self.rings {
+            self.cost.malformed += u64::from(ring.ring.take(&mut ring.later).is_err());
+            for records in [&ring.taken, &ring.later] {
+                record::for_each(records, sample_type, |record| {
+                    if let Record::Forked { pid, parent_pid, .. } = record
+                        && pid != parent_pid
+                    {
+                        births.push((parent_pid, pid));
+                    }
+                });
             }
-        });
+        }
+        // The record of a grandchild may stand before that of its parent.
         let mut before = usize::MAX;
         while births.len() < before {
             before = births.len();
@@ -358,7 +377,9 @@ impl Collector {
             Record::Executed { pid } if self.concerns_us(pid) => {
                 self.lifecycle.push(Lifecycle::Executed { pid });
             }
-            Record::Lost(records) => self.lost = self.lost.saturating_add(records),
+            Record::Lost(records) => {
+                self.lost_by_records = self.lost_by_records.saturating_add(records);
+            }
             Record::Executed { .. } | Record::Sample(_) | Record::Other => {}
         }
     }
@@ -401,8 +422,10 @@ impl Collector {
             && let Some(attached) = self.attached.get_mut(&origin)
         {
             attached.living -= 1;
-            if attached.living == 0 {
-                self.attached.remove(&origin);
+            if attached.living == 0
+                && let Some(attached) = self.attached.remove(&origin)
+            {
+                self.lost_before += self.lost_of(&attached.events);
             }
         }
         if pid == tid && self.concerns_us(pid) {
@@ -415,9 +438,32 @@ impl Collector {
         std::mem::take(&mut self.lifecycle)
     }
 
-    /// Records that did not fit into a ring, as far as the kernel has said so.
+    /// Asks all events how many records were lost. Takes about a microsecond for each thread and
+    /// processor.
+    fn count_lost(&mut self) {
+        let attached = self.attached.values().map(|attached| &attached.events);
+        let open: u64 = attached.chain([&self.system_wide]).map(|fds| self.lost_of(fds)).sum();
+        self.lost_by_events = self.lost_before + open;
+    }
+
+    /// Inherited events count for those that they were inherited from.
+    fn lost_of(&self, events: &[OwnedFd]) -> u64 {
+        if !self.specs.iter().all(|spec| spec.attr.count_lost) {
+            return 0;
+        }
+        let lost = |event: &OwnedFd| {
+            let mut count_and_lost = [0; 16];
+            let read = rustix::io::read(event, &mut count_and_lost);
+            let lost = <[u8; 8]>::try_from(&count_and_lost[8..]).unwrap_or_default();
+            if read == Ok(16) { u64::from_ne_bytes(lost) } else { 0 }
+        };
+        events.iter().map(lost).sum()
+    }
+
+    /// Records that did not fit into a ring, as far as is known: exact after each
+    /// [`Self::rescan`], else the kernel says so with the next record that fits into the ring.
     pub fn lost(&self) -> u64 {
-        self.lost
+        self.lost_by_records.max(self.lost_by_events)
     }
 
     /// What collecting has cost us.
@@ -467,7 +513,7 @@ impl CpuRing {
                 Err(errno) => return Err(refused(own, errno, 1)),
             }
         };
-        Ok(Self { cpu, anchor, ring })
+        Ok(Self { cpu, anchor, ring, taken: Vec::new(), later: Vec::new() })
     }
 }
 

@@ -126,7 +126,8 @@ impl FaultSampler {
         self.0.take_lifecycle()
     }
 
-    /// Records that did not fit into a ring.
+    /// Records that did not fit into a ring: exact after each [`Self::rescan`] (from Linux 6.0
+    /// on), else as far as the kernel has said so in records that did fit.
     pub fn lost(&self) -> u64 {
         self.0.lost()
     }

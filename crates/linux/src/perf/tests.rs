@@ -57,37 +57,90 @@ fn poll_to_exit(sampler: &mut FaultSampler, pid: u32) -> (Vec<FaultSample>, Vec<
     (samples, lifecycle)
 }
 
+/// Checks that every page of `range` was reported for the thread, and (nearly) none twice: when
+/// another test forks between a fault and the touch that it was for, the touch faults again.
+fn check_exact(samples: &[FaultSample], tid: u32, range: &std::ops::Range<u64>) {
+    let mut seen: HashMap<u64, u32> = HashMap::new();
+    for sample in samples.iter().filter(|s| s.tid == tid && range.contains(&s.address)) {
+        *seen.entry(sample.address / PAGE as u64).or_default() += 1;
+    }
+    assert_eq!(seen.len() as u64, (range.end - range.start) / PAGE as u64, "of thread {tid}");
+    let twice = seen.values().filter(|times| **times > 1).count();
+    assert!(twice <= seen.len().div_ceil(20), "{twice} of {} were reported twice", seen.len());
+}
+
+fn own_tid() -> u32 {
+    rustix::thread::gettid().as_raw_pid() as u32
+}
+
 #[test]
 fn every_first_touch_of_old_and_new_threads_is_seen_once() {
     const PAGES: usize = 10_000;
+    let Some(mut sampler) = sampler(FaultKind::All) else { return };
+    let (attach, attached) = mpsc::channel();
     let (go, wait) = mpsc::channel::<()>();
     let old = std::thread::spawn(move || {
+        attach.send(own_tid()).expect("the test waits");
         wait.recv().expect("the test goes on");
-        (rustix::thread::gettid().as_raw_pid() as u32, touch(PAGES))
+        let range = touch(PAGES);
+        wait.recv().expect("the test goes on");
+        let new = std::thread::spawn(|| (own_tid(), touch(PAGES)));
+        (range, new.join().expect("no panic"))
     });
-    let Some(mut sampler) = sampler(FaultKind::All) else { return };
-    let threads = sampler
-        .attach(&Root::system(), std::process::id(), Start::Now)
-        .expect("we may watch ourselves");
-    assert!(threads >= 2, "main thread and at least one more");
+    let tid = attached.recv().expect("the thread lives");
+    sampler.attach_thread(tid);
     go.send(()).expect("the thread waits");
-    let mut ranges = vec![old.join().expect("no panic")];
-    let new = std::thread::spawn(|| (rustix::thread::gettid().as_raw_pid() as u32, touch(PAGES)));
-    let mut samples = poll(&mut sampler);
-    ranges.push(new.join().expect("no panic"));
-    samples.extend(poll(&mut sampler));
-    assert_eq!(sampler.lost(), 0);
-    for (tid, range) in ranges {
-        let mut seen: HashMap<u64, u32> = HashMap::new();
-        for sample in samples.iter().filter(|s| s.tid == tid && range.contains(&s.address)) {
-            *seen.entry(sample.address / PAGE as u64).or_default() += 1;
-        }
-        assert_eq!(seen.len(), PAGES);
-        assert!(seen.values().all(|times| *times == 1), "a fault was reported twice");
+    let mut samples = Vec::new();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while samples.len() < PAGES {
+        assert!(Instant::now() < deadline, "only {} faults", samples.len());
+        samples.extend(poll(&mut sampler));
     }
+    go.send(()).expect("the thread waits");
+    let (old_range, (new_tid, new_range)) = old.join().expect("no panic");
+    samples.extend(poll(&mut sampler));
+    assert_eq!(sampler.lost(), 0, "each ring has room for more than one thread touches");
+    check_exact(&samples, tid, &old_range);
+    check_exact(&samples, new_tid, &new_range);
     let cost = sampler.cost();
-    assert_eq!(cost.malformed, 0);
-    assert!(cost.polls == 2 && cost.samples >= 2 * PAGES as u64 && cost.bytes > 0);
+    assert_eq!((cost.malformed, cost.samples), (0, samples.len() as u64));
+    assert!(cost.bytes >= cost.samples * 32);
+}
+
+#[test]
+fn all_threads_of_a_process_are_watched() {
+    let Some(mut sampler) = sampler(FaultKind::All) else { return };
+    let (orders, threads): (Vec<_>, Vec<_>) = (0..3)
+        .map(|_| {
+            let (order, orders) = mpsc::channel::<()>();
+            let thread = std::thread::spawn(move || {
+                orders.iter().for_each(|()| {
+                    touch(10);
+                });
+                own_tid()
+            });
+            (order, thread)
+        })
+        .unzip();
+    let pid = std::process::id();
+    let attached = sampler.attach(&Root::system(), pid, Start::Now);
+    assert!(attached.expect("we may watch ourselves") > 3);
+    let mut seen = HashMap::new();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    // Other tests' threads, which are watched as well, may leave no room at times.
+    for _ in 0..20 {
+        orders.iter().for_each(|order| order.send(()).expect("the thread waits"));
+        std::thread::sleep(Duration::from_millis(5));
+        for sample in poll(&mut sampler) {
+            *seen.entry(sample.tid).or_insert(0) += 1;
+        }
+        assert!(Instant::now() < deadline);
+    }
+    drop(orders);
+    for thread in threads {
+        let tid = thread.join().expect("no panic");
+        assert!(seen.get(&tid).is_some_and(|faults| *faults >= 10), "thread {tid}: {seen:?}");
+    }
 }
 
 #[test]
@@ -119,7 +172,11 @@ fn children_are_watched_and_their_lives_told() {
 #[test]
 fn where_the_whole_system_is_watched_only_our_processes_count() {
     let root = Root::system();
-    let Some(mut sampler) = sampler(FaultKind::All) else { return };
+    if sampler(FaultKind::All).is_none() {
+        return;
+    }
+    let mut sampler = FaultSampler::with_ring_bytes(&root, FaultKind::All, 8 << 20)
+        .expect("with smaller rings it worked");
     if let Err(error) = sampler.watch_system() {
         return eprintln!("skipped: {error}");
     }
@@ -142,6 +199,7 @@ fn where_the_whole_system_is_watched_only_our_processes_count() {
         }
     }
     assert!(ours.len() >= 4 && !ours.contains(&other.id()), "{lifecycle:?}");
+    assert_eq!(sampler.lost(), 0, "the rings have room for 250 000 faults each");
     assert!(ours.iter().all(|pid| samples.iter().any(|sample| sample.pid == *pid)));
     assert!(samples.iter().all(|sample| ours.contains(&sample.pid)));
     assert!(lifecycle.contains(&Lifecycle::Executed { pid }));
@@ -160,10 +218,13 @@ fn with_too_few_descriptors_the_whole_system_is_watched() {
     let parent = std::process::id();
     let pid = in_forked_child(|| {
         let Ok(mut sampler) = FaultSampler::new(&root, FaultKind::All) else { return 2 };
-        let Ok(next) = std::fs::File::open("/proc/self/stat") else { return 3 };
         // Room for one thread of the parent, which has this one, the parked one and the first.
-        let most = next.as_raw_fd() as u64 + sampler.fds().len() as u64;
-        drop(next);
+        let free: Result<Vec<_>, _> =
+            sampler.fds().iter().map(|_| std::fs::File::open("/proc/self/stat")).collect();
+        let Ok(free) = free else { return 3 };
+        let last = free.iter().map(|file| file.as_raw_fd()).max();
+        let most = last.map_or(0, |last| last as u64 + 1);
+        drop(free);
         let limit = Rlimit { current: Some(most), maximum: Some(most) };
         if setrlimit(Resource::Nofile, limit).is_err() {
             return 4;
@@ -185,38 +246,32 @@ fn threads_that_come_and_go_are_all_seen() {
     const THREADS: u32 = 400;
     const PAGES: usize = 40;
     let Some(mut sampler) = sampler(FaultKind::All) else { return };
-    let (seen, ranges) = std::thread::spawn(move || {
-        let tid = rustix::thread::gettid().as_raw_pid() as u32;
-        sampler.attach_thread(tid);
-        let mut seen: HashMap<u32, Vec<u64>> = HashMap::new();
+    let (samples, ranges) = std::thread::spawn(move || {
+        sampler.attach_thread(own_tid());
+        let mut samples = Vec::new();
         let mut ranges = Vec::new();
         for _ in 0..THREADS / 4 {
-            let threads: Vec<_> = (0..4)
-                .map(|_| {
-                    std::thread::spawn(|| {
-                        (rustix::thread::gettid().as_raw_pid() as u32, touch(PAGES))
-                    })
-                })
-                .collect();
+            let threads: Vec<_> =
+                (0..4).map(|_| std::thread::spawn(|| (own_tid(), touch(PAGES)))).collect();
             ranges.extend(threads.into_iter().map(|thread| thread.join().expect("no panic")));
-            for sample in poll(&mut sampler) {
-                seen.entry(sample.tid).or_default().push(sample.address);
-            }
+            samples.extend(poll(&mut sampler));
         }
-        for sample in poll(&mut sampler) {
-            seen.entry(sample.tid).or_default().push(sample.address);
-        }
+        // Ends of threads count when they are a little old.
+        std::thread::sleep(Duration::from_millis(20));
+        samples.extend(poll(&mut sampler));
         assert_eq!((sampler.lost(), sampler.attached()), (0, 1));
-        (seen, ranges)
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while sampler.threads() > 1 {
+            assert!(Instant::now() < deadline, "{} threads are left", sampler.threads());
+            poll(&mut sampler);
+        }
+        (samples, ranges)
     })
     .join()
     .expect("no panic");
     assert_eq!(ranges.len(), THREADS as usize);
     for (tid, range) in ranges {
-        let inside = seen.get(&tid).map_or(0, |addresses| {
-            addresses.iter().filter(|address| range.contains(address)).count()
-        });
-        assert_eq!(inside, PAGES, "thread {tid}");
+        check_exact(&samples, tid, &range);
     }
 }
 
@@ -263,18 +318,20 @@ fn lost_records_are_counted() {
         .expect("with larger rings it worked");
     let touched = std::thread::spawn(move || {
         // Attached from inside: only this thread, so that others do not fill the ring.
-        let tid = rustix::thread::gettid().as_raw_pid() as u32;
-        sampler.attach_thread(tid);
+        sampler.attach_thread(own_tid());
         touch(5000);
         let mut seen = poll(&mut sampler).len() as u64;
-        // The kernel reports a loss with the next record that fits.
+        let reported = sampler.lost();
         touch(50);
         seen += poll(&mut sampler).len() as u64;
+        sampler.rescan(&Root::system()).expect("there is nobody to look for");
+        assert!(reported <= sampler.lost());
         (seen, sampler.lost())
     });
     let (seen, lost) = touched.join().expect("no panic");
-    assert!(lost > 4000, "only {lost} of 5000 lost in rings for 128");
-    assert!(seen >= 128, "what fits is delivered");
+    assert!(lost >= 1000, "only {lost} of 5000 lost in rings for 128");
+    // A few more are faults of the thread elsewhere, and of pages that another test's fork shares.
+    assert!((5050..5500).contains(&(seen + lost)), "{seen} seen, {lost} lost");
 }
 
 #[test]

@@ -34,6 +34,8 @@ pub struct Attr {
     pub exclude_kernel: bool,
     /// Whether starts and ends of threads, and program changes, are recorded.
     pub lifecycle: bool,
+    /// Whether reading the event's descriptor tells how many records were lost (Linux 6.0).
+    pub count_lost: bool,
     /// Wake a waiting reader when so many bytes are unread; 0 where no reader waits.
     pub wake_bytes: u32,
 }
@@ -48,6 +50,9 @@ impl Attr {
         attr.__bindgen_anon_3.config1 = self.config1;
         attr.__bindgen_anon_4.config2 = self.config2;
         attr.sample_type = self.sample_type;
+        if self.count_lost {
+            attr.read_format = bindings::PERF_FORMAT_LOST.into();
+        }
         attr.clockid = libc::CLOCK_MONOTONIC;
         attr.set_use_clockid(1);
         attr.set_precise_ip(u64::from(self.precise.min(3)));
