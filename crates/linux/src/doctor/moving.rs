@@ -1,6 +1,7 @@
 //! Moving, splitting and paging out: each done to the child and verified.
 
 use super::child::Child;
+use super::rights::debugfs_file;
 use super::{Capability, on_child};
 use crate::advise::{cold, page_out_verified};
 use crate::error::LinuxError;
@@ -119,19 +120,12 @@ fn split(child: &mut Child) -> Result<Capability, LinuxError> {
 /// here: it splits whatever the numbers in it name.
 fn split_by_debugfs(root: &Root) -> Result<Capability, LinuxError> {
     let name = "split-shared";
-    let mounts = root.read("/proc/self/mounts")?;
-    let mount = mounts.lines().find_map(|line| {
-        let mut words = line.split(' ').skip(1);
-        let (place, kind) = (words.next()?, words.next()?);
-        (kind == "debugfs").then(|| place.to_owned())
-    });
-    let Some(mount) = mount else {
+    let Some(path) = debugfs_file(root, "split_huge_pages") else {
         return Ok(Capability::no(name, "debugfs is not mounted").hint(
-            "mount -t debugfs debugfs /sys/kernel/debug; without it, huge folios that a \
-                   fork shares stay whole",
+            "mount -t debugfs debugfs /sys/kernel/debug; without it, huge folios that a fork \
+             shares stay whole",
         ));
     };
-    let path = root.path(format!("{mount}/split_huge_pages"));
     Ok(match std::fs::OpenOptions::new().write(true).open(&path) {
         Ok(_) => Capability::yes(name, format!("{} can be opened for writing", path.display())),
         Err(error) => Capability::no(name, LinuxError::io("open", path, &error).to_string())

@@ -2,6 +2,7 @@
 
 use super::Capability;
 use crate::root::Root;
+use std::path::{Path, PathBuf};
 
 /// Numbers of `linux/capability.h`.
 const RIGHTS: [(&str, u32, &str); 4] = [
@@ -95,8 +96,36 @@ fn lockdown(root: &Root) -> Capability {
             Capability::no(name, format!("lockdown is '{mode}': debugfs may not be written"))
                 .hint("boot without Secure Boot or lockdown=; little depends on it")
         }
-        Ok(None) => Capability::no(name, "not known: securityfs is not mounted, or no lockdown")
-            .hint("mount -t securityfs securityfs /sys/kernel/security"),
+        Ok(None) => match mount_of(root, "securityfs") {
+            Some(_) => Capability::yes(name, "the kernel has no lockdown"),
+            // A kernel that is locked down lets nobody write there.
+            None if debugfs_file(root, "split_huge_pages")
+                .is_some_and(|path| is_writable(&path)) =>
+            {
+                Capability::yes(name, "debugfs may be written")
+            }
+            None => Capability::no(name, "not known: securityfs is not mounted")
+                .hint("mount -t securityfs securityfs /sys/kernel/security"),
+        },
         Err(error) => Capability::failed(name, &error),
     }
+}
+
+/// Where a file system of this kind is mounted.
+fn mount_of(root: &Root, kind: &str) -> Option<String> {
+    let mounts = root.read("/proc/self/mounts").ok()?;
+    mounts.lines().find_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        let place = words.next()?;
+        (words.next()? == kind).then(|| place.to_owned())
+    })
+}
+
+/// Where a file of debugfs is; none where that is not mounted.
+pub fn debugfs_file(root: &Root, file: &str) -> Option<PathBuf> {
+    Some(root.path(format!("{}/{file}", mount_of(root, "debugfs")?)))
+}
+
+fn is_writable(path: &Path) -> bool {
+    std::fs::OpenOptions::new().write(true).open(path).is_ok()
 }

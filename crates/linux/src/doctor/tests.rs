@@ -90,6 +90,22 @@ fn what_files_say_is_understood() {
 }
 
 #[test]
+fn lockdown_is_denied_only_on_evidence() {
+    let tree = Tree::new();
+    let found = |tree: &Tree| named(&examine(tree.root()), "no-lockdown").clone();
+    tree.file("/proc/self/mounts", "proc /proc proc rw 0 0\n");
+    assert!(found(&tree).why.starts_with("not known"));
+    tree.file("/proc/self/mounts", "d /d debugfs rw 0 0\n");
+    assert!(!found(&tree).available);
+    tree.file("/d/split_huge_pages", "");
+    assert!(found(&tree).available);
+    tree.file("/proc/self/mounts", "s /sys/kernel/security securityfs rw 0 0\n");
+    assert!(found(&tree).why.contains("has no lockdown"));
+    tree.file("/sys/kernel/security/lockdown", "none integrity [confidentiality]\n");
+    assert!(found(&tree).why.contains("'confidentiality'"));
+}
+
+#[test]
 fn a_container_s_rights_are_not_taken_for_real() {
     let tree = machine();
     tree.file("/proc/self/uid_map", "0 100000 65536\n");
