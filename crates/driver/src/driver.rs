@@ -30,8 +30,8 @@ const STEP: Nanos = Nanos(50_000_000);
 const MOVE_PAGES: u32 = 256;
 /// How long the policy is given to make room before the driver does.
 const GRACE: Nanos = Nanos(600_000_000);
-/// Share of a core for keeping the engine's knowledge of pages right.
-const AUDIT_SHARE: f64 = 0.004;
+/// Part of our share of a core that goes into knowing where pages are.
+const AUDIT_PART: f64 = 0.25;
 /// Pages paged out at random per second to see who comes back: this share of the fast tier.
 const PROBED_SHARE: f64 = 1.0 / 600.0;
 /// A footprint that exceeds its limit by this share is still settling.
@@ -128,7 +128,7 @@ impl Driver {
             journal,
             queue: VecDeque::new(),
             pacer: Pacer::new(options.settling_cpu_share),
-            auditor: Pacer::new(AUDIT_SHARE),
+            auditor: Pacer::new(options.cpu_share * AUDIT_PART),
             rng: Rng::new(options.seed),
             spared: Bitmap::default(),
             hand: 0,
@@ -731,7 +731,10 @@ impl Driver {
     ///
     /// # Errors
     /// Where rights are missing.
-    pub fn bring_back(&mut self, mut progress: impl FnMut(Bytes) -> bool) -> Result<(), DriverError> {
+    pub fn bring_back(
+        &mut self,
+        mut progress: impl FnMut(Bytes) -> bool,
+    ) -> Result<(), DriverError> {
         if self.places.0.get(1) != Some(&Place::Swap) || self.options.dry_run {
             return Ok(());
         }

@@ -75,7 +75,8 @@ pub fn start(
         let can = |operations: &[String]| operations.iter().any(|name| name == "fvaddr");
         match damon::availability(&root)? {
             Availability::Free { operations } if can(&operations) => {
-                sources.push(Box::new(DamonPages::new(Changes::of_this_process(&root)?)));
+                let changes = Changes::of_this_process(&root)?;
+                sources.push(Box::new(DamonPages::new(changes, options.cpu_share)));
                 policy = with_rare_samples(&policy)?;
                 notes.push(format!(
                     "samples come from DAMON, which looks at some pages at a time; intervals are \
@@ -91,8 +92,7 @@ pub fn start(
     }
     let direct = |place: &Place| *place != Place::Swap;
     let limits = |(index, place): (usize, &Place)| -> Result<TierLimits, LinuxError> {
-        let capacity =
-            if index == 0 { fast } else { crate::place::free(&root, *place)?.pages() };
+        let capacity = if index == 0 { fast } else { crate::place::free(&root, *place)?.pages() };
         Ok(TierLimits { capacity, keep_free: PageCount::ZERO, direct_access: direct(place) })
     };
     let setup = Setup {
@@ -142,12 +142,14 @@ fn check(policy: &str, needs: Telemetry) -> Result<(), DriverError> {
         (needs.access_bits, "access bits of single pages", "take a policy that works with samples"),
         (needs.faults, "faults on armed pages", "take a policy that works with samples"),
         (needs.counters, "counters of accesses by tier", "take a policy that works with samples"),
-        (needs.allocation_extents, "extents of allocations", "take a policy that works with samples"),
+        (
+            needs.allocation_extents,
+            "extents of allocations",
+            "take a policy that works with samples",
+        ),
     ];
     match missing.into_iter().find(|(needed, ..)| *needed) {
-        Some((_, what, hint)) => {
-            Err(DriverError::Telemetry { policy: policy.into(), what, hint })
-        }
+        Some((_, what, hint)) => Err(DriverError::Telemetry { policy: policy.into(), what, hint }),
         None => Ok(()),
     }
 }

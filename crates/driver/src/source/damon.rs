@@ -6,6 +6,7 @@
 //! a sample. Several processes take turns.
 
 use super::{Source, SourceStats, Touch, TouchKind};
+use crate::clock;
 use frostline_core::event::SampleKind;
 use frostline_core::types::{Nanos, Vpn};
 use frostline_linux::changes::Changes;
@@ -15,18 +16,14 @@ use frostline_linux::{LinuxError, Root, process};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// How long the same pages are watched: three reports.
+/// How long the same pages are watched, at least: three reports.
 const TURN: Nanos = Nanos(1_500_000_000);
-const OPTIONS: DamonOptions = DamonOptions {
-    sampling: Duration::from_millis(250),
-    aggregation: Duration::from_millis(500),
-};
+const OPTIONS: DamonOptions =
+    DamonOptions { sampling: Duration::from_millis(250), aggregation: Duration::from_millis(500) };
 /// Pages watched at a time: at first, at least and at most.
-const FIRST: usize = 4096;
+const FIRST: usize = 1024;
 const LEAST: usize = 256;
 const MOST: usize = 16_384;
-/// Share of a core that its kernel thread may take.
-const SHARE: f64 = 0.01;
 /// Length of a clock tick in which the kernel counts processor time: `USER_HZ` is 100.
 const TICK: Nanos = Nanos(10_000_000);
 
@@ -34,23 +31,26 @@ const TICK: Nanos = Nanos(10_000_000);
 #[derive(Debug)]
 pub struct DamonPages {
     changes: Changes,
+    /// Share of a core for the kernel's thread, and as much again for telling it what to watch.
+    share: f64,
     running: Option<(u32, Damon)>,
     pids: BTreeSet<u32>,
     pages: usize,
     turn_ends: Nanos,
     touches: u64,
     lost: u64,
-    /// Processor time of kernel threads that have ended.
+    /// Processor time of kernel threads that have ended, and of telling them what to watch.
     cpu_before: Nanos,
     /// Time and processor time when the turn began.
     turn_began: (Nanos, Nanos),
 }
 
 impl DamonPages {
-    /// Watches nobody yet.
-    pub fn new(changes: Changes) -> Self {
+    /// Watches nobody yet, and will take about `share` of a core.
+    pub fn new(changes: Changes, share: f64) -> Self {
         Self {
             changes,
+            share: share / 2.0,
             running: None,
             pids: BTreeSet::new(),
             pages: FIRST,
@@ -77,7 +77,7 @@ impl DamonPages {
         let wall = now.saturating_sub(began).0;
         let used = self.kernel_cpu().saturating_sub(before).0.max(TICK.0 / 4);
         if wall > 0 && self.running.is_some() {
-            let factor = SHARE * wall as f64 / used as f64;
+            let factor = self.share * wall as f64 / used as f64;
             let pages = self.pages as f64 * factor.clamp(0.5, 1.5);
             self.pages = (pages as usize).clamp(LEAST, MOST);
         }
@@ -100,7 +100,39 @@ impl Source for DamonPages {
 
     fn watch(&mut self, now: Nanos, pages: &[(u32, Vpn)]) -> Result<(), LinuxError> {
         self.adapt(now);
-        self.turn_ends = now.saturating_add(TURN);
+        let began = clock::thread_cpu();
+        let watched = self.begin_turn(now, pages);
+        let used = clock::thread_cpu().saturating_sub(began);
+        self.cpu_before = self.cpu_before.saturating_add(used);
+        // Telling the kernel what to watch costs time for every page, too.
+        let turn = (used.0 as f64 / self.share).max(TURN.0 as f64);
+        self.turn_ends = now.saturating_add(Nanos(turn as u64));
+        watched
+    }
+
+    fn poll(&mut self, _: &Root, sink: &mut dyn FnMut(Touch)) -> Result<(), LinuxError> {
+        let touches = &mut self.touches;
+        if let Some((pid, damon)) = &mut self.running {
+            damon.poll(&mut |found| {
+                if found.count > 0 && found.span.pages == 1 {
+                    *touches += 1;
+                    let kind = TouchKind::Sample(SampleKind::LoadMiss);
+                    sink(Touch { pid: *pid, page: found.span.start, kind });
+                }
+            });
+        }
+        Ok(())
+    }
+
+    fn stats(&self) -> SourceStats {
+        let running = self.running.as_ref().map_or(0, |(_, damon)| damon.lost());
+        let cpu = self.cpu_before.saturating_add(self.kernel_cpu());
+        SourceStats { touches: self.touches, lost: self.lost + running, cpu }
+    }
+}
+
+impl DamonPages {
+    fn begin_turn(&mut self, now: Nanos, pages: &[(u32, Vpn)]) -> Result<(), LinuxError> {
         let mut by_pid: BTreeMap<u32, Vec<Span>> = BTreeMap::new();
         for &(pid, page) in pages {
             by_pid.entry(pid).or_default().push(Span::single(page));
@@ -131,25 +163,5 @@ impl Source for DamonPages {
         }
         self.turn_began = (now, self.kernel_cpu());
         Ok(())
-    }
-
-    fn poll(&mut self, _: &Root, sink: &mut dyn FnMut(Touch)) -> Result<(), LinuxError> {
-        let touches = &mut self.touches;
-        if let Some((pid, damon)) = &mut self.running {
-            damon.poll(&mut |found| {
-                if found.count > 0 && found.span.pages == 1 {
-                    *touches += 1;
-                    let kind = TouchKind::Sample(SampleKind::LoadMiss);
-                    sink(Touch { pid: *pid, page: found.span.start, kind });
-                }
-            });
-        }
-        Ok(())
-    }
-
-    fn stats(&self) -> SourceStats {
-        let running = self.running.as_ref().map_or(0, |(_, damon)| damon.lost());
-        let cpu = self.cpu_before.saturating_add(self.kernel_cpu());
-        SourceStats { touches: self.touches, lost: self.lost + running, cpu }
     }
 }
