@@ -6,7 +6,7 @@
 //! ever watched twice.
 
 use super::record::{self, RawSample, Record};
-use super::{Cost, Lifecycle, SETTLE_NS, Start, monotonic_ns};
+use super::{Cost, Lifecycle, SETTLE_NS, Start, cpu_ns, monotonic_ns};
 use crate::error::LinuxError;
 use crate::root::Root;
 use crate::sys::perf::{self, Attr, Ring};
@@ -15,7 +15,6 @@ use perf_event_open_sys::bindings as sys;
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Instant;
 
 /// The smallest ring that is tried when the kernel refuses a larger one.
 const LEAST_RING_BYTES: usize = 16 << 10;
@@ -300,7 +299,7 @@ impl Collector {
     /// Hands all samples that have come in to `sink`. They are in order within a processor, not
     /// across.
     pub fn poll(&mut self, mut sink: impl FnMut(&RawSample<'_>)) {
-        let begin = Instant::now();
+        let begin_ns = cpu_ns();
         let settled_ns = monotonic_ns().saturating_sub(SETTLE_NS);
         let sample_type = self.specs.first().map_or(0, |spec| spec.attr.sample_type);
         for ring in &mut self.rings {
@@ -326,7 +325,7 @@ impl Collector {
         }
         self.settle(settled_ns);
         self.cost.polls += 1;
-        self.cost.busy_ns += begin.elapsed().as_nanos() as u64;
+        self.cost.busy_ns += cpu_ns().saturating_sub(begin_ns);
     }
 
     /// Where single threads are watched, nothing else comes in.

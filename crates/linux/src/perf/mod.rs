@@ -15,6 +15,8 @@ pub mod tracepoints;
 
 pub(crate) use collector::{Collector, Spec};
 
+use rustix::time::{ClockId, clock_gettime};
+
 /// Bytes of a processor's ring, unless asked for otherwise: what a user without rights may lock
 /// for one collector (`/proc/sys/kernel/perf_event_mlock_kb`, 516 KiB with the header page).
 pub const RING_BYTES: usize = 512 << 10;
@@ -66,7 +68,7 @@ pub struct Cost {
     pub samples: u64,
     /// Bytes of records read.
     pub bytes: u64,
-    /// Nanoseconds spent inside `poll`, the receiver's part included.
+    /// Nanoseconds of processor time spent inside `poll`, the receiver's part included.
     pub busy_ns: u64,
     /// Records that made no sense; 0 unless something is broken.
     pub malformed: u64,
@@ -74,7 +76,16 @@ pub struct Cost {
 
 /// Now, in nanoseconds of `CLOCK_MONOTONIC`: the clock of all records.
 pub fn monotonic_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    nanoseconds(ClockId::Monotonic)
+}
+
+/// Processor time that the calling thread has used, in nanoseconds.
+pub(crate) fn cpu_ns() -> u64 {
+    nanoseconds(ClockId::ThreadCPUTime)
+}
+
+fn nanoseconds(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock);
     (now.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(now.tv_nsec as u64)
 }
 
