@@ -2,8 +2,8 @@
 //! spread, others every few seconds.
 //!
 //! DAMON tells exactly whether a single page was accessed, and costs in proportion to how many it
-//! looks at. So every page is looked at now and then, and each look that finds an access counts as
-//! a sample. Several processes take turns.
+//! looks at. So every page is watched now and then, and counts as sampled if it is accessed in that
+//! time. Several processes take turns.
 
 use super::{Source, SourceStats, Touch, TouchKind};
 use crate::clock;
@@ -31,7 +31,7 @@ const TICK: Nanos = Nanos(10_000_000);
 #[derive(Debug)]
 pub struct DamonPages {
     changes: Changes,
-    /// Share of a core for the kernel's thread, and as much again for telling it what to watch.
+    /// Share of a core for the kernel's thread and for telling it what to watch.
     share: f64,
     running: Option<(u32, Damon)>,
     pids: BTreeSet<u32>,
@@ -39,6 +39,8 @@ pub struct DamonPages {
     turn_ends: Nanos,
     touches: u64,
     lost: u64,
+    /// Pages that were accessed in this turn: each counts once.
+    seen: BTreeSet<Vpn>,
     /// Processor time of kernel threads that have ended, and of telling them what to watch.
     cpu_before: Nanos,
     /// Time and processor time when the turn began.
@@ -50,13 +52,14 @@ impl DamonPages {
     pub fn new(changes: Changes, share: f64) -> Self {
         Self {
             changes,
-            share: share / 2.0,
+            share,
             running: None,
             pids: BTreeSet::new(),
             pages: FIRST,
             turn_ends: Nanos::ZERO,
             touches: 0,
             lost: 0,
+            seen: BTreeSet::new(),
             cpu_before: Nanos::ZERO,
             turn_began: (Nanos::ZERO, Nanos::ZERO),
         }
@@ -71,11 +74,11 @@ impl DamonPages {
         Nanos(ticks.unwrap_or(0) * TICK.0)
     }
 
-    /// As many pages as its share of a core allows.
+    /// As many pages as our share of a core allows.
     fn adapt(&mut self, now: Nanos) {
         let (began, before) = self.turn_began;
         let wall = now.saturating_sub(began).0;
-        let used = self.kernel_cpu().saturating_sub(before).0.max(TICK.0 / 4);
+        let used = self.stats().cpu.saturating_sub(before).0.max(TICK.0 / 4);
         if wall > 0 && self.running.is_some() {
             let factor = self.share * wall as f64 / used as f64;
             let pages = self.pages as f64 * factor.clamp(0.5, 1.5);
@@ -100,21 +103,23 @@ impl Source for DamonPages {
 
     fn watch(&mut self, now: Nanos, pages: &[(u32, Vpn)]) -> Result<(), LinuxError> {
         self.adapt(now);
+        self.turn_began = (now, self.stats().cpu);
+        self.seen.clear();
         let began = clock::thread_cpu();
-        let watched = self.begin_turn(now, pages);
+        let watched = self.begin_turn(pages);
         let used = clock::thread_cpu().saturating_sub(began);
-        self.cpu_before = self.cpu_before.saturating_add(used);
         // Telling the kernel what to watch costs time for every page, too.
+        self.cpu_before = self.cpu_before.saturating_add(used);
         let turn = (used.0 as f64 / self.share).max(TURN.0 as f64);
         self.turn_ends = now.saturating_add(Nanos(turn as u64));
         watched
     }
 
     fn poll(&mut self, _: &Root, sink: &mut dyn FnMut(Touch)) -> Result<(), LinuxError> {
-        let touches = &mut self.touches;
+        let (touches, seen) = (&mut self.touches, &mut self.seen);
         if let Some((pid, damon)) = &mut self.running {
             damon.poll(&mut |found| {
-                if found.count > 0 && found.span.pages == 1 {
+                if found.count > 0 && found.span.pages == 1 && seen.insert(found.span.start) {
                     *touches += 1;
                     let kind = TouchKind::Sample(SampleKind::LoadMiss);
                     sink(Touch { pid: *pid, page: found.span.start, kind });
@@ -132,7 +137,7 @@ impl Source for DamonPages {
 }
 
 impl DamonPages {
-    fn begin_turn(&mut self, now: Nanos, pages: &[(u32, Vpn)]) -> Result<(), LinuxError> {
+    fn begin_turn(&mut self, pages: &[(u32, Vpn)]) -> Result<(), LinuxError> {
         let mut by_pid: BTreeMap<u32, Vec<Span>> = BTreeMap::new();
         for &(pid, page) in pages {
             by_pid.entry(pid).or_default().push(Span::single(page));
@@ -161,7 +166,6 @@ impl DamonPages {
                 Err(error) => return Err(error),
             }
         }
-        self.turn_began = (now, self.kernel_cpu());
         Ok(())
     }
 }
