@@ -142,14 +142,19 @@ fn folder() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A program of this workspace, in the profile that the calling test was built with; it is built
-/// where that has not happened yet.
+/// A program of this workspace, in the profile that the calling test was built with. Where it is
+/// there, it is taken as it is: `cargo test --workspace` has brought it up to date. Where it is
+/// not, it is built.
 ///
 /// # Errors
 /// What cargo printed, where it could not build the program.
 pub fn program(name: &str) -> Result<PathBuf, String> {
     let test = env::current_exe().map_err(|error| error.to_string())?;
     let profile = test.parent().and_then(Path::parent).ok_or("no target directory")?;
+    let program = profile.join(name);
+    if program.is_file() {
+        return Ok(program);
+    }
     let target = profile.parent().ok_or("no target directory")?;
     let optimised = profile.file_name().is_some_and(|name| name == "release");
     let built = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
@@ -161,7 +166,7 @@ pub fn program(name: &str) -> Result<PathBuf, String> {
         .output()
         .map_err(|error| error.to_string())?;
     if built.status.success() {
-        Ok(profile.join(name))
+        Ok(program)
     } else {
         Err(String::from_utf8_lossy(&built.stderr).into_owned())
     }
