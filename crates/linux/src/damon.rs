@@ -18,7 +18,11 @@ use crate::root::Root;
 use crate::span::Span;
 use crate::sys::perf::Attr;
 use perf_event_open_sys::bindings as sys;
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::io::Errno;
+use std::cell::Cell;
 use std::os::fd::BorrowedFd;
+use std::path::Path;
 use std::time::Duration;
 
 const KDAMONDS: &str = "/sys/kernel/mm/damon/admin/kdamonds";
@@ -265,13 +269,15 @@ pub(crate) fn stop_watching(root: &Root, pid: u32) -> Result<(), LinuxError> {
 #[derive(Debug)]
 struct Claim {
     root: Root,
+    /// Regions by target, as the kernel has made folders for them.
+    counts: Cell<[usize; TARGETS]>,
 }
 
 impl Claim {
     /// Makes the only kernel thread, not running yet, with one context.
     fn new(root: &Root) -> Result<Self, LinuxError> {
         root.write(format!("{KDAMONDS}/nr_kdamonds"), "1")?;
-        let claim = Self { root: root.clone() };
+        let claim = Self { root: root.clone(), counts: Cell::default() };
         root.write(format!("{OURS}/contexts/nr_contexts"), "1")?;
         Ok(claim)
     }
@@ -321,15 +327,43 @@ impl Claim {
             let first = target.min(regions.len().saturating_sub(1));
             let ours = || regions.iter().skip(first).step_by(TARGETS);
             set(&format!("{folder}/pid_target"), pid.into())?;
-            set(&format!("{folder}/regions/nr_regions"), ours().count() as u64)?;
-            for (i, region) in ours().enumerate() {
-                let end = region.address() + region.bytes().0;
-                set(&format!("{folder}/regions/{i}/start"), region.address())?;
-                set(&format!("{folder}/regions/{i}/end"), end)?;
+            let mut counts = self.counts.get();
+            let count = ours().count();
+            // The kernel makes all folders anew whenever it is told a number, the same one, too.
+            if std::mem::replace(&mut counts[target], count) != count {
+                set(&format!("{folder}/regions/nr_regions"), count as u64)?;
+                self.counts.set(counts);
             }
+            let regions = self.root.path(format!("{CONTEXT}/{folder}/regions"));
+            write_bounds(&regions, ours())?;
         }
         Ok(())
     }
+}
+
+/// Writes the bounds of regions. Thousands of files are written here: they are opened from their
+/// folder, which saves the kernel the way to it.
+fn write_bounds<'a>(
+    folder: &Path,
+    regions: impl Iterator<Item = &'a Span>,
+) -> Result<(), LinuxError> {
+    let failed = |errno: Errno| LinuxError::io("write", folder, &errno.into());
+    let open = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = rustix::fs::open(folder, open, Mode::empty()).map_err(failed)?;
+    for (i, region) in regions.enumerate() {
+        let end = region.address() + region.bytes().0;
+        for (name, value) in [("start", region.address()), ("end", end)] {
+            let path = format!("{i}/{name}");
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
+            let file = openat(&directory, path, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
+            let text = value.to_string();
+            let written = rustix::io::write(&file, text.as_bytes()).map_err(failed)?;
+            if written != text.len() {
+                return Err(failed(Errno::IO));
+            }
+        }
+    }
+    Ok(())
 }
 
 impl Drop for Claim {

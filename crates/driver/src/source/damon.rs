@@ -81,8 +81,11 @@ impl DamonPages {
         let used = self.stats().cpu.saturating_sub(before).0.max(TICK.0 / 4);
         if wall > 0 && self.running.is_some() {
             let factor = self.share * wall as f64 / used as f64;
-            let pages = self.pages as f64 * factor.clamp(0.5, 1.5);
-            self.pages = (pages as usize).clamp(LEAST, MOST);
+            // Another number costs more than other pages: the kernel then begins anew.
+            if !(0.7..1.4).contains(&factor) {
+                let pages = self.pages as f64 * factor.clamp(0.5, 2.0);
+                self.pages = (pages as usize).clamp(LEAST, MOST);
+            }
         }
     }
 }
@@ -98,7 +101,8 @@ impl Source for DamonPages {
     }
 
     fn wants_pages(&self, now: Nanos) -> usize {
-        if now >= self.turn_ends { self.pages } else { 0 }
+        // Some more, so that it can be the same number each time.
+        if now >= self.turn_ends { self.pages + self.pages / 4 } else { 0 }
     }
 
     fn watch(&mut self, now: Nanos, pages: &[(u32, Vpn)]) -> Result<(), LinuxError> {
@@ -148,6 +152,9 @@ impl DamonPages {
         let mut spans = spans.clone();
         spans.sort_unstable();
         spans.dedup();
+        if spans.len() > self.pages {
+            spans = (0..self.pages).map(|i| spans[i * spans.len() / self.pages]).collect();
+        }
         let restarted = match &mut self.running {
             Some((running, damon)) if *running == pid => damon.set_regions(&spans).is_err(),
             _ => true,
