@@ -174,6 +174,23 @@ impl Changes {
         store.save()
     }
 
+    /// Makes a zram device ours that nobody relies on any more, the latest one that `serves`.
+    pub(crate) fn take_over_zram(
+        &self,
+        serves: impl Fn(&zram::Record) -> bool,
+    ) -> Result<Option<zram::Record>, LinuxError> {
+        let mut store = Store::lock(&self.root)?;
+        let abandoned = store.list.entries.iter_mut().rev().find_map(|entry| {
+            let Change::Zram(record) = &entry.change else { return None };
+            let relied_on = entry.owners.iter().any(|owner| owner.is_alive(&self.root));
+            (!relied_on && serves(record)).then(|| (record.clone(), &mut entry.owners))
+        });
+        let Some((record, owners)) = abandoned else { return Ok(None) };
+        *owners = vec![self.owner];
+        store.save()?;
+        Ok(Some(record))
+    }
+
     /// Strikes a zram device off the list that was not made after all.
     pub(crate) fn forget_zram(&self, record: &zram::Record) -> Result<(), LinuxError> {
         let mut store = Store::lock(&self.root)?;

@@ -14,7 +14,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const HOT_ADD: &str = "/sys/class/zram-control/hot_add";
 const HOT_REMOVE: &str = "/sys/class/zram-control/hot_remove";
@@ -74,7 +74,9 @@ pub struct Zram {
 
 impl Zram {
     /// Sets a free zram device up and makes it the swap device that is filled first. Written down
-    /// in `changes` before anything is done.
+    /// in `changes` before anything is done. Where a process that has crashed left such a device,
+    /// with pages of running programs on it, that one is taken over: the kernel knows about two
+    /// dozen swap devices at most.
     ///
     /// # Errors
     /// [`LinuxError::Unsupported`] without zram in the kernel, without the right, or with an
@@ -82,6 +84,13 @@ impl Zram {
     pub fn create(changes: &Changes, options: &ZramOptions) -> Result<Self, LinuxError> {
         let root = changes.root();
         let size_bytes = options.size.0 - options.size.0 % PAGE_BYTES;
+        let serves = |record: &Record| {
+            record.size_bytes == size_bytes
+                && record.serves(root, options.algorithm.as_deref()).unwrap_or(false)
+        };
+        if let Some(record) = changes.take_over_zram(serves)? {
+            return Ok(Self { root: root.clone(), record });
+        }
         let uuid = root.read("/proc/sys/kernel/random/uuid")?;
         let record = |number, added| Record { number, added, size_bytes, uuid: uuid.clone() };
         let record = if root.path(HOT_ADD).exists() {
@@ -274,6 +283,20 @@ impl Record {
     fn c_path(&self, root: &Root) -> CString {
         // Neither the root nor the device's name holds a zero byte: they are names of files.
         CString::new(root.path(self.device()).into_os_string().into_vec()).unwrap_or_default()
+    }
+
+    /// Whether it is set up so, and the swap device that is filled first.
+    fn serves(&self, root: &Root, algorithm: Option<&str>) -> Result<bool, LinuxError> {
+        let devices = swap::devices(root)?;
+        let first = devices.iter().max_by_key(|device| device.priority);
+        if first.is_none_or(|first| first.path.as_path() != Path::new(&self.device())) {
+            return Ok(false);
+        }
+        let compresses_so = match algorithm {
+            Some(name) => root.read(self.sys("comp_algorithm"))?.contains(&format!("[{name}]")),
+            None => true,
+        };
+        Ok(compresses_so && self.is_ours(root).unwrap_or(false))
     }
 
     /// Takes the device down; the reason where it stays.

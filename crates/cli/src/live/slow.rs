@@ -5,7 +5,7 @@ use crate::progress::note;
 use frostline_core::types::Bytes;
 use frostline_driver::SlowTier;
 use frostline_linux::Root;
-use frostline_linux::changes::{Changes, SwapOff};
+use frostline_linux::changes::{Changes, SwapOff, restore};
 use frostline_linux::topology::{self, Topology};
 use frostline_linux::zram::{Zram, ZramOptions};
 
@@ -64,6 +64,8 @@ impl SlowMemory {
                 }
             }
         }
+        // What runs that were killed have left. Whoever may not undo it lets it be.
+        let _ = restore(root, SwapOff::WhenUnused);
         Ok(memory)
     }
 

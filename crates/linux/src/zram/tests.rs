@@ -164,3 +164,42 @@ fn a_free_device_is_found_where_none_can_be_added() {
     assert_eq!(unused_device(tree.root()).expect("11 is free"), 11);
     assert_eq!(next_number(tree.root()).expect("listed"), 0);
 }
+
+#[test]
+fn a_device_that_a_crash_left_is_taken_over() {
+    let entry = |owners: &str| {
+        format!(
+            "{{\"version\":1,\"boot_id\":\"\",\"entries\":[{{\"kind\":\"zram\",\"number\":3,\
+             \"added\":true,\"size_bytes\":8388608,\"uuid\":\"{UUID}\",\"owners\":[{owners}]}}]}}"
+        )
+    };
+    let tree = tree(&record(true));
+    let changes = Changes::of_this_process(tree.root()).expect("runs");
+    let of = |mib: u64, algorithm: Option<&str>| ZramOptions {
+        size: Bytes(mib << 20),
+        algorithm: algorithm.map(str::to_owned),
+    };
+    let dead = "{\"pid\":99,\"start_ticks\":1}";
+    // None of these finds another device to set up.
+    let unfit = [
+        (dead, 4, None, false),
+        (dead, 8, Some("lz4"), false),
+        (dead, 8, None, true),
+        ("{\"pid\":70,\"start_ticks\":1}", 8, None, false),
+    ];
+    for (owner, mib, algorithm, another_is_first) in unfit {
+        tree.file("run/frostline/changes.json", entry(owner));
+        with_swap(&tree, 10);
+        if another_is_first {
+            let text = tree.text("/proc/swaps") + "/dev/zram4 partition 8188 0 101\n";
+            tree.file("proc/swaps", text);
+        }
+        Zram::create(&changes, &of(mib, algorithm)).expect_err("no device is free");
+    }
+    tree.file("run/frostline/changes.json", entry(dead));
+    with_swap(&tree, 10);
+    let zram = Zram::create(&changes, &of(8, Some("lzo"))).expect("taken over");
+    assert_eq!(zram.device(), PathBuf::from("/dev/zram3"));
+    let restored = restore(tree.root(), SwapOff::WhenItFits).expect("the list is whole");
+    assert_eq!((restored.undone.len(), restored.in_use), (0, 1), "it has an owner again");
+}
