@@ -5,7 +5,7 @@ use crate::address_map::AddressMap;
 use crate::clock;
 use crate::error::DriverError;
 use crate::journal::{Entry, Journal, Setup};
-use crate::pacer::Pacer;
+use crate::pacer::{Pacer, Patience};
 use crate::place::{Found, Place, Places, Unit};
 use crate::reconcile::reconcile;
 use crate::source::{Source, Touch, TouchKind};
@@ -17,10 +17,13 @@ use frostline_core::event::{Backing, Event, Fault, MoveCause, MoveOutcome, Sampl
 use frostline_core::hotness::bitmap::Bitmap;
 use frostline_core::rng::Rng;
 use frostline_core::types::*;
+use frostline_linux::process::Target;
 use frostline_linux::span::Span;
 use frostline_linux::{LinuxError, Root};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
+
+mod limit;
 
 /// How often targets, mappings and limits are looked at.
 const REFRESH: Nanos = Nanos(1_000_000_000);
@@ -28,14 +31,8 @@ const REFRESH: Nanos = Nanos(1_000_000_000);
 const STEP: Nanos = Nanos(50_000_000);
 /// Pages moved between two looks at the clock.
 const MOVE_PAGES: u32 = 256;
-/// How long the policy is given to make room before the driver does.
-const GRACE: Nanos = Nanos(600_000_000);
 /// Part of our share of a core that goes into knowing where pages are.
 const AUDIT_PART: f64 = 0.25;
-/// Pages paged out at random per second to see who comes back: this share of the fast tier.
-const PROBED_SHARE: f64 = 1.0 / 600.0;
-/// A footprint that exceeds its limit by this share is still settling.
-const SETTLING: f64 = 1.02;
 
 /// Free memory that must remain when pages are brought back.
 const KEPT_FREE: Bytes = Bytes(256 << 20);
@@ -68,6 +65,8 @@ pub struct Driver {
     pub(crate) root: Root,
     pub(crate) options: Options,
     pub(crate) selection: Selection,
+    /// The process that the selection names; another one may get its number later.
+    chosen: Option<Target>,
     pub(crate) engine: Engine,
     pub(crate) places: Places,
     pub(crate) map: AddressMap,
@@ -86,6 +85,9 @@ pub struct Driver {
     /// Pages that came back since the hand last passed.
     spared: Bitmap,
     hand: u32,
+    patience: Patience,
+    /// Pages that the hand has passed since the patience was last put to the test.
+    passed: u64,
     over_since: Option<Nanos>,
     refresh_due: Nanos,
     /// Where the audit goes on: process, page.
@@ -115,7 +117,12 @@ impl Driver {
             None => None,
         };
         let needs = engine.policy().needs();
+        let chosen = match selection {
+            Selection::Process { pid, .. } => Some(Target::open(&root, pid)?),
+            _ => None,
+        };
         Ok(Self {
+            chosen,
             engine,
             places,
             map: AddressMap::default(),
@@ -132,6 +139,8 @@ impl Driver {
             rng: Rng::new(options.seed),
             spared: Bitmap::default(),
             hand: 0,
+            patience: Patience::default(),
+            passed: 0,
             over_since: None,
             refresh_due: Nanos::ZERO,
             audit_at: (0, Vpn(0)),
@@ -170,6 +179,8 @@ impl Driver {
         if now >= self.refresh_due {
             self.refresh_due = now.saturating_add(REFRESH);
             self.refresh(&mut events)?;
+            // Limits are shares of what the engine knows to be there.
+            self.tell(std::mem::take(&mut events))?;
             self.report(&mut events)?;
         }
         self.listen(&mut events)?;
@@ -212,7 +223,9 @@ impl Driver {
     // ---- who is there, and what they have mapped
 
     fn refresh(&mut self, events: &mut Vec<Event>) -> Result<(), DriverError> {
+        let ended = self.chosen.as_ref().is_some_and(|chosen| !chosen.is_alive());
         let pids = match self.selection.pids(&self.root) {
+            Ok(_) if ended => BTreeSet::new(),
             Ok(pids) => pids,
             Err(error) if error.is_gone() || error.is_not_found() => BTreeSet::new(),
             Err(error) => return Err(error.into()),
@@ -249,6 +262,12 @@ impl Driver {
                 self.watched.insert(pid, watched);
             }
             Err(error) if error.is_gone() || error.is_not_found() => {}
+            Err(error) if !child && error.is_denied() => {
+                return Err(DriverError::Linux(LinuxError::Unsupported {
+                    what: error.to_string(),
+                    hint: format!("run as root, or as the user of process {pid}"),
+                }));
+            }
             Err(error) if !child => return Err(error.into()),
             Err(error) => {
                 self.refused.insert(pid, error.to_string());
@@ -259,9 +278,7 @@ impl Driver {
 
     fn forget(&mut self, pid: u32, events: &mut Vec<Event>) {
         if let Some(watched) = self.watched.remove(&pid) {
-            for span in &watched.spans {
-                self.unmap(watched.id(), *span, &[], events);
-            }
+            self.unmap(watched.id(), &watched.spans, &[], events);
             events.push(Event::Exited { process: watched.id() });
         }
     }
@@ -275,12 +292,16 @@ impl Driver {
                 self.forget(pid, events);
                 return Ok(());
             }
+            // It runs a program of another user by now.
+            Err(error) if error.is_denied() => {
+                self.forget(pid, events);
+                self.refused.insert(pid, error.to_string());
+                return Ok(());
+            }
             Err(error) => return Err(error.into()),
         };
         let spans = watched.spans.clone();
-        for span in changes.unmapped {
-            self.unmap(id, span, &spans, events);
-        }
+        self.unmap(id, &changes.unmapped, &spans, events);
         for span in changes.mapped {
             self.map.map(id, span, |_, run| {
                 events.push(Event::Mapped { run, backing: Backing::Anonymous, process: id });
@@ -297,16 +318,21 @@ impl Driver {
         Ok(())
     }
 
-    /// Takes address space out of the map; blocks in which nothing of `left` lies are given back.
-    fn unmap(&mut self, id: ProcessId, span: Span, left: &[Span], events: &mut Vec<Event>) {
+    /// Takes address space out of the map; blocks in which nothing of `left`, ascending, lies are
+    /// given back.
+    fn unmap(&mut self, id: ProcessId, spans: &[Span], left: &[Span], events: &mut Vec<Event>) {
         let mut released = Vec::new();
-        self.map.known(id, span, |piece, run| {
-            events.push(Event::Unmapped { run });
-            let block = Span::region_of(piece.start);
-            if left.iter().all(|span| span.intersect(block).is_empty()) {
-                released.push(run.start.region());
-            }
-        });
+        for span in spans {
+            self.map.known(id, *span, |piece, run| {
+                events.push(Event::Unmapped { run });
+                let block = Span::region_of(piece.start);
+                let next = left.partition_point(|span| span.end() <= block.start);
+                if left.get(next).is_none_or(|span| span.start >= block.end()) {
+                    released.push(run.start.region());
+                }
+            });
+        }
+        // Not before all of them have been looked up: several may lie in one block.
         for region in released {
             self.map.release(region);
         }
@@ -359,8 +385,8 @@ impl Driver {
     fn audit(&mut self, events: &mut Vec<Event>) -> Result<(), DriverError> {
         let mut left = self.watched.values().map(|w| w.spans.len()).sum::<usize>() + 1;
         while self.auditor.allows() && left > 0 {
-            let Some((pid, span)) = self.next_to_audit() else { return Ok(()) };
             let began = clock::thread_cpu();
+            let Some((pid, span)) = self.next_to_audit() else { return Ok(()) };
             match self.places_of(pid, span, events) {
                 Err(error) if error.is_gone() => self.reopen(pid, events),
                 other => other?,
@@ -377,7 +403,7 @@ impl Driver {
         let (pid, at) = self.audit_at;
         let rest = self.watched.range(pid..).find_map(|(&other, watched)| {
             let at = if other == pid { at } else { Vpn(0) };
-            let span = watched.spans.iter().find(|span| span.end() > at)?;
+            let span = watched.spans.get(watched.spans.partition_point(|span| span.end() <= at))?;
             let start = span.start.max(at);
             Some((other, Span::between(start, span.end().min(Vpn(start.0 + PAGES)))))
         });
@@ -398,9 +424,7 @@ impl Driver {
         let Some(watched) = self.watched.get_mut(&pid) else { return };
         let (id, spans) = (watched.id(), std::mem::take(&mut watched.spans));
         let alive = watched.target.is_alive() && watched.reopen().is_ok();
-        for span in spans {
-            self.unmap(id, span, &[], events);
-        }
+        self.unmap(id, &spans, &[], events);
         if !alive {
             self.watched.remove(&pid);
             events.push(Event::Exited { process: id });
@@ -610,16 +634,17 @@ impl Driver {
     }
 
     /// Moves pages on our own account and tells the engine what happened.
-    fn demote(&mut self, runs: &[PageRun], purpose: Purpose) -> Result<u64, DriverError> {
+    fn demote(&mut self, runs: &[PageRun], purpose: Purpose) -> Result<Demoted, DriverError> {
         let to = TierId::FAST.slower();
         let began = clock::thread_cpu();
         let done = self.migrate(runs, to, purpose)?;
-        let mut moved = 0;
+        let mut result = Demoted::default();
         let mut events = Vec::new();
         for (run, outcome) in done {
+            result.no_space |= outcome == MoveOutcome::NoSpace;
             match outcome {
                 MoveOutcome::Moved => {
-                    moved += u64::from(run.pages);
+                    result.moved += u64::from(run.pages);
                     events.push(Event::Moved { run, to, cause: MoveCause::Reclaim });
                 }
                 MoveOutcome::Gone => events.push(Event::Freed { run }),
@@ -629,100 +654,7 @@ impl Driver {
         }
         self.pacer.charge(clock::thread_cpu().saturating_sub(began));
         self.tell(events)?;
-        Ok(moved)
-    }
-
-    /// Makes room where the program has outgrown its limit and the policy has not: pages that have
-    /// not come back lately go, in turn.
-    fn keep_limit(&mut self) -> Result<(), DriverError> {
-        let view = self.engine.view();
-        let over = view.over(TierId::FAST).0;
-        let limit = view.limits(TierId::FAST).capacity.0;
-        let settling = view.used(TierId::FAST).0 as f64 > limit as f64 * SETTLING;
-        let Options { cpu_share, settling_cpu_share, .. } = self.options;
-        self.pacer.set_share(if settling { settling_cpu_share } else { cpu_share });
-        if over == 0 || self.options.slow == SlowTier::Observe || self.options.dry_run {
-            self.over_since = None;
-            return Ok(());
-        }
-        let since = *self.over_since.get_or_insert(self.now);
-        if self.now.saturating_sub(since) < GRACE {
-            return Ok(());
-        }
-        let leaving = self.engine.view().reserved(TierId::FAST.slower()).0;
-        let mut left = over.saturating_sub(leaving);
-        let mut looked_at = 0;
-        while left > 0 && self.pacer.allows() && looked_at <= 2 * u64::from(self.map.pages()) {
-            let mut runs = Vec::new();
-            let wanted = left.min(u64::from(MOVE_PAGES));
-            looked_at += self.pick_victims(wanted, &mut runs);
-            if runs.is_empty() {
-                continue;
-            }
-            left = left.saturating_sub(self.demote(&runs, Purpose::Limit)?);
-        }
-        Ok(())
-    }
-
-    /// Goes round over all pages from the hand on until enough are found or a region's worth has
-    /// been looked at; pages that came back since the hand last passed get another round. Returns
-    /// how many pages were looked at.
-    fn pick_victims(&mut self, wanted: u64, runs: &mut Vec<PageRun>) -> u64 {
-        let pages = self.map.pages();
-        let (mut found, mut looked_at) = (0, 0);
-        while found < wanted && looked_at < 8 * u64::from(HUGE_PAGES) && pages > 0 {
-            if self.hand >= pages {
-                self.hand = 0;
-            }
-            let page = PageId(self.hand);
-            let state = self.engine.view().state(page);
-            let run = if state.is_huge() { page.region().run() } else { PageRun::single(page) };
-            self.hand = run.end();
-            looked_at += u64::from(run.pages);
-            if state.tier() != Some(TierId::FAST) || state.is_in_flight() {
-                continue;
-            }
-            if self.spared.contains(page.0) {
-                self.spared.remove(page.0);
-                continue;
-            }
-            found += u64::from(run.pages);
-            match runs.last_mut() {
-                Some(last) if last.end() == run.start.0 && page.offset() != 0 => {
-                    last.pages += run.pages;
-                }
-                _ => runs.push(run),
-            }
-        }
-        looked_at
-    }
-
-    /// Pages out a few pages at random: who comes back is in use.
-    fn probe(&mut self, passed: Nanos) -> Result<(), DriverError> {
-        let swap = self.places.0.get(1) == Some(&Place::Swap);
-        if !self.wants_samples || !swap || self.options.dry_run || self.map.pages() == 0 {
-            return Ok(());
-        }
-        let fast = self.engine.view().used(TierId::FAST).0 as f64;
-        self.probe_credit += fast * PROBED_SHARE * passed.as_secs_f64();
-        self.probe_credit = self.probe_credit.min(1024.0);
-        if self.probe_credit < 16.0 || !self.pacer.allows() {
-            return Ok(());
-        }
-        let mut runs = Vec::new();
-        for _ in 0..self.probe_credit as u64 {
-            let page = PageId(self.rng.below(u64::from(self.map.pages())) as u32);
-            let state = self.engine.view().state(page);
-            let plain = !state.is_in_flight() && !state.is_huge();
-            if plain && state.tier() == Some(TierId::FAST) {
-                runs.push(PageRun::single(page));
-            }
-        }
-        self.probe_credit = 0.0;
-        runs.sort_unstable_by_key(|run| run.start);
-        runs.dedup();
-        self.demote(&runs, Purpose::Probe)?;
-        Ok(())
+        Ok(result)
     }
 
     /// Brings all that is in swap back into memory, as far as there is free memory for it: what
@@ -807,6 +739,15 @@ fn push_unit(units: &mut Vec<Unit>, unit: Unit) {
         }
         _ => units.push(unit),
     }
+}
+
+/// What came of moving pages to a slower tier.
+#[derive(Clone, Copy, Debug, Default)]
+struct Demoted {
+    /// Pages found there.
+    moved: u64,
+    /// There was no room for some.
+    no_space: bool,
 }
 
 /// Why pages are moved.

@@ -43,6 +43,45 @@ impl Pacer {
     }
 }
 
+/// Shortest and longest time for which work that is in vain is put off.
+const WAITS: [Nanos; 2] = [Nanos(1_000_000_000), Nanos(32_000_000_000)];
+/// Work of which less than one part in so many succeeds is in vain.
+const IN_VAIN: u64 = 16;
+
+/// Puts off work that has turned out to be in vain, longer each time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Patience {
+    tried: u64,
+    done: u64,
+    wait: Nanos,
+    until: Nanos,
+}
+
+impl Patience {
+    /// Whether it is time to try.
+    pub fn allows(&self, now: Nanos) -> bool {
+        now >= self.until
+    }
+
+    /// So many pages were tried, and so many of them done.
+    pub fn note(&mut self, tried: u64, done: u64) {
+        self.tried += tried;
+        self.done += done;
+    }
+
+    /// Judges what was noted since the last time; whether it was worth the effort.
+    pub fn conclude(&mut self, now: Nanos) -> bool {
+        let (tried, done) = (std::mem::take(&mut self.tried), std::mem::take(&mut self.done));
+        if done * IN_VAIN >= tried {
+            self.wait = Nanos::ZERO;
+            return true;
+        }
+        self.wait = Nanos(self.wait.0 * 2).clamp(WAITS[0], WAITS[1]);
+        self.until = now.saturating_add(self.wait);
+        false
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,5 +110,25 @@ mod tests {
         pacer.refill(Nanos(3_600_000_000_000));
         pacer.charge(Nanos(60_000_000));
         assert!(!pacer.allows(), "half a second's worth at most");
+    }
+
+    #[test]
+    fn what_is_in_vain_is_tried_less_and_less() {
+        let mut patience = Patience::default();
+        let (mut now, mut tries) = (0, 0);
+        while now < 300 {
+            now += 1;
+            if patience.allows(Nanos(now * 1_000_000_000)) {
+                patience.note(160, 9);
+                assert!(!patience.conclude(Nanos(now * 1_000_000_000)));
+                tries += 1;
+            }
+        }
+        assert!((10..20).contains(&tries), "{tries}");
+        patience.note(160, 10);
+        assert!(patience.conclude(Nanos(now)));
+        patience.note(160, 0);
+        patience.conclude(Nanos(0));
+        assert!(patience.allows(WAITS[0]), "the shortest wait again");
     }
 }

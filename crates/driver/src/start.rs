@@ -16,7 +16,7 @@ use frostline_core::types::*;
 use frostline_linux::changes::Changes;
 use frostline_linux::damon::{self, Availability};
 use frostline_linux::topology::Topology;
-use frostline_linux::{LinuxError, Root, process};
+use frostline_linux::{LinuxError, Root, process, swap};
 
 /// Most bytes that an unused migration rate saves up.
 const BURST: Bytes = Bytes(64 << 20);
@@ -41,14 +41,20 @@ pub fn start(
     let mut notes = Notes::new();
     let places = places(&root, &options.slow)?;
     let pids = selection.pids(&root)?;
-    let resident: u64 = pids
+    let there: Vec<process::Target> =
+        pids.iter().filter_map(|pid| process::Target::open(&root, *pid).ok()).collect();
+    if there.is_empty() {
+        let numbers: Vec<String> = pids.iter().map(u32::to_string).collect();
+        return Err(DriverError::NoTarget(match &*numbers {
+            [] => "nobody is there".into(),
+            numbers => format!("{} does not run", numbers.join(", ")),
+        }));
+    }
+    let resident: u64 = there
         .iter()
-        .filter_map(|pid| process::Target::open(&root, *pid).and_then(|t| t.usage()).ok())
+        .filter_map(|target| target.usage().ok())
         .map(|usage| usage.anonymous.0 + usage.swapped.0)
         .sum();
-    if pids.is_empty() {
-        return Err(DriverError::NoTarget("none of them runs".into()));
-    }
     let pages = Bytes(resident).pages();
     let fast = options.fast.bytes(Bytes(resident)).pages();
     let context = PolicyContext {
@@ -112,14 +118,18 @@ pub fn start(
 
 /// Where fast and slow memory are.
 fn places(root: &Root, slow: &SlowTier) -> Result<Places, DriverError> {
+    let unsupported = |what: String, hint: &str| {
+        DriverError::from(LinuxError::Unsupported { what, hint: hint.into() })
+    };
     let SlowTier::Node(node) = *slow else {
+        if *slow == SlowTier::Swap && swap::devices(root)?.is_empty() {
+            let what = "this system has no swap".into();
+            return Err(unsupported(what, "turn some on, or take --slow zram"));
+        }
         // Where nothing is moved, the second tier stays empty.
         return Ok(Places(vec![Place::Memory, Place::Swap]));
     };
     let topology = Topology::read(root)?;
-    let unsupported = |what: String, hint: &str| {
-        DriverError::from(LinuxError::Unsupported { what, hint: hint.into() })
-    };
     if topology.node(node).is_none() {
         let what = format!("there is no node {node}");
         return Err(unsupported(what, "`frostline doctor` lists the nodes"));
