@@ -63,6 +63,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let who = Selection::Process { pid: child.id(), tree: !args.no_children };
     match Session::begin(&root, &args.tiering, who, &name) {
         Ok(session) => tend(session, &mut child)?,
+        // There was nothing left to do.
+        Err(_) if ended(&child) => {}
         Err(error) => note(&format!("{name} runs without tiering: {error:#}")),
     }
     let status = child.wait()?;

@@ -1,0 +1,113 @@
+//! Frostline killed at random moments.
+
+use crate::load::Load;
+use crate::support::{EAGER, Running, attach, frostline, text, wait_until};
+use crate::system::{System, clean};
+use frostline_core::rng::Rng;
+use rustix::process::Signal;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::time::Duration;
+
+/// Rounds, unless this variable says otherwise.
+const ROUNDS: u64 = 8;
+const ROUNDS_VARIABLE: &str = "FROSTLINE_KILLS";
+/// Seed of the moments, unless this variable says otherwise.
+const SEED: u64 = 1;
+const SEED_VARIABLE: &str = "FROSTLINE_KILL_SEED";
+
+const LATEST_MS: u64 = 1500;
+/// So many KiB do not come back by themselves between two looks.
+const SOME_KIB: u64 = 4096;
+/// Between a request to end and the kill: taking the slow tier down takes about so long.
+const LATEST_AT_END_MS: u64 = 60;
+
+fn variable(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().expect(name))
+}
+
+/// What the rounds went through.
+#[derive(Debug, Default)]
+struct Seen {
+    killed: u64,
+    pages_out: u64,
+    kept_by_clean: u64,
+    journals: u64,
+    actions: u64,
+}
+
+#[test]
+fn killed_at_random_moments_nothing_is_lost() {
+    let Some(system) = System::take() else { return };
+    let (rounds, seed) = (variable(ROUNDS_VARIABLE, ROUNDS), variable(SEED_VARIABLE, SEED));
+    let mut rng = Rng::new(seed);
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut load = Load::start(
+        "--size 64MiB --hot 20% --cold-rate 2000/s --writes 20% --shift 2s --threads 2 --checksums \
+         --fork-rate 4/s --churn 20/s",
+    );
+    let mut seen = Seen::default();
+    for round in 0..rounds {
+        let journal = folder.path().join("journal");
+        let mut driver = Running::start(
+            attach(load.pid(), &format!("--slow zram:size=256MiB --fast 40% {EAGER}"))
+                .arg("--journal")
+                .arg(&journal),
+        );
+        let last = round + 1 == rounds;
+        if last {
+            wait_until("pages are out", || load.swapped_kib() > 2 * SOME_KIB);
+        } else {
+            std::thread::sleep(Duration::from_millis(rng.below(LATEST_MS)));
+        }
+        if !last && rng.below(4) == 0 {
+            driver.signal(Signal::INT);
+            std::thread::sleep(Duration::from_millis(rng.below(LATEST_AT_END_MS)));
+        }
+        seen.killed += u64::from(driver.kill().signal() == Some(9));
+        load.check_running();
+        seen.pages_out += u64::from(load.swapped_kib() > 0);
+        assert!(system.new_swaps().len() <= 1, "round {round}: {:?}", system.new_swaps());
+        if last || rng.below(2) == 0 {
+            seen.kept_by_clean += u64::from(clean_keeps_what_is_needed(&load));
+        }
+        if let Some(actions) = replayed(&journal) {
+            seen.journals += 1;
+            seen.actions += actions;
+        }
+        let _ = std::fs::remove_file(&journal);
+    }
+    println!("seed {seed}, {rounds} rounds: {seen:?}");
+    assert!(seen.killed * 2 > rounds, "{seen:?}");
+    assert!(seen.pages_out > 0 && seen.kept_by_clean > 0 && seen.journals > 0, "{seen:?}");
+    let summary = load.end();
+    assert!(summary["forks"].as_u64() > Some(0), "{summary}");
+    system.finish();
+}
+
+/// Cleans up while pages are in swap; whether they had to stay there.
+fn clean_keeps_what_is_needed(load: &Load) -> bool {
+    let before = load.swapped_kib();
+    let cleaned = clean(&[]);
+    if before < SOME_KIB {
+        return false;
+    }
+    assert!(load.swapped_kib() > 0, "the swap device was taken from a running program");
+    assert_eq!((cleaned.code, cleaned.kept), (Some(1), 1), "{cleaned:?}");
+    true
+}
+
+/// Repeats what is left of a journal; how many actions that were. `None` where the kill came
+/// before its first entry.
+fn replayed(journal: &Path) -> Option<u64> {
+    let output = frostline().args(["replay", "--json"]).arg(journal).output().expect("it runs");
+    let told = text(&output.stderr);
+    if output.status.success() {
+        let done = crate::support::only_run(&output.stdout);
+        assert!(done["difference"].is_null(), "{done}");
+        return done["actions"].as_u64();
+    }
+    let nothing_in_it = std::fs::metadata(journal).map_or(0, |file| file.len()) < 200;
+    assert!(nothing_in_it && told.contains("journal"), "{told}");
+    None
+}

@@ -1,0 +1,102 @@
+//! The load generator, which checks its memory.
+
+use crate::support::{Run, Running, run, text};
+use crate::system::status_kib;
+use rustix::process::Signal;
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{ChildStderr, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::SystemTime;
+
+/// The program. `cargo test --workspace` has built it; for tests of this package alone that is
+/// done here.
+pub fn load_program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_BIN_EXE_frostline")).parent().expect("a folder");
+        let program = folder.join("frostline-load");
+        if changed(&program) < newest(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../load/src")) {
+            let mut cargo = Command::new(env!("CARGO"));
+            cargo.args(["build", "--quiet", "--package", "frostline-load", "--target-dir"]);
+            cargo.arg(folder.parent().expect("a folder"));
+            if folder.ends_with("release") {
+                cargo.arg("--release");
+            }
+            assert!(cargo.status().expect("it runs").success(), "frostline-load is not built");
+        }
+        program
+    })
+}
+
+fn changed(path: &Path) -> SystemTime {
+    path.metadata().and_then(|data| data.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+fn newest(folder: &Path) -> SystemTime {
+    let files = std::fs::read_dir(folder).expect("sources").flatten();
+    files.map(|file| changed(&file.path())).max().expect("sources")
+}
+
+/// Runs the load under frostline, with options as for [`run`].
+pub fn run_load(options: &str, args: &str) -> Run {
+    let args: Vec<&str> = ["--json"].into_iter().chain(args.split(' ')).collect();
+    run(options, load_program(), &args)
+}
+
+/// A running load.
+pub struct Load {
+    process: Running,
+    errors: BufReader<ChildStderr>,
+}
+
+impl Load {
+    /// Starts it, with words with spaces between them, and waits until its memory is filled.
+    pub fn start(args: &str) -> Self {
+        let mut command = Command::new(load_program());
+        command.args(["--json", "--seconds", "36000"]).args(args.split(' '));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = Running::start(&mut command);
+        let mut errors = BufReader::new(process.0.stderr.take().expect("piped"));
+        let mut line = String::new();
+        errors.read_line(&mut line).expect("readable");
+        assert_eq!(line, "ready\n");
+        Self { process, errors }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// How much of its memory is in swap.
+    pub fn swapped_kib(&self) -> u64 {
+        status_kib(self.pid(), "VmSwap")
+    }
+
+    pub fn check_running(&mut self) {
+        if self.process.has_ended() {
+            let mut told = String::new();
+            let _ = self.errors.read_to_string(&mut told);
+            panic!("the load has ended: {told}");
+        }
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        self.process.signal(signal);
+    }
+
+    /// Has it look at every page, and ends it; its numbers.
+    pub fn end(mut self) -> Value {
+        self.signal(Signal::INT);
+        let mut out = Vec::new();
+        self.process.0.stdout.take().expect("piped").read_to_end(&mut out).expect("readable");
+        let status = self.process.end();
+        let mut told = String::new();
+        self.errors.read_to_string(&mut told).expect("readable");
+        assert_eq!(status.code(), Some(0), "{told}{}", text(&out));
+        let load: Value = serde_json::from_slice(&out).expect("JSON");
+        assert_eq!(load["mismatches"], 0, "{load}");
+        load
+    }
+}

@@ -1,0 +1,13 @@
+//! Tiering of real programs that check their own memory. Every test needs root and zram, prints
+//! why it is skipped where they are missing, and has the system to itself.
+
+mod fragments;
+mod journal;
+mod kill;
+mod load;
+mod owners;
+mod programs;
+mod rights;
+mod support;
+mod system;
+mod tiers;
