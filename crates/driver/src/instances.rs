@@ -1,7 +1,7 @@
 //! Which frostlines run here, and what each of them manages.
 //!
-//! Every one keeps a file with its [`Status`] in `/run/frostline/instances`, replaced as a whole
-//! about once a second. A file whose writer has ended counts for nothing and is removed by the
+//! Every driver keeps a file with its [`Status`] in `/run/frostline/instances`, replaced as a whole
+//! about once a second; a process may have several. A file whose writer has ended counts for nothing and is removed by the
 //! next one to look. Without the right to write there, a frostline runs unseen.
 
 use crate::error::DriverError;
@@ -11,6 +11,10 @@ use frostline_linux::{LinuxError, Root};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Places taken by this process so far.
+static TAKEN: AtomicU32 = AtomicU32::new(0);
 
 const FOLDER: &str = "/run/frostline/instances";
 const LOCK: &str = "/run/frostline/instances.lock";
@@ -38,7 +42,8 @@ impl Instance {
                 return Err(DriverError::Managed { pid: mine.pid, owner: other.pid });
             }
         }
-        let instance = Self { file: folder.join(format!("{}.json", status.pid)) };
+        let number = TAKEN.fetch_add(1, Ordering::Relaxed);
+        let instance = Self { file: folder.join(format!("{}-{number}.json", status.pid)) };
         instance.publish(status)?;
         Ok(instance)
     }
@@ -64,7 +69,7 @@ impl Drop for Instance {
     }
 }
 
-/// All that run, by number of their process.
+/// All that run, by number of their process and by name.
 ///
 /// # Errors
 /// Where the folder exists and cannot be read.
@@ -82,7 +87,7 @@ pub fn list(root: &Root) -> Result<Vec<Status>, LinuxError> {
             let _ = fs::remove_file(root.path(&path));
         }
     }
-    found.sort_by_key(|status| status.pid);
+    found.sort_by(|a, b| (a.pid, &a.name).cmp(&(b.pid, &b.name)));
     Ok(found)
 }
 
@@ -117,9 +122,13 @@ mod tests {
         let refused = Instance::claim(&root, &status(8, 1000, 42));
         assert!(matches!(refused, Err(DriverError::Managed { pid: 42, owner: 7 })), "{refused:?}");
         let _other = Instance::claim(&root, &status(8, 1000, 43)).unwrap();
-        assert_eq!(list(&root).unwrap().len(), 2);
+        let again = Instance::claim(&root, &status(7, 1000, 42));
+        assert!(again.is_err(), "not by the same process either");
+        let _third = Instance::claim(&root, &status(7, 1000, 44)).unwrap();
+        assert_eq!(list(&root).unwrap().len(), 3);
         drop(first);
-        assert_eq!(list(&root).unwrap().len(), 1);
+        let left: Vec<u32> = list(&root).unwrap().iter().map(|s| s.targets[0].pid).collect();
+        assert_eq!(left, [44, 43]);
     }
 
     #[test]

@@ -21,7 +21,19 @@ pub enum Selection {
     },
     /// All processes of a cgroup and of those below it.
     Cgroup(PathBuf),
+    /// All processes of a program, by the kernel's name for them: `comm` in proc(5), at most 15
+    /// bytes. Our own process is never among them.
+    Command {
+        /// The name.
+        name: String,
+        /// Also their descendants.
+        tree: bool,
+    },
 }
+
+/// Bytes that the kernel keeps of a program's name (`TASK_COMM_LEN` in `include/linux/sched.h`,
+/// without the zero at its end).
+const COMM_BYTES: usize = 15;
 
 impl Selection {
     /// Numbers of the processes that run now, and belong to it.
@@ -38,6 +50,20 @@ impl Selection {
                 Ok(pids)
             }
             Self::Cgroup(path) => Ok(process::pids_of_cgroup(root, path)?.into_iter().collect()),
+            Self::Command { name, tree } => {
+                let comm = &name.as_bytes()[..name.len().min(COMM_BYTES)];
+                let runs_it = |pid: &u32| {
+                    // Whoever ends meanwhile is none of them.
+                    let text = root.read(format!("/proc/{pid}/comm"));
+                    *pid != std::process::id() && text.is_ok_and(|text| text.as_bytes() == comm)
+                };
+                let named: Vec<u32> = process::pids(root)?.into_iter().filter(runs_it).collect();
+                let mut pids = BTreeSet::from_iter(named.iter().copied());
+                for pid in named.into_iter().filter(|_| *tree) {
+                    pids.extend(process::descendants(root, pid)?);
+                }
+                Ok(pids)
+            }
         }
     }
 }
@@ -72,7 +98,13 @@ impl Watched {
     pub fn open(root: &Root, pid: u32) -> Result<Self, LinuxError> {
         let target = Target::open(root, pid)?;
         let pagemap = Pagemap::open(&target)?;
-        Ok(Self { target, pagemap, maps: MapsReader::new(), mappings: Vec::new(), spans: Vec::new() })
+        Ok(Self {
+            target,
+            pagemap,
+            maps: MapsReader::new(),
+            mappings: Vec::new(),
+            spans: Vec::new(),
+        })
     }
 
     /// Its number, as events carry it.
@@ -147,6 +179,33 @@ mod tests {
 
     fn spans(bits: u32) -> Vec<Span> {
         joined((0..32).filter(|i| bits >> i & 1 == 1).map(|i| Span::single(Vpn(i))))
+    }
+
+    #[test]
+    fn programs_are_found_by_the_kernels_name_for_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let processes = [
+            (7, 1, "redis-server\n"),
+            (8, 7, "sh\n"),
+            (9, 1, "a-very-long-nam\n"),
+            (std::process::id(), 1, "redis-server\n"),
+        ];
+        for (pid, parent, comm) in processes {
+            let folder = dir.path().join(format!("proc/{pid}"));
+            std::fs::create_dir_all(&folder).unwrap();
+            let zeros = "0 ".repeat(40);
+            std::fs::write(folder.join("stat"), format!("{pid} (x) S {parent} {zeros}")).unwrap();
+            std::fs::write(folder.join("comm"), comm).unwrap();
+        }
+        let root = Root::at(dir.path());
+        let pids = |name: &str, tree: bool| {
+            let who = Selection::Command { name: name.into(), tree };
+            who.pids(&root).unwrap().into_iter().collect::<Vec<_>>()
+        };
+        assert_eq!(pids("redis-server", false), [7], "and not this process");
+        assert_eq!(pids("redis-server", true), [7, 8]);
+        assert_eq!(pids("a-very-long-name-indeed", true), [9]);
+        assert!(pids("redis", true).is_empty());
     }
 
     proptest! {
