@@ -46,8 +46,16 @@ pub enum Command {
     Run(cmd::run::Args),
     /// Tier a program that runs already, or all of a cgroup
     Attach(cmd::attach::Args),
+    /// Tier several programs, from a configuration file
+    Daemon(cmd::daemon::Args),
+    /// Show or check the daemon's configuration
+    Config(cmd::config::Args),
     /// Show what is managed here, and how well
     Status(cmd::status::Args),
+    /// Watch what is managed here, second by second
+    Top(cmd::top::Args),
+    /// Say what this system lets us do, and what would help
+    Doctor(cmd::doctor::Args),
     /// Undo what a frostline that was killed had changed
     Clean(cmd::clean::Args),
     /// Repeat the decisions of a journal

@@ -18,11 +18,27 @@ static STATE: OnceLock<State> = OnceLock::new();
 /// # Errors
 /// Where the operating system refuses.
 pub fn install() -> anyhow::Result<()> {
+    install_for(&[SIGINT, SIGTERM, SIGHUP])
+}
+
+/// As [`install`], for programs that SIGHUP tells to read their configuration again: the flag is
+/// set then.
+///
+/// # Errors
+/// As [`install`].
+pub fn install_with_reload() -> anyhow::Result<Arc<AtomicBool>> {
+    install_for(&[SIGINT, SIGTERM])?;
+    let reload = Arc::default();
+    flag::register(SIGHUP, Arc::clone(&reload))?;
+    Ok(reload)
+}
+
+fn install_for(signals: &[i32]) -> anyhow::Result<()> {
     if STATE.get().is_some() {
         return Ok(());
     }
     let state = State { asked: Arc::default(), signal: Arc::default() };
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    for &signal in signals {
         // Order matters: the second signal finds the flag set and ends the program.
         flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&state.asked))?;
         flag::register_usize(signal, Arc::clone(&state.signal), signal as usize)?;

@@ -96,6 +96,14 @@ pub fn report(error: &anyhow::Error, our_failure: u8) -> ExitCode {
     ExitCode::from(code(error).unwrap_or(our_failure))
 }
 
+/// What [`report`] prints, for errors that do not end the program.
+pub fn text(error: &anyhow::Error) -> String {
+    match message(error) {
+        (what, Some(hint)) => what + HINT + &hint,
+        (what, None) => what,
+    }
+}
+
 /// "what: why: why", without what an outer error has quoted already, and the outermost remedy.
 fn message(error: &anyhow::Error) -> (String, Option<String>) {
     let mut text = String::new();

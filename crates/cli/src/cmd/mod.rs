@@ -5,6 +5,9 @@ pub mod bound;
 pub mod clean;
 pub mod compare;
 pub mod completions;
+pub mod config;
+pub mod daemon;
+pub mod doctor;
 pub mod machines;
 pub mod policies;
 pub mod record;
@@ -13,6 +16,7 @@ pub mod run;
 pub mod sim;
 pub mod status;
 pub mod synth;
+pub mod top;
 pub mod trace;
 
 use crate::args::Command;
@@ -26,7 +30,11 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Run(args) => run::run(args),
         Command::Attach(args) => attach::run(args),
+        Command::Daemon(args) => daemon::run(args),
+        Command::Config(args) => config::run(args),
         Command::Status(args) => status::run(args),
+        Command::Top(args) => top::run(args),
+        Command::Doctor(args) => doctor::run(args),
         Command::Clean(args) => clean::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Record(args) => record::run(args),

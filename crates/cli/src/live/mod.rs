@@ -1,6 +1,12 @@
 //! Tiering of running programs: what `run`, `attach` and `daemon` share.
 
+mod board;
+pub mod config;
+pub mod fleet;
+pub mod metrics;
 pub mod options;
 pub mod session;
+mod share;
 pub mod slow;
 pub mod summary;
+pub mod top;

@@ -8,30 +8,44 @@ use frostline_driver::{FastLimit, Options, SlowTier};
 use frostline_linux::Root;
 use std::path::PathBuf;
 
+/// What is done where nothing else is asked for.
+pub mod default {
+    /// Policy.
+    pub const POLICY: &str = "memtis";
+    /// Fast memory.
+    pub const FAST: &str = "50%";
+    /// Share of one core.
+    pub const CPU_LIMIT: &str = "1.5%";
+    /// Share of one core until the limit of fast memory holds.
+    pub const SETTLING_CPU_LIMIT: &str = "6%";
+    /// Seed of random choices.
+    pub const SEED: u64 = 1;
+}
+
 /// Arguments of every command that tiers a running program.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Tiering {
     /// Policy that decides which pages are fast, with parameters: memtis:alpha=0.8
-    #[arg(short, long, value_name = "POLICY", default_value = "memtis")]
+    #[arg(short, long, value_name = "POLICY", default_value = default::POLICY)]
     pub policy: String,
     /// Fast memory for the program: 2GiB, 40% of what it has in all tiers, or 1:4 (fast to slow)
-    #[arg(short, long, value_name = "SIZE", default_value = "50%")]
+    #[arg(short, long, value_name = "SIZE", default_value = default::FAST)]
     pub fast: String,
     /// Slow tier: node:N, zram[:size=4GiB:algorithm=lz4], swap (what the system has), or none
     /// (only watch) [default: a node of a lower memory tier, else zram, else none]
     #[arg(short, long, value_name = "TIER")]
     pub slow: Option<String>,
     /// Share of one core for frostline itself once the program is within its fast memory
-    #[arg(long, value_name = "SHARE", default_value = "1.5%")]
+    #[arg(long, value_name = "SHARE", default_value = default::CPU_LIMIT)]
     pub cpu_limit: String,
     /// Share of one core until then
-    #[arg(long, value_name = "SHARE", default_value = "6%")]
+    #[arg(long, value_name = "SHARE", default_value = default::SETTLING_CPU_LIMIT)]
     pub settling_cpu_limit: String,
     /// Most bytes per second that the policy may have moved [default: no limit]
     #[arg(long, value_name = "SIZE")]
     pub migration_limit: Option<String>,
     /// Seed of random choices
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = default::SEED)]
     pub seed: u64,
     /// Change nothing: watch, decide, and say what would be moved
     #[arg(short = 'n', long)]

@@ -7,13 +7,17 @@ use crate::progress::note;
 use frostline_core::types::Nanos;
 use frostline_driver::instances::Instance;
 use frostline_driver::start::Stopwatch;
-use frostline_driver::{Driver, DriverError, Selection, Status, start};
+use frostline_driver::{Driver, DriverError, FastLimit, Options, Selection, Status, start};
 use frostline_linux::Root;
 use std::io::Write;
 use std::time::Duration;
 
 /// How often others are told.
 const PUBLISH: Nanos = Nanos(1_000_000_000);
+
+/// Sees the numbers of every second, may correct what concerns several drivers, and sets the
+/// limit of fast memory.
+pub type Overseer = Box<dyn FnMut(&mut Status) -> FastLimit>;
 
 /// A driver, what was set up for it, and who is told about it.
 pub struct Session {
@@ -25,6 +29,7 @@ pub struct Session {
     publish_due: Nanos,
     series: Option<summary::Series>,
     tiering: Tiering,
+    overseer: Option<Overseer>,
     /// From when there was still somebody to manage.
     last: Status,
 }
@@ -34,43 +39,65 @@ impl Session {
     ///
     /// # Errors
     /// Where something is missing; nothing is left behind then.
-    pub fn begin(root: &Root, tiering: &Tiering, who: Selection, name: &str) -> anyhow::Result<Self> {
+    pub fn begin(
+        root: &Root,
+        tiering: &Tiering,
+        who: Selection,
+        name: &str,
+    ) -> anyhow::Result<Self> {
         let (options, why) = tiering.resolve(root)?;
         if let Some(why) = why {
             note(&why);
         }
-        let series = tiering.series.as_deref().map(summary::Series::create).transpose()?;
-        let slow = if options.dry_run { None } else { Some(SlowMemory::set_up(root, &options.slow)?) };
-        let begun = start(root.clone(), options, who);
-        let (driver, notes) = match begun {
-            Ok(begun) => begun,
+        let slow =
+            if options.dry_run { None } else { Some(SlowMemory::set_up(root, &options.slow)?) };
+        match Self::on(root, tiering, options, who, name, &note) {
+            Ok(session) => Ok(Self { slow, ..session }),
             Err(error) => {
                 if let Some(slow) = slow {
                     slow.take_down();
                 }
-                return Err(error.into());
+                Err(error)
             }
-        };
-        notes.iter().for_each(|text| note(text));
+        }
+    }
+
+    /// As [`Self::begin`], with `options` that `tiering` was resolved to, on a slow tier that
+    /// somebody else sets up and takes down; remarks go to `say`.
+    ///
+    /// # Errors
+    /// As [`Self::begin`].
+    pub fn on(
+        root: &Root,
+        tiering: &Tiering,
+        options: Options,
+        who: Selection,
+        name: &str,
+        say: &dyn Fn(&str),
+    ) -> anyhow::Result<Self> {
+        let series = tiering.series.as_deref().map(summary::Series::create).transpose()?;
+        let (driver, notes) = start(root.clone(), options, who)?;
+        notes.iter().for_each(|text| say(text));
         let mut session = Self {
             name: name.to_owned(),
             driver,
-            slow,
+            slow: None,
             watch: Stopwatch::start(),
             instance: None,
             publish_due: Nanos::ZERO,
             series,
             tiering: tiering.clone(),
+            overseer: None,
             last: Status::default(),
         };
-        let ready = session.driver.step(Nanos::ZERO).map_err(Into::into);
-        match ready.and_then(|_| session.enlist(root)) {
-            Ok(()) => Ok(session),
-            Err(error) => {
-                session.give_up();
-                Err(error)
-            }
-        }
+        session.driver.step(Nanos::ZERO)?;
+        session.enlist(root)?;
+        Ok(session)
+    }
+
+    /// Somebody shall see the numbers of every second.
+    pub fn oversee(&mut self, overseer: Overseer) {
+        self.overseer = Some(overseer);
     }
 
     fn enlist(&mut self, root: &Root) -> anyhow::Result<()> {
@@ -91,7 +118,10 @@ impl Session {
         let next = self.driver.step(now)?;
         if now >= self.publish_due {
             self.publish_due = now.saturating_add(PUBLISH);
-            let status = self.driver.status(&self.name);
+            let mut status = self.driver.status(&self.name);
+            if let Some(overseer) = &mut self.overseer {
+                self.driver.set_fast(overseer(&mut status));
+            }
             if !self.driver.is_idle() {
                 self.last = status.clone();
             }
@@ -110,13 +140,22 @@ impl Session {
         self.driver.is_idle()
     }
 
+    /// From when there was still somebody to manage.
+    pub fn last(&self) -> &Status {
+        &self.last
+    }
+
     /// Takes down what was set up, and says what came of it.
     ///
     /// # Errors
     /// Where the summary cannot be written.
-    pub fn end(self) -> anyhow::Result<()> {
+    pub fn end(mut self) -> anyhow::Result<()> {
         let status = self.last.clone();
         note(&summary::text(&status));
+        // Swap space can only be taken down when nothing is on it; another Ctrl-C leaves it.
+        if self.slow.as_ref().is_some_and(SlowMemory::is_own_swap) {
+            self.driver.bring_back(|_| true)?;
+        }
         let path = self.tiering.summary.clone();
         self.give_up();
         if let Some(path) = path {

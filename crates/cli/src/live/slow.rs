@@ -69,20 +69,20 @@ impl SlowMemory {
         Ok(memory)
     }
 
+    /// Whether it is swap space of our own, which stays as long as pages are on it.
+    pub fn is_own_swap(&self) -> bool {
+        self.zram.is_some()
+    }
+
     /// Undoes all of it. What pages of running programs depend on stays, and is said.
     pub fn take_down(self) {
-        let Self { changes, zram } = self;
-        let zram = zram.map(|zram| zram.take_down(&changes, SwapOff::WhenItFits));
-        for restored in [zram.transpose(), changes.release(SwapOff::WhenItFits).map(Some)] {
-            match restored {
-                Ok(Some(restored)) => {
-                    for kept in restored.kept {
-                        note(&format!("left as it is: {}: {}", kept.what, kept.why));
-                    }
+        match self.changes.release(SwapOff::WhenUnused) {
+            Ok(restored) => {
+                for kept in restored.kept {
+                    note(&format!("left as it is: {}: {}", kept.what, kept.why));
                 }
-                Ok(None) => {}
-                Err(error) => note(&format!("cannot undo what was set up: {error}")),
             }
+            Err(error) => note(&format!("cannot undo what was set up: {error}")),
         }
     }
 }

@@ -1,0 +1,119 @@
+//! `frostline daemon`: several targets, from a file.
+
+use crate::live::config::{Config, Metrics, PLACE};
+use crate::live::fleet::Fleet;
+use crate::live::metrics::{self, server::Server};
+use crate::progress::note;
+use crate::{cancel, errors, files};
+use frostline_linux::Root;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Between two looks for signals.
+const LOOK: Duration = Duration::from_millis(100);
+/// Between two versions of the textfile.
+const WRITE: Duration = Duration::from_secs(1);
+
+const LONG: &str = "\
+Keeps the hot pages of the programs that a configuration file names in fast memory, the others in \
+a slower tier. Programs that do not run yet are waited for, and waited for again after they have \
+ended.
+
+SIGHUP has the file read again: targets that are new in it begin, those that are gone or differ are \
+let go, all others go on undisturbed. A file with a mistake changes nothing. SIGTERM and Ctrl-C end \
+the daemon; the programs go on unharmed.";
+
+const EXAMPLES: &str = "\
+Examples:
+  frostline config check -c frostline.toml
+  frostline daemon -c frostline.toml
+  systemctl reload frostline";
+
+#[derive(clap::Args)]
+#[command(long_about = LONG, after_help = EXAMPLES)]
+pub struct Args {
+    /// The configuration file
+    #[arg(short, long, value_name = "FILE", default_value = PLACE)]
+    config: PathBuf,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Where the file is wrong, or the metrics cannot be served.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let config = Config::load(&args.config)?;
+    let reload = cancel::install_with_reload()?;
+    let mut fleet = Fleet::new(Root::system());
+    let mut teller = Teller::new(&fleet, &config.metrics)?;
+    fleet.apply(&config)?;
+    note(&format!("{} of {}", config.count(), args.config.display()));
+    while !cancel::requested() {
+        if reload.swap(false, Ordering::Relaxed) {
+            let taken = Config::load(&args.config).and_then(|config| {
+                // First what can fail.
+                teller.apply(&fleet, &config.metrics)?;
+                fleet.apply(&config)?;
+                Ok(config)
+            });
+            match taken {
+                Ok(config) => note(&format!("reloaded: {}", config.count())),
+                Err(error) => {
+                    note(&format!("not reloaded, all goes on as before: {}", errors::text(&error)));
+                }
+            }
+        }
+        teller.write(&fleet);
+        std::thread::sleep(LOOK);
+    }
+    note("ending; the programs go on");
+    fleet.end();
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Tells others the numbers.
+struct Teller {
+    wanted: Metrics,
+    server: Option<Server>,
+    due: Instant,
+    /// The last failure to write the textfile: nothing is said twice in a row.
+    failed: Option<String>,
+}
+
+impl Teller {
+    fn new(fleet: &Fleet, wanted: &Metrics) -> anyhow::Result<Self> {
+        let nothing = Metrics::default();
+        let mut teller = Self { wanted: nothing, server: None, due: Instant::now(), failed: None };
+        teller.apply(fleet, wanted)?;
+        Ok(teller)
+    }
+
+    fn apply(&mut self, fleet: &Fleet, wanted: &Metrics) -> anyhow::Result<()> {
+        if wanted.listen != self.wanted.listen {
+            let view = fleet.viewer();
+            let begin = |address: &String| Server::start(address, move || metrics::page(&view()));
+            self.server = wanted.listen.as_ref().map(begin).transpose()?;
+            if let Some(server) = &self.server {
+                note(&format!("metrics at http://{}/metrics", server.address()));
+            }
+        }
+        self.wanted = wanted.clone();
+        Ok(())
+    }
+
+    fn write(&mut self, fleet: &Fleet) {
+        let Some(path) = self.wanted.textfile.as_ref().filter(|_| Instant::now() >= self.due)
+        else {
+            return;
+        };
+        self.due = Instant::now() + WRITE;
+        let page = metrics::page(&fleet.statuses());
+        let failed = files::write_whole(path, page.as_bytes()).err().map(|e| errors::text(&e));
+        if failed != self.failed {
+            failed.iter().for_each(|text| note(text));
+            self.failed = failed;
+        }
+    }
+}

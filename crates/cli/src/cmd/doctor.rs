@@ -1,0 +1,114 @@
+//! `frostline doctor`: what this system lets us do.
+
+use crate::output;
+use frostline_linux::Root;
+use frostline_linux::doctor::{Capability, examine};
+use std::process::ExitCode;
+
+const LONG: &str = "\
+Says for everything that tiering can make use of whether this system has it, why, and what would \
+help. It is tried on a process of our own wherever that is harmless; nothing that lasts is changed.";
+
+#[derive(clap::Args)]
+#[command(long_about = LONG)]
+#[command(after_help = "Examples:\n  frostline doctor\n  sudo frostline doctor --json")]
+pub struct Args {
+    /// Print everything as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is shown together, in this order.
+const GROUPS: &[(&str, &[&str])] = &[
+    (
+        "Rights",
+        &[
+            "cap-sys-nice",
+            "cap-sys-ptrace",
+            "cap-sys-admin",
+            "cap-perfmon",
+            "perf-event-paranoid",
+            "no-lockdown",
+        ],
+    ),
+    (
+        "Memory",
+        &[
+            "numa-nodes",
+            "memory-tiers",
+            "hmat",
+            "numa-balancing-off",
+            "huge-pages",
+            "swap",
+            "zram",
+            "zswap",
+            "cgroup-v2",
+        ],
+    ),
+    ("Moving pages", &["move-pages", "page-out", "advise", "split", "split-shared", "collapse"]),
+];
+/// All others.
+const OTHERS: &str = "Seeing accesses";
+
+/// Runs the command.
+///
+/// # Errors
+/// Where standard output cannot be written.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let found = examine(&Root::system());
+    if args.json {
+        output::json(&found)?;
+    } else {
+        output::text(&show(&found))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn group(name: &str) -> &'static str {
+    GROUPS.iter().find(|(_, names)| names.contains(&name)).map_or(OTHERS, |(group, _)| group)
+}
+
+fn show(found: &[Capability]) -> String {
+    let width = found.iter().map(|capability| capability.name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for title in GROUPS.iter().map(|(title, _)| *title).chain([OTHERS]) {
+        let members: Vec<_> = found.iter().filter(|one| group(one.name) == title).collect();
+        if members.is_empty() {
+            continue;
+        }
+        text += &format!("{title}\n");
+        for Capability { name, available, why, hint } in members {
+            let answer = if *available { "yes" } else { "no" };
+            text += &format!("  {name:width$}  {answer:3}  {why}\n");
+            if let Some(hint) = hint {
+                text += &format!("  {:width$}       hint: {hint}\n", "");
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_aligned_and_complete() {
+        let one = |name, available, hint: Option<&str>| Capability {
+            name,
+            available,
+            why: "seen".into(),
+            hint: hint.map(Into::into),
+        };
+        let found = [
+            one("page-idle", false, Some("build it in")),
+            one("swap", true, None),
+            one("numa-nodes", true, None),
+        ];
+        assert_eq!(
+            show(&found),
+            "Memory\n  swap        yes  seen\n  numa-nodes  yes  seen\n\
+             Seeing accesses\n  page-idle   no   seen\n                   hint: build it in\n"
+        );
+    }
+}

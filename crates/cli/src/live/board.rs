@@ -1,0 +1,184 @@
+//! What all targets of a daemon know of each other.
+
+use super::config::{Config, Target};
+use super::share::{Want, share};
+use frostline_core::types::Bytes;
+use frostline_driver::{FastLimit, SlowTier, Status};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard};
+
+/// Limits and the latest numbers of all targets, by name.
+#[derive(Debug, Default)]
+pub struct Board(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// Fast memory for all together.
+    total: Option<Bytes>,
+    entries: BTreeMap<String, Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    fast: FastLimit,
+    priority: u8,
+    /// Whether its pages can be moved: others neither wait for it nor give way to it.
+    takes_part: bool,
+    status: Status,
+}
+
+impl Board {
+    /// Takes over limits; targets that are no longer there are forgotten, new ones not yet known.
+    pub fn configure(&self, config: &Config) {
+        let mut state = self.lock();
+        state.total = config.daemon.fast();
+        state.entries.retain(|name, _| config.targets.iter().any(|target| target.name == *name));
+        for target in &config.targets {
+            if let Some(entry) = state.entries.get_mut(&target.name) {
+                (entry.fast, entry.priority) = (target.fast(), target.priority);
+            }
+        }
+    }
+
+    /// A target that is waited for.
+    pub fn waits(&self, target: &Target, status: Status) {
+        self.enter(target, false, status);
+    }
+
+    /// A target that is managed from now on.
+    pub fn begins(&self, target: &Target, slow: &SlowTier) {
+        let takes_part = *slow != SlowTier::Observe && !target.dry_run;
+        self.enter(target, takes_part, Status { name: target.name.clone(), ..Status::default() });
+    }
+
+    fn enter(&self, target: &Target, takes_part: bool, status: Status) {
+        let mut state = self.lock();
+        // Limits that it has already are of a later configuration.
+        let known = state.entries.get(&target.name).map(|entry| (entry.fast, entry.priority));
+        let (fast, priority) = known.unwrap_or((target.fast(), target.priority));
+        let entry = Entry { fast, priority, takes_part, status };
+        state.entries.insert(target.name.clone(), entry);
+    }
+
+    /// Takes a managed target's numbers, corrects in them what it cannot know alone, and gives its
+    /// limit of fast memory.
+    pub fn tell(&self, status: &mut Status) -> FastLimit {
+        let mut state = self.lock();
+        let name = status.name.clone();
+        if let Some(entry) = state.entries.get_mut(&name) {
+            entry.status = status.clone();
+        }
+        if let Some(compressed) = status.compressed_bytes {
+            let all: u64 = state.entries.values().map(|entry| swapped(&entry.status)).sum();
+            let own = swapped(status);
+            let part = u128::from(compressed) * u128::from(own) / u128::from(all.max(1));
+            status.compressed_bytes = Some(part as u64);
+            status.saved_bytes = own.saturating_sub(part as u64);
+        }
+        let granted = state.granted(&name);
+        if let Some(entry) = state.entries.get_mut(&name) {
+            entry.status = status.clone();
+        }
+        // Forgotten by a configuration that is being taken over: it will be told to end.
+        granted.unwrap_or(FastLimit::Share(1.0))
+    }
+
+    /// The latest numbers of all targets, by name; those that are waited for have no processes.
+    pub fn statuses(&self) -> Vec<Status> {
+        self.lock().entries.values().map(|entry| entry.status.clone()).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Every entry is replaced as a whole: whoever panicked has left nothing half done.
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl State {
+    fn granted(&self, name: &str) -> Option<FastLimit> {
+        let own = self.entries.get(name)?;
+        let Some(total) = self.total.filter(|_| own.takes_part) else { return Some(own.fast) };
+        let partners: Vec<_> = self.entries.iter().filter(|(_, e)| e.takes_part).collect();
+        let wants: Vec<Want> = partners
+            .iter()
+            .map(|(_, entry)| {
+                let footprint = Bytes(entry.status.footprint_bytes);
+                Want { priority: entry.priority, bytes: entry.fast.bytes(footprint).0 }
+            })
+            .collect();
+        let index = partners.iter().position(|(other, _)| *other == name)?;
+        let granted = share(total.0, &wants)[index];
+        // As a share it keeps pace with the footprint.
+        let whole = granted == wants[index].bytes;
+        Some(if whole { own.fast } else { FastLimit::Size(Bytes(granted)) })
+    }
+}
+
+/// What of a target is in swap.
+fn swapped(status: &Status) -> u64 {
+    status.tiers.iter().filter(|tier| tier.name == "swap").map(|tier| tier.used_bytes).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use frostline_driver::status::TierStatus;
+
+    const CONFIG: &str = "[daemon]\nfast = \"1000\"\n\
+        [[target]]\nname = \"a\"\npid = 1\nfast = \"50%\"\npriority = 90\n\
+        [[target]]\nname = \"b\"\npid = 2\nfast = \"600\"\npriority = 10\n\
+        [[target]]\nname = \"c\"\npid = 3\nfast = \"5000\"\nslow = \"none\"\n";
+
+    fn status(name: &str, footprint_bytes: u64, swapped: u64) -> Status {
+        let swap = TierStatus { name: "swap".into(), used_bytes: swapped, capacity_bytes: 0 };
+        let compressed_bytes = Some(300);
+        let tiers = vec![TierStatus::default(), swap];
+        let name = name.to_owned();
+        Status { name, footprint_bytes, tiers, compressed_bytes, ..Status::default() }
+    }
+
+    fn board(text: &str) -> Board {
+        let config = Config::parse("f", text).unwrap();
+        let board = Board::default();
+        board.configure(&config);
+        for target in &config.targets {
+            let slow = target.slow.as_deref().unwrap_or("zram");
+            board.begins(target, &SlowTier::parse(slow).unwrap());
+        }
+        board
+    }
+
+    #[test]
+    fn limits_follow_footprints_and_priorities() {
+        let board = board(CONFIG);
+        assert_eq!(board.tell(&mut status("a", 800, 0)), FastLimit::Share(0.5));
+        assert_eq!(board.tell(&mut status("b", 800, 0)), FastLimit::Size(Bytes(600)), "all fits");
+        assert_eq!(board.tell(&mut status("c", 9000, 0)), FastLimit::Size(Bytes(5000)));
+        assert_eq!(board.tell(&mut status("a", 1600, 0)), FastLimit::Share(0.5));
+        assert_eq!(board.tell(&mut status("b", 800, 0)), FastLimit::Size(Bytes(200)), "gives way");
+    }
+
+    #[test]
+    fn a_new_configuration_changes_limits_of_those_that_stay() {
+        let board = board(CONFIG);
+        board.tell(&mut status("a", 1600, 0));
+        let text = CONFIG.replace("priority = 10", "priority = 95").replace("\"a\"", "\"z\"");
+        board.configure(&Config::parse("f", &text).unwrap());
+        assert_eq!(board.tell(&mut status("b", 800, 0)), FastLimit::Size(Bytes(600)));
+        let names: Vec<String> = board.statuses().into_iter().map(|s| s.name).collect();
+        assert_eq!(names, ["b", "c"]);
+        assert_eq!(board.tell(&mut status("a", 1, 0)), FastLimit::Share(1.0), "left alone");
+    }
+
+    #[test]
+    fn what_zram_takes_is_divided_among_its_users() {
+        let board = board(CONFIG);
+        board.tell(&mut status("a", 5000, 1000));
+        let mut b = status("b", 5000, 2000);
+        board.tell(&mut b);
+        assert_eq!((b.compressed_bytes, b.saved_bytes), (Some(200), 1800));
+        let mut a = status("a", 5000, 1000);
+        board.tell(&mut a);
+        assert_eq!((a.compressed_bytes, a.saved_bytes), (Some(100), 900));
+    }
+}

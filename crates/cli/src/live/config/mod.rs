@@ -1,0 +1,235 @@
+//! The daemon's configuration: a TOML file in which every key is known and every value is checked
+//! before anything begins.
+
+mod located;
+#[cfg(test)]
+mod tests;
+mod values;
+
+use super::options::{Tiering, default};
+use crate::errors::{ResultExt, usage};
+use frostline_core::spec::parse_bytes;
+use frostline_core::types::Bytes;
+use frostline_driver::{FastLimit, Selection, SlowTier};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use toml::Spanned;
+
+/// Where it is looked for where no other place is named.
+pub const PLACE: &str = "/etc/frostline/frostline.toml";
+
+/// All of it, with defaults filled in.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Config {
+    pub daemon: Daemon,
+    pub metrics: Metrics,
+    #[serde(rename = "target")]
+    pub targets: Vec<Target>,
+}
+
+/// What concerns all targets.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Daemon {
+    /// Fast memory for all targets together; without it each has what its own `fast` says.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "values::size")]
+    pub fast: Option<String>,
+}
+
+impl Daemon {
+    /// Fast memory for all targets together.
+    pub fn fast(&self) -> Option<Bytes> {
+        self.fast.as_deref().and_then(|text| parse_bytes(text).ok())
+    }
+}
+
+/// Whom the numbers are told, beyond `frostline status`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Metrics {
+    /// Address of this machine on which Prometheus may ask.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "values::loopback")]
+    pub listen: Option<String>,
+    /// File for the textfile collector of the node exporter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub textfile: Option<PathBuf>,
+}
+
+/// A program, or several, with one policy and one limit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Target {
+    /// As `status` and metrics show it.
+    pub name: String,
+    /// One process, by its number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// All processes of a cgroup.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<PathBuf>,
+    /// All processes of a program, by its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// Also the processes that they start.
+    #[serde(default = "values::yes")]
+    pub children: bool,
+    #[serde(default = "values::default_policy", deserialize_with = "values::policy")]
+    pub policy: String,
+    #[serde(default = "values::default_fast", deserialize_with = "values::fast")]
+    pub fast: String,
+    /// `None` for what suits this machine best.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "values::slow")]
+    pub slow: Option<String>,
+    #[serde(default = "values::default_cpu_limit", deserialize_with = "values::share")]
+    pub cpu_limit: String,
+    #[serde(default = "values::default_settling_cpu_limit", deserialize_with = "values::share")]
+    pub settling_cpu_limit: String,
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "values::size")]
+    pub migration_limit: Option<String>,
+    /// From 1, which gives way first, to 100.
+    #[serde(default = "values::default_priority", deserialize_with = "values::priority")]
+    pub priority: u8,
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// As it stands in a file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    daemon: Daemon,
+    #[serde(default)]
+    metrics: Metrics,
+    #[serde(default)]
+    target: Vec<Spanned<Target>>,
+}
+
+impl Config {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// Where it cannot be read, has unknown keys or wrong values, or contradicts itself; the file
+    /// and the line are named.
+    pub fn load(path: &Path) -> anyhow::Result<Self> {
+        let text = std::fs::read_to_string(path).or_hint(
+            format!("cannot read {}", path.display()),
+            "name the file with -c; `frostline config show` prints one to start from",
+        )?;
+        Self::parse(&path.display().to_string(), &text)
+    }
+
+    /// Reads text; `name` goes into messages.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn parse(name: &str, text: &str) -> anyhow::Result<Self> {
+        let file: File =
+            toml::from_str(text).map_err(|error| located::error(name, text, &error))?;
+        let lines: Vec<usize> =
+            file.target.iter().map(|t| located::line(text, t.span().start)).collect();
+        let targets: Vec<Target> = file.target.into_iter().map(Spanned::into_inner).collect();
+        let config = Self { daemon: file.daemon, metrics: file.metrics, targets };
+        match config.contradiction() {
+            None => Ok(config),
+            Some((target, what, hint)) => {
+                Err(usage(format!("{name}:{}: {what}", lines[target]), hint))
+            }
+        }
+    }
+
+    /// How many targets there are, in words.
+    pub fn count(&self) -> String {
+        match self.targets.len() {
+            1 => "1 target".into(),
+            n => format!("{n} targets"),
+        }
+    }
+
+    /// The first target that cannot be as it is, what is wrong with it, and what helps.
+    fn contradiction(&self) -> Option<(usize, String, String)> {
+        let mut names = BTreeMap::new();
+        let mut zram: Option<(&str, SlowTier)> = None;
+        for (index, target) in self.targets.iter().enumerate() {
+            let name = &target.name;
+            let wrong = |what: String, hint: &str| Some((index, what, hint.to_owned()));
+            if name.is_empty() {
+                return wrong("a target without a name".into(), "`frostline status` shows it");
+            }
+            if names.insert(name, index).is_some() {
+                return wrong(format!("two targets are named '{name}'"), "choose another name");
+            }
+            let ways = [target.pid.is_some(), target.cgroup.is_some(), target.command.is_some()];
+            if ways.iter().filter(|given| **given).count() != 1 {
+                return wrong(
+                    format!(
+                        "target '{name}' says in {} ways who it is",
+                        ways.map(u8::from).iter().sum::<u8>()
+                    ),
+                    "give one of pid = 4711, cgroup = \"system.slice/redis.service\" and command = \"redis-server\"",
+                );
+            }
+            if target.command.as_deref() == Some("") {
+                return wrong(format!("target '{name}' has an empty command"), "redis-server");
+            }
+            if target.pid == Some(0) {
+                return wrong(format!("target '{name}' has no process 0"), "numbers begin at 1");
+            }
+            let slow = target.slow.as_deref().and_then(|text| SlowTier::parse(text).ok());
+            let Some(slow @ SlowTier::Zram { .. }) = slow else { continue };
+            match &zram {
+                Some((other, set)) if *set != slow => {
+                    return wrong(
+                        format!("targets '{other}' and '{name}' want different zram devices"),
+                        "all targets share one: give it the same size and algorithm everywhere",
+                    );
+                }
+                _ => zram = Some((name, slow)),
+            }
+        }
+        None
+    }
+}
+
+impl Target {
+    /// Whom to manage.
+    pub fn selection(&self) -> Selection {
+        match (self.pid, &self.cgroup, &self.command) {
+            (Some(pid), ..) => Selection::Process { pid, tree: self.children },
+            (None, Some(path), _) => Selection::Cgroup(path.clone()),
+            (None, None, name) => {
+                Selection::Command { name: name.clone().unwrap_or_default(), tree: self.children }
+            }
+        }
+    }
+
+    /// What is asked of tiering.
+    pub fn tiering(&self) -> Tiering {
+        Tiering {
+            policy: self.policy.clone(),
+            fast: self.fast.clone(),
+            slow: self.slow.clone(),
+            cpu_limit: self.cpu_limit.clone(),
+            settling_cpu_limit: self.settling_cpu_limit.clone(),
+            migration_limit: self.migration_limit.clone(),
+            seed: default::SEED,
+            dry_run: self.dry_run,
+            journal: None,
+            series: None,
+            summary: None,
+        }
+    }
+
+    /// Fast memory that it wants.
+    pub fn fast(&self) -> FastLimit {
+        // Checked when the file was read.
+        FastLimit::parse(&self.fast).unwrap_or(FastLimit::Share(1.0))
+    }
+
+    /// Whether the two differ in nothing but what can be changed while they are managed.
+    pub fn differs_in_limits_only(&self, other: &Self) -> bool {
+        let same = Self { fast: other.fast.clone(), priority: other.priority, ..self.clone() };
+        same == *other
+    }
+}

@@ -1,0 +1,106 @@
+use super::*;
+use clap::Parser;
+
+/// Arguments of `run` and `attach`.
+#[derive(Parser)]
+struct CommandLine {
+    #[command(flatten)]
+    tiering: Tiering,
+}
+
+fn refused(text: &str) -> String {
+    Config::parse("f.toml", text).expect_err(text).to_string()
+}
+
+fn target(text: &str) -> Target {
+    let text = format!("[[target]]\nname = \"a\"\ncommand = \"b\"\n{text}");
+    Config::parse("f.toml", &text).unwrap().targets.remove(0)
+}
+
+#[test]
+fn defaults_are_those_of_the_command_line() {
+    let theirs = CommandLine::parse_from(["frostline"]).tiering;
+    let ours = target("").tiering();
+    assert_eq!(format!("{ours:?}"), format!("{theirs:?}"));
+}
+
+#[test]
+fn unknown_keys_are_refused_with_line_and_nearest() {
+    let text = refused("[metrics]\n\nlisten = \"127.0.0.1:1\"\ntextfil = \"x\"\n");
+    assert!(text.starts_with("f.toml:4: unknown key `textfil`"), "{text}");
+    assert!(text.ends_with("hint: did you mean `textfile`? known: listen, textfile"), "{text}");
+    let text = refused("[[target]]\nname = \"a\"\npid = 1\npolciy = \"lru\"\n");
+    assert!(text.starts_with("f.toml:4: ") && text.contains("`policy`?"), "{text}");
+    let text = refused("\n[[targets]]\nname = \"a\"\n");
+    assert!(text.starts_with("f.toml:2: ") && text.contains("`target`?"), "{text}");
+    let text = refused("[daemon]\nxyzzy = 1\n");
+    assert!(text.ends_with("hint: known: fast"), "{text}");
+}
+
+#[test]
+fn wrong_values_are_refused_with_line_and_remedy() {
+    let head = "[[target]]\nname = \"a\"\ncommand = \"b\"\n";
+    for (line, says, hints) in [
+        ("policy = \"memtsi\"", "unknown policy `memtsi`", "`memtis`"),
+        ("fast = \"0%\"", "0%", "write a size"),
+        ("fast = 12", "expected a string", "in quotes"),
+        ("slow = \"zarm\"", "zarm", "`zram`"),
+        ("cpu_limit = \"0%\"", "no time at all", "1.5%"),
+        ("migration_limit = \"0\"", "too few", "no limit"),
+        ("priority = 0", "0 is no priority", "to 100"),
+        ("priority = 101", "101 is no priority", "to 100"),
+    ] {
+        let text = refused(&format!("{head}{line}\n"));
+        assert!(text.starts_with("f.toml:4: ") && text.contains(says), "{line}: {text}");
+        let (_, hint) = text.split_once("\nhint: ").expect("a hint");
+        assert!(hint.contains(hints), "{line}: {text}");
+    }
+    for listen in ["0.0.0.0:9177", "[::]:1", "192.168.0.1:80", "localhost:9177", "9177"] {
+        let text = refused(&format!("[metrics]\nlisten = \"{listen}\"\n"));
+        assert!(text.starts_with("f.toml:2: ") && text.contains("127.0.0.1:9177"), "{text}");
+    }
+    for listen in ["127.0.0.1:9177", "[::1]:9177"] {
+        assert!(Config::parse("f", &format!("[metrics]\nlisten = \"{listen}\"\n")).is_ok());
+    }
+    let text = refused("[daemon\n");
+    assert!(text.starts_with("f.toml:1: ") && text.contains("\nhint: "), "{text}");
+}
+
+#[test]
+fn contradictions_name_the_target_and_its_line() {
+    let a = "[[target]]\nname = \"a\"\npid = 1\n";
+    let text = refused(&format!("{a}{a}"));
+    assert!(text.starts_with("f.toml:4: two targets are named 'a'"), "{text}");
+    let text = refused(&format!("{a}command = \"x\"\n"));
+    assert!(text.starts_with("f.toml:1: ") && text.contains("in 2 ways"), "{text}");
+    let text = refused("[[target]]\nname = \"a\"\n");
+    assert!(text.contains("in 0 ways"), "{text}");
+    let text = refused("[[target]]\npid = 1\n");
+    assert!(text.contains("missing field `name`"), "{text}");
+    let b = "[[target]]\nname = \"b\"\npid = 2\nslow = \"zram:size=2GiB\"\n";
+    let text = refused(&format!("{a}slow = \"zram:size=1GiB\"\n{b}"));
+    assert!(text.starts_with("f.toml:5: ") && text.contains("different zram"), "{text}");
+    let same = format!("{a}slow = \"zram:size=2048MiB\"\n{b}");
+    assert_eq!(Config::parse("f", &same).unwrap().targets.len(), 2, "the same size");
+}
+
+#[test]
+fn what_is_shown_is_read_back() {
+    let text = "[daemon]\nfast = \"8GiB\"\n[metrics]\nlisten = \"127.0.0.1:1\"\n\
+        [[target]]\nname = \"a\"\ncommand = \"b\"\n[[target]]\nname = \"c\"\ncgroup = \"x\"\n\
+        priority = 7\nslow = \"none\"\nchildren = false\n";
+    let config = Config::parse("f", text).unwrap();
+    let shown = toml::to_string(&config).unwrap();
+    assert!(shown.contains("policy = \"memtis\"") && shown.contains("priority = 50"), "{shown}");
+    assert_eq!(Config::parse("g", &shown).unwrap(), config);
+    assert_eq!(config.daemon.fast(), Some(Bytes(8 << 30)));
+    assert_eq!(Config::parse("f", "").unwrap(), Config::default());
+}
+
+#[test]
+fn only_limits_can_change_while_a_target_is_managed() {
+    let plain = target("");
+    assert!(plain.differs_in_limits_only(&target("fast = \"1GiB\"\npriority = 9")));
+    assert!(!plain.differs_in_limits_only(&target("slow = \"none\"")));
+    assert!(!plain.differs_in_limits_only(&target("dry_run = true")));
+}

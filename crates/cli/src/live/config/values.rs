@@ -1,0 +1,97 @@
+//! Values of single keys: their defaults, and what is refused.
+
+use crate::live::options::default;
+use frostline_core::policy::registry;
+use frostline_core::spec::{SpecError, parse_bytes, parse_ratio};
+use frostline_driver::{FastLimit, SlowTier};
+use serde::de::{Deserialize, Deserializer, Error};
+use std::fmt::Display;
+use std::net::SocketAddr;
+
+/// Between the two ends.
+const PRIORITY: u8 = 50;
+
+pub fn yes() -> bool {
+    true
+}
+
+pub fn default_policy() -> String {
+    default::POLICY.into()
+}
+
+pub fn default_fast() -> String {
+    default::FAST.into()
+}
+
+pub fn default_cpu_limit() -> String {
+    default::CPU_LIMIT.into()
+}
+
+pub fn default_settling_cpu_limit() -> String {
+    default::SETTLING_CPU_LIMIT.into()
+}
+
+pub fn default_priority() -> u8 {
+    PRIORITY
+}
+
+fn text<'de, D: Deserializer<'de>, T, E: Display>(
+    from: D,
+    check: impl FnOnce(&str) -> Result<T, E>,
+) -> Result<String, D::Error> {
+    let text = String::deserialize(from)?;
+    check(&text).map_err(D::Error::custom)?;
+    Ok(text)
+}
+
+pub fn policy<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    text(from, registry::check)
+}
+
+pub fn fast<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    text(from, FastLimit::parse)
+}
+
+pub fn slow<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    text(from, SlowTier::parse).map(Some)
+}
+
+pub fn size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let check = |text: &str| match parse_bytes(text)?.0 {
+        0 => Err(SpecError::new("0 bytes are too few", "leave the line out for no limit")),
+        bytes => Ok(bytes),
+    };
+    text(from, check).map(Some)
+}
+
+pub fn share<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    text(from, |text| match parse_ratio(text)? {
+        share if share > 0.0 => Ok(share),
+        _ => Err(SpecError::new(format!("'{text}' leaves no time at all"), "write 1.5%")),
+    })
+}
+
+pub fn priority<'de, D: Deserializer<'de>>(from: D) -> Result<u8, D::Error> {
+    let priority = i64::deserialize(from)?;
+    let range = 1..=100;
+    if range.contains(&priority) {
+        Ok(priority as u8)
+    } else {
+        let hint = "from 1, which gives way first, to 100";
+        Err(D::Error::custom(SpecError::new(format!("{priority} is no priority"), hint)))
+    }
+}
+
+pub fn loopback<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let hint = "write 127.0.0.1:9177; to be read from elsewhere, put a proxy with access control \
+                in front, or use textfile";
+    let check = |text: &str| match text.parse::<SocketAddr>() {
+        Ok(address) if address.ip().is_loopback() => Ok(()),
+        Ok(address) => Err(SpecError::new(
+            format!("{} is not an address of this machine alone", address.ip()),
+            hint,
+        )),
+        Err(_) => Err(SpecError::new(format!("'{text}' is not an address and a port"), hint)),
+    };
+    text(from, check).map(Some)
+}

@@ -1,0 +1,295 @@
+//! All targets of a daemon: a thread for each, one slow tier of a kind for all.
+
+use super::board::Board;
+use super::config::{Config, Target};
+use super::session::Session;
+use super::slow::SlowMemory;
+use super::summary;
+use crate::progress::note;
+use frostline_driver::instances::Instance;
+use frostline_driver::{Selection, SlowTier, Status, clock};
+use frostline_linux::Root;
+use frostline_linux::process::{self, Identity};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// Between two looks for a target that does not run.
+const SEARCH: Duration = Duration::from_secs(1);
+/// Between two attempts at one that runs and cannot be managed.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// What the threads share.
+struct Common {
+    root: Root,
+    board: Board,
+    /// By kind: `zram`, `swap`.
+    slow: Mutex<BTreeMap<&'static str, SlowMemory>>,
+}
+
+/// See the module.
+pub struct Fleet {
+    common: Arc<Common>,
+    workers: BTreeMap<String, Worker>,
+}
+
+struct Worker {
+    target: Target,
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl Fleet {
+    /// Nobody yet.
+    pub fn new(root: Root) -> Self {
+        let common = Common { root, board: Board::default(), slow: Mutex::new(BTreeMap::new()) };
+        Self { common: Arc::new(common), workers: BTreeMap::new() }
+    }
+
+    /// Makes it what `config` says: targets that it no longer has or has otherwise are let go,
+    /// new ones begin, all others go on as they are.
+    ///
+    /// # Errors
+    /// Where no thread can be started.
+    pub fn apply(&mut self, config: &Config) -> anyhow::Result<()> {
+        let stays = |worker: &Worker| {
+            let mut targets = config.targets.iter();
+            targets.any(|new| worker.target.differs_in_limits_only(new))
+        };
+        let leaving: Vec<String> =
+            self.workers.iter().filter(|(_, w)| !stays(w)).map(|(name, _)| name.clone()).collect();
+        let leaving: Vec<Worker> =
+            leaving.iter().filter_map(|name| self.workers.remove(name)).collect();
+        // What they say last must not enter them again.
+        end(leaving);
+        self.common.board.configure(config);
+        for target in &config.targets {
+            match self.workers.get_mut(&target.name) {
+                Some(worker) => worker.target = target.clone(),
+                None => {
+                    let worker = Worker::start(&self.common, target)?;
+                    self.workers.insert(target.name.clone(), worker);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The latest numbers of all targets.
+    pub fn statuses(&self) -> Vec<Status> {
+        self.common.board.statuses()
+    }
+
+    /// A way to ask for the latest numbers from another thread.
+    pub fn viewer(&self) -> impl Fn() -> Vec<Status> + Send + 'static {
+        let common = Arc::clone(&self.common);
+        move || common.board.statuses()
+    }
+
+    /// Lets all targets go and takes down what was set up for them, as far as no program depends
+    /// on it.
+    pub fn end(self) {
+        end(self.workers.into_values().collect());
+        let mut slow = self.common.slow.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        for memory in std::mem::take(&mut *slow).into_values() {
+            memory.take_down();
+        }
+    }
+}
+
+/// Asks all of them first, then waits for each.
+fn end(workers: Vec<Worker>) {
+    for worker in &workers {
+        worker.stop.store(true, Ordering::Relaxed);
+        worker.thread.thread().unpark();
+    }
+    for worker in workers {
+        if worker.thread.join().is_err() {
+            note(&format!("{}: its thread has failed; the program goes on", worker.target.name));
+        }
+    }
+}
+
+impl Worker {
+    fn start(common: &Arc<Common>, target: &Target) -> anyhow::Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let process = target.pid.and_then(|pid| {
+            let stat = process::stat(&common.root, pid).ok()?;
+            Some(Identity { pid, start_ticks: stat.start_ticks })
+        });
+        let mut tender = Tender {
+            process,
+            common: Arc::clone(common),
+            target: target.clone(),
+            stop: Arc::clone(&stop),
+            said: String::new(),
+            place: None,
+        };
+        // The kernel keeps 15 bytes of it.
+        let thread =
+            thread::Builder::new().name(target.name.clone()).spawn(move || tender.tend())?;
+        Ok(Self { target: target.clone(), stop, thread })
+    }
+}
+
+/// The thread of one target.
+struct Tender {
+    common: Arc<Common>,
+    target: Target,
+    /// The one process that the target is, where it is given by number: whoever gets the number
+    /// later is another.
+    process: Option<Identity>,
+    stop: Arc<AtomicBool>,
+    /// The last remark: nothing is said twice in a row.
+    said: String,
+    /// Where `frostline status` sees that it is waited for.
+    place: Option<Instance>,
+}
+
+/// What looking for a target has found.
+enum Found {
+    Here(Selection),
+    NotYet,
+    /// Its number may become another's.
+    Over,
+}
+
+impl Tender {
+    fn tend(&mut self) {
+        self.wait_openly();
+        while !self.stopped() {
+            let pause = match self.find() {
+                Found::Here(who) => match self.manage(who) {
+                    Ok(()) => SEARCH,
+                    Err(error) => {
+                        self.say(&crate::errors::text(&error));
+                        RETRY
+                    }
+                },
+                Found::NotYet => {
+                    self.say("waiting for it to run");
+                    SEARCH
+                }
+                Found::Over => {
+                    self.say("does not run, and a process number is not waited for");
+                    RETRY
+                }
+            };
+            self.pause(pause);
+        }
+    }
+
+    fn find(&mut self) -> Found {
+        let who = self.target.selection();
+        if self.target.pid.is_some() {
+            let runs = self.process.is_some_and(|process| process.is_alive(&self.common.root));
+            return if runs { Found::Here(who) } else { Found::Over };
+        }
+        match who.pids(&self.common.root) {
+            Ok(pids) if !pids.is_empty() => Found::Here(who),
+            Ok(_) => Found::NotYet,
+            Err(error) => {
+                if !error.is_not_found() {
+                    self.say(&error.to_string());
+                }
+                Found::NotYet
+            }
+        }
+    }
+
+    /// Manages it until it ends or shall be let go.
+    fn manage(&mut self, who: Selection) -> anyhow::Result<()> {
+        let common = Arc::clone(&self.common);
+        let tiering = self.target.tiering();
+        let (options, why) = tiering.resolve(&common.root)?;
+        if !options.dry_run {
+            common.prepare(&options.slow)?;
+        }
+        common.board.begins(&self.target, &options.slow);
+        let name = self.target.name.clone();
+        let say = |text: &str| note(&format!("{name}: {text}"));
+        let begun = Session::on(&common.root, &tiering, options, who, &name, &say);
+        let mut session = match begun {
+            Ok(session) => session,
+            Err(error) => {
+                self.wait_openly();
+                return Err(error);
+            }
+        };
+        let overseer = Arc::clone(&common);
+        session.oversee(Box::new(move |status| {
+            // The other threads have processor time of their own.
+            status.cpu_seconds = clock::thread_cpu().as_secs_f64();
+            overseer.board.tell(status)
+        }));
+        self.place = None;
+        self.say(&why.map_or("managed".into(), |why| format!("managed; {why}")));
+        let outcome = loop {
+            match session.step() {
+                Err(error) => break Err(error),
+                Ok(_) if session.is_idle() => {
+                    self.say("has ended");
+                    break Ok(());
+                }
+                Ok(_) if self.stopped() => break Ok(()),
+                Ok(pause) => self.pause(pause.max(Duration::from_millis(1))),
+            }
+        };
+        note(&format!("{name}: {}", summary::text(session.last())));
+        session.give_up();
+        self.wait_openly();
+        outcome
+    }
+
+    /// Shows others that it is waited for.
+    fn wait_openly(&mut self) {
+        let identity = Identity::own(&self.common.root).ok();
+        let status = Status {
+            pid: std::process::id(),
+            start_ticks: identity.map_or(0, |identity| identity.start_ticks),
+            name: self.target.name.clone(),
+            policy: self.target.policy.clone(),
+            dry_run: self.target.dry_run,
+            ..Status::default()
+        };
+        // Without the right to write there, a frostline runs unseen.
+        self.place = Instance::claim(&self.common.root, &status).ok();
+        self.common.board.waits(&self.target, status);
+    }
+
+    fn say(&mut self, text: &str) {
+        if self.said != text {
+            self.said = text.to_owned();
+            note(&format!("{}: {text}", self.target.name));
+        }
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Ends early where it shall stop.
+    fn pause(&self, time: Duration) {
+        if !self.stopped() {
+            thread::park_timeout(time);
+        }
+    }
+}
+
+impl Common {
+    /// Sets up what a slow tier needs, where nobody has done so.
+    fn prepare(&self, tier: &SlowTier) -> anyhow::Result<()> {
+        let kind = match tier {
+            SlowTier::Zram { .. } => "zram",
+            SlowTier::Swap => "swap",
+            SlowTier::Node(_) | SlowTier::Observe => return Ok(()),
+        };
+        let mut slow = self.slow.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if !slow.contains_key(kind) {
+            slow.insert(kind, SlowMemory::set_up(&self.root, tier)?);
+        }
+        Ok(())
+    }
+}

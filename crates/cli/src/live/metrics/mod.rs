@@ -1,0 +1,180 @@
+//! Numbers for Prometheus: base units, counters end in `_total`.
+//!
+//! Format: <https://prometheus.io/docs/instrumenting/exposition_formats/>, text, version 0.0.4.
+
+pub mod server;
+#[cfg(test)]
+mod tests;
+
+use frostline_core::types::PAGE_BYTES;
+use frostline_driver::accounts::Account;
+use frostline_driver::{Status, clock};
+use std::fmt::Write;
+
+/// What one number is about, beside the target.
+type Labels<'a> = &'a [(&'a str, &'a str)];
+/// Takes the numbers of a family.
+type Sink<'a> = &'a mut dyn FnMut(Labels, f64);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Counter,
+    Gauge,
+}
+
+/// Numbers of one name.
+struct Family {
+    name: &'static str,
+    kind: Kind,
+    help: &'static str,
+    read: fn(&Status, Sink),
+}
+
+const fn gauge(name: &'static str, help: &'static str, read: fn(&Status, Sink)) -> Family {
+    Family { name, kind: Kind::Gauge, help, read }
+}
+
+const fn counter(name: &'static str, help: &'static str, read: fn(&Status, Sink)) -> Family {
+    Family { name, kind: Kind::Counter, help, read }
+}
+
+/// All that is told of a target; docs/daemon.md repeats it.
+const FAMILIES: &[Family] = &[
+    gauge("frostline_processes", "Processes that are managed.", |s, to| {
+        to(&[], s.targets.len() as f64);
+    }),
+    gauge("frostline_refused_processes", "Processes that are left alone.", |s, to| {
+        to(&[], s.refused.len() as f64);
+    }),
+    gauge("frostline_memory_bytes", "Memory of the target by tier.", |s, to| {
+        s.tiers.iter().for_each(|tier| to(&[("tier", &tier.name)], tier.used_bytes as f64));
+    }),
+    gauge("frostline_memory_limit_bytes", "What the target may use of a tier.", |s, to| {
+        s.tiers.iter().for_each(|tier| to(&[("tier", &tier.name)], tier.capacity_bytes as f64));
+    }),
+    gauge("frostline_saved_bytes", "Paged out, less what zram takes for it.", |s, to| {
+        to(&[], s.saved_bytes as f64);
+    }),
+    gauge("frostline_compressed_bytes", "Memory that zram takes.", |s, to| {
+        s.compressed_bytes.iter().for_each(|bytes| to(&[], *bytes as f64));
+    }),
+    gauge("frostline_class_bytes", "Memory by hotness.", |s, to| {
+        let names = ["hot", "warm", "cold"];
+        for (name, pages) in names.iter().zip(s.classes.iter().flatten()) {
+            to(&[("class", name)], (pages * PAGE_BYTES) as f64);
+        }
+    }),
+    counter("frostline_refaults_total", "Pages that came back because of a touch.", |s, to| {
+        to(&[], s.accounts.refaults as f64);
+    }),
+    counter(
+        "frostline_attempted_bytes_total",
+        "Moves asked of the kernel, by purpose.",
+        |s, to| {
+            purposes(s, |name, account| to(&[("purpose", name)], account.attempted_bytes as f64));
+        },
+    ),
+    counter("frostline_moved_bytes_total", "Moves that were verified, by purpose.", |s, to| {
+        purposes(s, |name, account| to(&[("purpose", name)], account.verified_bytes as f64));
+    }),
+    counter(
+        "frostline_failed_bytes_total",
+        "Moves that failed, by purpose and reason.",
+        |s, to| {
+            purposes(s, |name, account| {
+                let reasons = [
+                    ("busy", account.busy_bytes),
+                    ("no_space", account.no_space_bytes),
+                    ("gone", account.gone_bytes),
+                    ("shared", account.shared_bytes),
+                ];
+                for (reason, bytes) in reasons {
+                    to(&[("purpose", name), ("reason", reason)], bytes as f64);
+                }
+            });
+        },
+    ),
+    counter("frostline_foreign_moves_total", "Pages that somebody else has moved.", |s, to| {
+        to(&[], s.accounts.moved_by_others as f64);
+    }),
+    counter("frostline_splits_total", "Huge folios split.", |s, to| {
+        to(&[("result", "done")], s.accounts.splits as f64);
+        to(&[("result", "failed")], s.accounts.failed_splits as f64);
+    }),
+    counter("frostline_collapses_total", "Huge folios rebuilt.", |s, to| {
+        to(&[("result", "done")], s.accounts.collapses as f64);
+        to(&[("result", "failed")], s.accounts.failed_collapses as f64);
+    }),
+    counter("frostline_rejected_pages_total", "Proposals turned down, by reason.", |s, to| {
+        s.rejected_pages.iter().for_each(|(why, pages)| to(&[("reason", why)], *pages as f64));
+    }),
+    counter("frostline_touches_total", "Accesses seen, by source.", |s, to| {
+        s.sources.iter().for_each(|x| to(&[("source", &x.name)], x.touches as f64));
+    }),
+    counter("frostline_lost_touches_total", "Accesses missed, by source.", |s, to| {
+        s.sources.iter().for_each(|x| to(&[("source", &x.name)], x.lost as f64));
+    }),
+    counter("frostline_cpu_seconds_total", "Processor time spent on the target.", |s, to| {
+        to(&[], s.cpu_seconds);
+    }),
+    gauge("frostline_metadata_bytes", "Tables with an entry per page.", |s, to| {
+        to(&[], s.metadata_bytes as f64);
+    }),
+];
+
+fn purposes(status: &Status, mut tell: impl FnMut(&str, &Account)) {
+    let accounts = &status.accounts;
+    tell("promotion", &accounts.promotions);
+    tell("demotion", &accounts.demotions);
+    tell("limit", &accounts.reclaimed);
+    tell("probe", &accounts.probes);
+}
+
+/// The page that Prometheus reads.
+pub fn page(statuses: &[Status]) -> String {
+    let mut text = String::new();
+    for family in FAMILIES {
+        head(&mut text, family.name, family.kind, family.help);
+        for status in statuses {
+            (family.read)(status, &mut |labels, value| {
+                let target = ("target", status.name.as_str());
+                line(&mut text, family.name, std::iter::once(&target).chain(labels), value);
+            });
+        }
+    }
+    let own = [
+        ("process_cpu_seconds_total", Kind::Counter, clock::process_cpu().as_secs_f64()),
+        ("process_resident_memory_bytes", Kind::Gauge, clock::own_rss().0 as f64),
+    ];
+    for (name, kind, value) in own {
+        head(&mut text, name, kind, "Of the daemon.");
+        line(&mut text, name, [].iter(), value);
+    }
+    text
+}
+
+fn head(text: &mut String, name: &str, kind: Kind, help: &str) {
+    let kind = match kind {
+        Kind::Counter => "counter",
+        Kind::Gauge => "gauge",
+    };
+    // Writing to a string does not fail, here and below.
+    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+}
+
+fn line<'a>(
+    text: &mut String,
+    name: &str,
+    labels: impl Iterator<Item = &'a (&'a str, &'a str)>,
+    value: f64,
+) {
+    let labels: Vec<String> =
+        labels.map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
+    let labels =
+        if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+    let _ = writeln!(text, "{name}{labels} {value}");
+}
+
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}

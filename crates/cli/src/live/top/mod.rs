@@ -1,0 +1,143 @@
+//! What runs here, as a picture of text that is drawn again every second.
+
+mod picture;
+mod rates;
+
+pub use picture::{draw, text};
+pub use rates::Rates;
+
+use frostline_driver::Status;
+
+/// What is drawn.
+#[derive(Debug, Default)]
+pub struct View {
+    /// All drivers, with what they did per second lately.
+    pub rows: Vec<(Status, Rates)>,
+    /// Which of them is shown in detail.
+    pub selected: usize,
+}
+
+impl View {
+    /// Takes the latest numbers; the one that was selected remains so where it is still there.
+    pub fn update(&mut self, all: Vec<Status>) {
+        let key = |status: &Status| (status.pid, status.name.clone());
+        let selected = self.rows.get(self.selected).map(|(status, _)| key(status));
+        let before = std::mem::take(&mut self.rows);
+        self.rows = all
+            .into_iter()
+            .map(|status| {
+                let earlier = before.iter().find(|(old, _)| key(old) == key(&status));
+                let rates = match earlier {
+                    // Written once a second, and read in between.
+                    Some((old, rates)) if old.seconds == status.seconds => *rates,
+                    Some((old, _)) => Rates::between(old, &status),
+                    None => Rates::since_start(&status),
+                };
+                (status, rates)
+            })
+            .collect();
+        let again = self.rows.iter().position(|(status, _)| Some(key(status)) == selected);
+        self.selected = again.unwrap_or(self.selected).min(self.rows.len().saturating_sub(1));
+    }
+
+    /// Selects the next one, or the one before.
+    pub fn select(&mut self, down: bool) {
+        let last = self.rows.len().saturating_sub(1);
+        self.selected =
+            if down { (self.selected + 1).min(last) } else { self.selected.saturating_sub(1) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use frostline_driver::status::{TargetStatus, TierStatus};
+    use ratatui::buffer::Buffer;
+    use ratatui::layout::Rect;
+
+    fn status(name: &str, seconds: f64, refaults: u64) -> Status {
+        let tier = |name: &str, used_bytes, capacity_bytes| TierStatus {
+            name: name.into(),
+            used_bytes,
+            capacity_bytes,
+        };
+        let mut status = Status {
+            pid: 7,
+            name: name.into(),
+            policy: "memtis".into(),
+            seconds,
+            footprint_bytes: 4 << 30,
+            tiers: vec![tier("memory", 1 << 30, 2 << 30), tier("swap", 3 << 30, 8 << 30)],
+            targets: vec![TargetStatus { pid: 42, comm: "redis-server".into(), mapped_bytes: 0 }],
+            saved_bytes: 2 << 30,
+            classes: Some([100, 0, 300]),
+            cpu_seconds: seconds / 50.0,
+            ..Status::default()
+        };
+        status.accounts.refaults = refaults;
+        status.accounts.demotions.verified_bytes = refaults * (1 << 20);
+        status
+    }
+
+    fn picture_of(view: &View, width: u16, height: u16) -> String {
+        let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
+        draw(view, buffer.area, &mut buffer);
+        super::text(&buffer)
+    }
+
+    #[test]
+    fn everything_asked_for_is_in_the_picture() {
+        let mut view = View::default();
+        view.update(vec![status("a", 10.0, 50), status("b", 10.0, 0)]);
+        view.update(vec![status("a", 12.0, 250), status("b", 12.0, 0)]);
+        let picture = picture_of(&view, 110, 24);
+        for part in [
+            "a ",
+            "b ",
+            "redis-server",
+            " 100.0 ",
+            "100.0 MiB",
+            "2.00 GiB",
+            "memory",
+            "swap",
+            "█",
+            "25.0 %",
+            "2.0 %",
+        ] {
+            assert!(picture.contains(part), "{part}:\n{picture}");
+        }
+        let narrow = picture_of(&view, 80, 24);
+        assert!(narrow.contains("redis-server") && !narrow.contains("SAVED"), "{narrow}");
+        for class in ["hot", "warm", "cold"] {
+            assert!(picture.contains(class), "{class}:\n{picture}");
+        }
+    }
+
+    #[test]
+    fn the_selected_one_stays_selected() {
+        let mut view = View::default();
+        view.update(vec![status("a", 1.0, 0), status("b", 1.0, 0)]);
+        view.select(true);
+        view.select(true);
+        assert_eq!(view.selected, 1);
+        view.update(vec![status("0", 1.0, 0), status("a", 1.0, 0), status("b", 1.0, 0)]);
+        assert_eq!(view.rows[view.selected].0.name, "b");
+        view.update(vec![status("a", 2.0, 0)]);
+        assert_eq!(view.selected, 0);
+        view.select(false);
+        view.update(Vec::new());
+        assert_eq!(view.selected, 0);
+        assert!(picture_of(&view, 80, 24).contains("nothing is managed"));
+    }
+
+    #[test]
+    fn any_size_can_be_drawn() {
+        let mut view = View::default();
+        view.update((0..30).map(|i| status(&format!("target-{i}"), 1.0, 0)).collect());
+        for (width, height) in [(1, 1), (20, 3), (40, 8), (80, 24), (300, 100)] {
+            picture_of(&view, width, height);
+        }
+        view.selected = 29;
+        assert!(picture_of(&view, 100, 24).contains("target-29"));
+    }
+}

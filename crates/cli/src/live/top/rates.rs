@@ -1,0 +1,49 @@
+//! Numbers per second from numbers since the start.
+
+use frostline_driver::Status;
+
+/// What a driver does per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Rates {
+    /// Pages that come back because of a touch.
+    pub refaults: f64,
+    /// Bytes moved towards slower tiers.
+    pub down_bytes: f64,
+    /// Bytes moved towards faster tiers, those that come back because of a touch not counted.
+    pub up_bytes: f64,
+    /// Our processor time, of one core.
+    pub cpu_share: f64,
+}
+
+impl Rates {
+    /// Between two moments of one driver. One that has begun anew in between counts from its
+    /// start.
+    pub fn between(old: &Status, new: &Status) -> Self {
+        let begun_anew = new.seconds < old.seconds;
+        let nothing = Status::default();
+        let old = if begun_anew { &nothing } else { old };
+        let seconds = (new.seconds - old.seconds).max(1e-3);
+        let rate = |old: u64, new: u64| new.saturating_sub(old) as f64 / seconds;
+        let cpu = if begun_anew { 0.0 } else { new.cpu_seconds - old.cpu_seconds };
+        Self {
+            refaults: rate(old.accounts.refaults, new.accounts.refaults),
+            down_bytes: rate(down(old), down(new)),
+            up_bytes: rate(
+                old.accounts.promotions.verified_bytes,
+                new.accounts.promotions.verified_bytes,
+            ),
+            cpu_share: (cpu / seconds).max(0.0),
+        }
+    }
+
+    /// On average since the driver began.
+    pub fn since_start(status: &Status) -> Self {
+        Self::between(&Status::default(), status)
+    }
+}
+
+fn down(status: &Status) -> u64 {
+    let accounts = &status.accounts;
+    let all = [accounts.demotions, accounts.reclaimed, accounts.probes];
+    all.iter().map(|account| account.verified_bytes).sum()
+}

@@ -1,0 +1,335 @@
+//! The daemon, its configuration and what shows its work, as users meet them.
+
+use assert_cmd::Command;
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command as StdCommand, Stdio};
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn frostline(args: &[&str]) -> (i32, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_frostline")).args(args).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+fn repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
+
+/// Waits until `found` gives something.
+fn wait<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        assert!(Instant::now() < until, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// A program that only waits, under a name of its own.
+struct Sleeper(Child);
+
+impl Sleeper {
+    fn start(folder: &Path, name: &str) -> Self {
+        let path = folder.join(name);
+        if !path.exists() {
+            let sleep =
+                ["/usr/bin/sleep", "/bin/sleep"].into_iter().find(|p| Path::new(p).exists());
+            std::os::unix::fs::symlink(sleep.expect("sleep is installed"), &path).unwrap();
+        }
+        Self(StdCommand::new(&path).arg("600").spawn().unwrap())
+    }
+
+    fn pid(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A daemon, ended and waited for where a test fails.
+struct Daemon {
+    child: Child,
+    notes: BufReader<ChildStderr>,
+}
+
+impl Daemon {
+    fn start(config: &Path) -> Self {
+        let mut child = StdCommand::new(env!("CARGO_BIN_EXE_frostline"))
+            .args(["daemon", "-c"])
+            .arg(config)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let notes = BufReader::new(child.stderr.take().unwrap());
+        Self { child, notes }
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(StdCommand::new("kill").args(["-s", name, &pid]).status().unwrap().success());
+    }
+
+    /// Reads notes up to the first that contains `part`; all that were read.
+    fn says(&mut self, part: &str) -> String {
+        let mut all = String::new();
+        loop {
+            let from = all.len();
+            assert!(self.notes.read_line(&mut all).unwrap() > 0, "never said '{part}':\n{all}");
+            if all[from..].contains(part) {
+                return all;
+            }
+        }
+    }
+
+    /// Ends it; everything that it says until then.
+    fn end(mut self) -> String {
+        self.signal("TERM");
+        let mut rest = String::new();
+        self.notes.read_to_string(&mut rest).unwrap();
+        assert_eq!(self.child.wait().unwrap().code(), Some(0), "{rest}");
+        rest
+    }
+
+    /// What `status --json` says of its targets.
+    fn status(&self) -> Vec<Value> {
+        let (code, text, notes) = frostline(&["status", "--json"]);
+        assert_eq!(code, 0, "{notes}");
+        let all: Value = serde_json::from_str(&text).unwrap();
+        let ours = |run: &&Value| run["pid"] == self.child.id();
+        all["runs"].as_array().unwrap().iter().filter(ours).cloned().collect()
+    }
+}
+
+impl Daemon {
+    /// Waits until it manages a target and knows of its memory.
+    fn manages(&self, name: &str) -> Value {
+        let known = |run: &Value| run["name"] == name && run["footprint_bytes"] != 0;
+        wait(name, || self.status().into_iter().find(known))
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Whether page faults of other programs may be sampled, and the list of instances written.
+fn may_manage() -> bool {
+    let folder = "/run/frostline/instances";
+    let probe = format!("{folder}/test-{}", std::process::id());
+    let writes = std::fs::create_dir_all(folder).is_ok() && std::fs::write(&probe, "").is_ok();
+    let _ = std::fs::remove_file(probe);
+    let (_, text, _) = frostline(&["doctor", "--json"]);
+    let found: Value = serde_json::from_str(&text).unwrap();
+    let samples = found["runs"].as_array().unwrap().iter().any(|capability| {
+        capability["name"] == "fault-sampling" && capability["available"] == true
+    });
+    if !(writes && samples) {
+        eprintln!("skipped: no right to sample page faults or to write {folder}");
+    }
+    writes && samples
+}
+
+fn target(name: &str, command: &str, more: &str) -> String {
+    format!("[[target]]\nname = \"{name}\"\ncommand = \"{command}\"\nslow = \"none\"\n{more}\n")
+}
+
+#[test]
+fn targets_come_and_go_while_others_are_undisturbed() {
+    if !may_manage() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("f.toml");
+    let textfile = folder.path().join("f.prom");
+    let id = std::process::id();
+    // Names of our own: others may run at the same time.
+    let [one, two] = [1, 2].map(|n| format!("sl{n}-{id}"));
+    let head =
+        format!("[metrics]\nlisten = \"127.0.0.1:0\"\ntextfile = \"{}\"\n", textfile.display());
+    std::fs::write(&config, format!("{head}{}", target("one", &one, ""))).unwrap();
+    let mut daemon = Daemon::start(&config);
+    let address = daemon.says("metrics at http://");
+    let (_, address) = address.split_once("http://").unwrap();
+    let address = address.trim().trim_end_matches("/metrics").to_owned();
+    daemon.says("one: waiting for it to run");
+    let waiting = wait("a target that is waited for", || daemon.status().pop());
+    assert_eq!((&waiting["name"], &waiting["targets"]), (&"one".into(), &Value::Array(vec![])));
+
+    let first = Sleeper::start(folder.path(), &one);
+    daemon.says("one: managed");
+    let status = daemon.manages("one");
+    assert_eq!(status["targets"][0]["pid"], first.pid());
+    let page = wait("metrics of a target", || {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+        let mut page = String::new();
+        stream.read_to_string(&mut page).unwrap();
+        page.contains("frostline_processes{target=\"one\"} 1\n").then_some(page)
+    });
+    assert!(page.contains("frostline_memory_bytes{target=\"one\",tier=\"memory\"} "), "{page}");
+    wait("the textfile", || {
+        let text = std::fs::read_to_string(&textfile).unwrap_or_default();
+        text.contains("frostline_processes{target=\"one\"} 1\n").then_some(())
+    });
+    let (_, picture, _) = frostline(&["top", "--once"]);
+    assert!(picture.contains(&one) && picture.contains("refaults"), "{picture}");
+
+    std::fs::write(&config, format!("{head}{}", target("one", &one, "polcy = \"x\""))).unwrap();
+    daemon.signal("HUP");
+    let refused = daemon.says("not reloaded");
+    assert!(refused.contains("f.toml:8: unknown key `polcy`"), "{refused}");
+    assert!(daemon.says("hint: ").contains("`policy`"));
+
+    let second = Sleeper::start(folder.path(), &two);
+    let both = target("one", &one, "priority = 80") + &target("two", &two, "");
+    std::fs::write(&config, format!("{head}{both}")).unwrap();
+    daemon.signal("HUP");
+    let said = daemon.says("reloaded: 2 targets") + &daemon.says("two: managed");
+    assert!(!said.contains("one: "), "it is undisturbed: {said}");
+    assert_eq!(daemon.manages("two")["targets"][0]["pid"], second.pid());
+    assert_eq!(daemon.manages("one")["targets"][0]["pid"], first.pid());
+
+    drop(first);
+    daemon.says("one: has ended");
+    let again = Sleeper::start(folder.path(), &one);
+    daemon.says("one: managed");
+
+    std::fs::write(&config, format!("{head}{}", target("two", &two, ""))).unwrap();
+    daemon.signal("HUP");
+    daemon.says("reloaded: 1 target");
+    wait("the target to go", || (daemon.status().len() == 1).then_some(()));
+    assert_eq!(daemon.status()[0]["name"], "two");
+    let rest = daemon.end();
+    assert!(rest.contains("two: "), "{rest}");
+    for mut sleeper in [again, second] {
+        assert!(sleeper.0.try_wait().unwrap().is_none(), "the programs go on");
+    }
+}
+
+#[test]
+fn a_process_number_is_one_process() {
+    if !may_manage() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("f.toml");
+    let sleeper = Sleeper::start(folder.path(), &format!("sl3-{}", std::process::id()));
+    let text = format!("[[target]]\nname = \"p\"\npid = {}\nslow = \"none\"\n", sleeper.pid());
+    std::fs::write(&config, &text).unwrap();
+    let mut daemon = Daemon::start(&config);
+    daemon.says("p: managed");
+    let (code, _, notes) =
+        frostline(&["attach", &sleeper.pid().to_string(), "--slow", "none", "--seconds", "1"]);
+    assert!(code == 1 && notes.contains("already managed"), "{notes}");
+    drop(sleeper);
+    daemon.says("p: has ended");
+    daemon.says("p: does not run, and a process number is not waited for");
+    daemon.end();
+}
+
+#[test]
+fn the_example_is_right_and_shows_the_defaults() {
+    let example = std::fs::read_to_string(repository("configs/frostline.toml")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let shown = |text: &str| {
+        let path = folder.path().join("f.toml");
+        std::fs::write(&path, text).unwrap();
+        let (code, text, notes) = frostline(&["config", "show", "-c", path.to_str().unwrap()]);
+        assert_eq!(code, 0, "{notes}");
+        let (_, text) = text.split_once('\n').unwrap();
+        text.to_owned()
+    };
+    // Settings that are said to be defaults change nothing when they are given.
+    assert!(example.matches("\n#: ").count() >= 7);
+    assert_eq!(shown(&example.replace("\n#: ", "\n")), shown(&example));
+    // All others can be given as they stand, one way to say who it is at a time.
+    let given = example.replace("\n# cgroup", "\n#cgroup").replace("\n# pid", "\n#pid");
+    let given: Vec<&str> = given
+        .lines()
+        .map(|line| line.strip_prefix("# ").filter(|rest| rest.contains(" = ")).unwrap_or(line))
+        .collect();
+    let all = shown(&given.join("\n"));
+    for key in ["fast = \"16GiB\"", "listen", "textfile", "slow", "migration_limit"] {
+        assert!(all.contains(key), "{key}: {all}");
+    }
+    let path = repository("configs/frostline.toml");
+    let (code, text, _) = frostline(&["config", "check", "-c", path.to_str().unwrap()]);
+    assert!(code == 0 && text.contains("right"), "{text}");
+}
+
+#[test]
+fn a_wrong_configuration_ends_with_2_and_a_hint() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("f.toml");
+    std::fs::write(&path, "[daemon]\nfsat = \"1GiB\"\n").unwrap();
+    let file = path.to_str().unwrap();
+    for args in [["config", "check", "-c", file].as_slice(), &["daemon", "-c", file]] {
+        let (code, out, notes) = frostline(args);
+        assert_eq!((code, out.as_str()), (2, ""), "{notes}");
+        assert!(notes.contains("f.toml:2: unknown key `fsat`"), "{notes}");
+        assert!(notes.contains("hint: did you mean `fast`? known: fast"), "{notes}");
+    }
+    let (code, _, notes) = frostline(&["daemon", "-c", "/nonexistent/f.toml"]);
+    assert!(code == 1 && notes.contains("/nonexistent/f.toml"), "{notes}");
+}
+
+#[test]
+fn the_unit_calls_what_exists() {
+    let unit = std::fs::read_to_string(repository("configs/frostline.service")).unwrap();
+    let (_, help, _) = frostline(&["--help"]);
+    let mut calls = 0;
+    for line in unit.lines().filter(|line| line.starts_with("Exec")) {
+        let (_, command) = line.split_once('=').unwrap();
+        let Some(args) = command.strip_prefix("/usr/bin/frostline ") else { continue };
+        calls += 1;
+        let word = args.split(' ').next().unwrap();
+        assert!(help.contains(&format!("\n  {word} ")), "{word}: {help}");
+    }
+    assert_eq!(calls, 3);
+}
+
+#[test]
+fn doctor_answers_for_every_capability() {
+    let (code, text, _) = frostline(&["doctor"]);
+    assert_eq!(code, 0);
+    let (code, json, _) = frostline(&["doctor", "--json"]);
+    assert_eq!(code, 0);
+    let found: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(found["schema"], 1);
+    let found = found["runs"].as_array().unwrap();
+    assert!(found.len() > 15, "{json}");
+    for capability in found {
+        let name = capability["name"].as_str().unwrap();
+        let answer = if capability["available"] == true { "yes" } else { "no" };
+        let line = text.lines().find(|line| line.split_whitespace().next() == Some(name));
+        let line = line.unwrap_or_else(|| panic!("{name} is not in\n{text}"));
+        assert_eq!(line.split_whitespace().nth(1), Some(answer), "{line}");
+    }
+    for group in ["Rights", "Memory", "Moving pages", "Seeing accesses"] {
+        assert!(text.lines().any(|line| line == group), "{text}");
+    }
+}
+
+#[test]
+fn top_needs_a_terminal_or_once() {
+    let (code, out, notes) = frostline(&["top"]);
+    assert_eq!((code, out.as_str()), (2, ""), "{notes}");
+    assert!(notes.contains("--once"), "{notes}");
+    let (code, picture, _) = frostline(&["top", "--once"]);
+    assert!(code == 0 && picture.starts_with("frostline "), "{picture}");
+}
