@@ -9,7 +9,7 @@ export RUST_BACKTRACE ?= 1
 help:
 	@echo 'make build   the frostline program, in target/release'
 	@echo 'make test    every check: format, lints, documentation, tidiness, tests'
-	@echo 'make demo    records redis-server and compares placements of its memory'
+	@echo 'make demo    tiers a redis-server, records it, compares placements of its memory'
 	@echo 'make bench   benchmarks, beside their peers where there are any'
 	@echo 'make clean   removes everything built'
 

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 const USAGE: &str = "\
 usage: frostline-demo SOCKET load KEYS
-       frostline-demo SOCKET drive KEYS REQUESTS";
+       frostline-demo SOCKET drive KEYS REQUESTS [PER_SECOND]";
 
 /// Requests sent before their replies are read.
 const PIPELINE: usize = 64;
@@ -35,13 +35,16 @@ fn main() -> ExitCode {
 
 fn run(args: &[String]) -> Result<()> {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let (socket, requests) = match args.as_slice() {
-        [socket, "load", keys] => (socket, Requests::load(number(keys)?)),
-        [socket, "drive", keys, count] => (socket, Requests::drive(number(keys)?, number(count)?)?),
+    let (socket, requests, rate) = match args.as_slice() {
+        [socket, "load", keys] => (socket, Requests::load(number(keys)?), None),
+        [socket, "drive", keys, count, rest @ ..] if rest.len() <= 1 => {
+            let requests = Requests::drive(number(keys)?, number(count)?)?;
+            (socket, requests, rest.first().map(|rate| number(rate)).transpose()?)
+        }
         _ => bail!("{USAGE}"),
     };
     let start = Instant::now();
-    let done = Client::connect(socket)?.serve(requests)?;
+    let done = Client::connect(socket)?.serve(requests, rate)?;
     let seconds = start.elapsed().as_secs_f64();
     println!("{done} requests in {seconds:.1} s: {:.0} per second", done as f64 / seconds);
     Ok(())
@@ -105,6 +108,7 @@ struct Client {
     requests: BufWriter<UnixStream>,
     replies: BufReader<UnixStream>,
     value: Vec<u8>,
+    answer: Vec<u8>,
 }
 
 impl Client {
@@ -114,11 +118,14 @@ impl Client {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         let requests = BufWriter::with_capacity(1 << 18, stream.try_clone()?);
-        Ok(Self { requests, replies: BufReader::new(stream), value: Vec::new() })
+        let replies = BufReader::new(stream);
+        Ok(Self { requests, replies, value: Vec::new(), answer: Vec::new() })
     }
 
-    fn serve(&mut self, mut requests: Requests) -> Result<u64> {
-        let mut done = 0;
+    /// Makes all requests, as fast as they are answered, or at most `rate` per second.
+    fn serve(&mut self, mut requests: Requests, rate: Option<u32>) -> Result<u64> {
+        let start = Instant::now();
+        let mut done = 0u64;
         let mut group = Vec::new();
         loop {
             requests.next(&mut group)?;
@@ -134,6 +141,10 @@ impl Client {
                     self.receive(request)?;
                 }
                 done += group.len() as u64;
+                if let Some(rate) = rate {
+                    let due = Duration::from_secs_f64(done as f64 / f64::from(rate));
+                    std::thread::sleep(due.saturating_sub(start.elapsed()));
+                }
             }
         }
     }
@@ -145,7 +156,8 @@ impl Client {
             }
             Request::Set(key) => {
                 let length = value_length(key);
-                self.value.resize(length, b'v');
+                self.value.clear();
+                write_value(key, length, &mut self.value);
                 write!(self.requests, "*3\r\n$3\r\nSET\r\n$15\r\nuser:{key:010}\r\n${length}\r\n")?;
                 self.requests.write_all(&self.value)?;
                 self.requests.write_all(b"\r\n")?;
@@ -162,12 +174,37 @@ impl Client {
             Request::Get(key) => {
                 let length = value_length(key);
                 ensure!(line == format!("${length}\r\n"), "GET was answered by {line:?}");
-                self.value.resize(length + 2, 0);
-                self.replies.read_exact(&mut self.value)?;
+                self.answer.resize(length + 2, 0);
+                self.replies.read_exact(&mut self.answer)?;
+                self.value.clear();
+                write_value(key, length, &mut self.value);
+                ensure!(self.answer[..length] == self.value, "the value of key {key} is damaged");
             }
         }
         Ok(())
     }
+}
+
+/// What records of users look like to a compressor: names of fields come again and again, their
+/// contents do not.
+const FIELDS: [&str; 8] =
+    ["name", "street", "city", "visited", "balance", "language", "referrer", "comment"];
+
+/// Fills `value` with a record of `length` bytes, always the same for a key.
+fn write_value(key: u32, length: usize, value: &mut Vec<u8>) {
+    let mut state = u64::from(key);
+    let mut next = || {
+        // Weyl sequence and a multiplication: enough to look random to a compressor.
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        (state ^ state >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9)
+    };
+    while value.len() < length {
+        for field in FIELDS {
+            // Writing to memory does not fail.
+            let _ = write!(value, "\"{field}\":\"{:x}\",", next() >> 36);
+        }
+    }
+    value.truncate(length);
 }
 
 /// Between 256 and 1791 bytes, 1 KiB in the mean, always the same for a key.
@@ -233,9 +270,11 @@ mod tests {
             (expected, got)
         });
         let mut client = Client::connect(path.to_str().expect("a plain path")).expect("a server");
-        assert_eq!(client.serve(Requests::load(1)).expect("an answer"), 1);
+        assert_eq!(client.serve(Requests::load(1), None).expect("an answer"), 1);
         let (expected, got) = server.join().expect("the server has answered");
-        assert!(got.starts_with(expected.as_bytes()) && got.ends_with(b"v\r\n"));
+        let mut value = Vec::new();
+        write_value(0, value_length(0), &mut value);
+        assert_eq!(got, [expected.as_bytes(), &value, b"\r\n"].concat());
         std::fs::remove_dir_all(&folder).expect("the folder can go");
     }
 }
