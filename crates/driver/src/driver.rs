@@ -237,10 +237,18 @@ impl Driver {
         }
         self.refused.retain(|pid, _| pids.contains(pid));
         let first = self.watched.is_empty();
+        let mut refusal = None;
         for pid in pids {
-            if !self.watched.contains_key(&pid) && !self.refused.contains_key(&pid) {
-                self.take_on(pid, !first)?;
+            if self.watched.contains_key(&pid) || self.refused.contains_key(&pid) {
+                continue;
             }
+            if let Err(error) = self.take_on(pid, !first) {
+                self.refused.insert(pid, error.to_string());
+                refusal = refusal.or(Some((pid, error)));
+            }
+        }
+        if let (true, Some((pid, error))) = (self.watched.is_empty(), refusal) {
+            return Err(with_hint(pid, error).into());
         }
         let known: Vec<u32> = self.watched.keys().copied().collect();
         for pid in known {
@@ -249,8 +257,8 @@ impl Driver {
         Ok(())
     }
 
-    /// Begins to manage a process; one that may not be looked into is noted and left alone.
-    fn take_on(&mut self, pid: u32, child: bool) -> Result<(), DriverError> {
+    /// Begins to manage a process, unless it has ended.
+    fn take_on(&mut self, pid: u32, child: bool) -> Result<(), LinuxError> {
         let attached = Watched::open(&self.root, pid).and_then(|watched| {
             for source in &mut self.sources {
                 source.attach(&self.root, pid, child)?;
@@ -260,20 +268,11 @@ impl Driver {
         match attached {
             Ok(watched) => {
                 self.watched.insert(pid, watched);
+                Ok(())
             }
-            Err(error) if error.is_gone() || error.is_not_found() => {}
-            Err(error) if !child && error.is_denied() => {
-                return Err(DriverError::Linux(LinuxError::Unsupported {
-                    what: error.to_string(),
-                    hint: format!("run as root, or as the user of process {pid}"),
-                }));
-            }
-            Err(error) if !child => return Err(error.into()),
-            Err(error) => {
-                self.refused.insert(pid, error.to_string());
-            }
+            Err(error) if error.is_gone() || error.is_not_found() => Ok(()),
+            Err(error) => Err(error),
         }
-        Ok(())
     }
 
     fn forget(&mut self, pid: u32, events: &mut Vec<Event>) {
@@ -739,6 +738,15 @@ fn push_unit(units: &mut Vec<Unit>, unit: Unit) {
         }
         _ => units.push(unit),
     }
+}
+
+/// Says what helps, where rights to look into a process are missing.
+fn with_hint(pid: u32, error: LinuxError) -> LinuxError {
+    if !error.is_denied() {
+        return error;
+    }
+    let hint = format!("run as root, or as the user of process {pid}");
+    LinuxError::Unsupported { what: error.to_string(), hint }
 }
 
 /// What came of moving pages to a slower tier.

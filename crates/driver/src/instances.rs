@@ -77,6 +77,14 @@ pub fn list(root: &Root) -> Result<Vec<Status>, LinuxError> {
     let mut found = Vec::new();
     for name in root.list(FOLDER)? {
         let path = format!("{FOLDER}/{name}");
+        if let Some(writer) = name.strip_suffix(".next") {
+            // Being written, or left by one that was killed while it wrote.
+            let pid = writer.split('-').next().unwrap_or_default();
+            if !root.path(format!("/proc/{pid}/stat")).exists() {
+                let _ = fs::remove_file(root.path(&path));
+            }
+            continue;
+        }
         let Some(text) = root.read_optional(&path)? else { continue };
         // One of another version, or cut off by a full disk, tells nothing.
         let Ok(status) = serde_json::from_str::<Status>(&text) else { continue };
@@ -146,6 +154,10 @@ mod tests {
         let folder = dir.path().join("run/frostline/instances");
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("9.json"), "{\"pid\":").unwrap();
+        let writing = [folder.join("7.next"), folder.join("9.next")];
+        let text = serde_json::to_vec(&status(7, 1000, 42)).unwrap();
+        writing.iter().for_each(|path| fs::write(path, &text).unwrap());
         assert!(list(&root).unwrap().is_empty());
+        assert_eq!(writing.map(|path| path.exists()), [true, false]);
     }
 }

@@ -129,7 +129,8 @@ impl Session {
                 series.add(&status)?;
             }
             if let Some(instance) = &self.instance {
-                instance.publish(&status)?;
+                // Where there is no room for it, others see an older state.
+                let _ = instance.publish(&status);
             }
         }
         Ok(Duration::from_nanos(next.saturating_sub(self.watch.elapsed()).0))
