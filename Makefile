@@ -4,11 +4,12 @@ CARGO ?= cargo
 export RUST_BACKTRACE ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help build test lint demo bench clean
+.PHONY: help build test test-all lint demo bench clean
 
 help:
 	@echo 'make build   the frostline program, in target/release'
 	@echo 'make test    every check: format, lints, documentation, tidiness, tests'
+	@echo 'make test-all  the same, and 200 kills of a running frostline'
 	@echo 'make demo    tiers a redis-server, records it, compares placements of its memory'
 	@echo 'make bench   benchmarks, beside their peers where there are any'
 	@echo 'make clean   removes everything built'
@@ -29,6 +30,10 @@ test:
 	@scripts/setup test
 	@$(MAKE) --no-print-directory lint
 	@scripts/run-tests
+
+# The whole workspace is named so that nothing is built a second time with other features.
+test-all: test
+	FROSTLINE_KILLS=200 $(CARGO) test --workspace --locked --test safety -- --show-output kill
 
 demo:
 	@scripts/setup demo

@@ -1,19 +1,20 @@
 //! Without rights.
 
 use crate::load::Load;
-use crate::support::{frostline, text};
-use crate::system::System;
+use crate::support::{Running, frostline, only_run, text};
+use crate::system::{System, succeeds};
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 const NOBODY: u32 = 65534;
 
 /// The program where everybody may execute it.
 struct Public {
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
     program: PathBuf,
 }
 
@@ -24,7 +25,7 @@ impl Public {
         let program = folder.path().join("frostline");
         fs::copy(env!("CARGO_BIN_EXE_frostline"), &program).expect("room");
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("ours");
-        Self { _folder: folder, program }
+        Self { folder, program }
     }
 
     fn run_as_nobody(&self, args: &[&str]) -> Output {
@@ -68,6 +69,55 @@ fn without_rights_other_peoples_programs_are_left_alone() {
     let cleaned = public.run_as_nobody(&["clean"]);
     assert_eq!(cleaned.status.code(), Some(0), "{}", text(&cleaned.stderr));
     load.end();
+    system.finish();
+}
+
+#[test]
+fn a_child_of_somebody_else_is_left_alone_and_the_rest_managed() {
+    let Some(system) = System::take() else { return };
+    if !succeeds("setpriv", &["--version"]) {
+        println!("skipped: no setpriv here");
+        return;
+    }
+    let public = Public::new();
+    let folder = public.folder.path().join("open");
+    fs::create_dir(&folder).expect("ours");
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).expect("ours");
+    let summary = folder.join("summary");
+    // The child stays root's when its parent has become somebody else.
+    let script = "sleep 60 & exec setpriv --reuid 65534 --regid 65534 --clear-groups sh -c \
+                  'echo ready; read end'";
+    let mut command = Command::new("sh");
+    command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut parent = Running::start(&mut command);
+    let mut line = String::new();
+    let stdout = parent.0.stdout.take().expect("piped");
+    BufReader::new(stdout).read_line(&mut line).expect("readable");
+    assert_eq!(line, "ready\n");
+    let children = format!("/proc/{0}/task/{0}/children", parent.pid());
+    let child = fs::read_to_string(children).unwrap_or_default().trim().to_owned();
+    let pid = parent.pid().to_string();
+    let to = summary.to_str().expect("a name");
+    let output = public.run_as_nobody(&[
+        "attach",
+        &pid,
+        "--slow",
+        "none",
+        "--seconds",
+        "1.5",
+        "--summary",
+        to,
+    ]);
+    let _ = Command::new("kill").arg(&child).status();
+    let told = text(&output.stderr);
+    if told.contains("perf_event_paranoid") {
+        println!("skipped: {told}");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    let status = only_run(&fs::read(&summary).expect("written"));
+    assert_eq!(status["targets"][0]["pid"].to_string(), pid, "{status}");
+    assert!(status["refused"][&child].is_string(), "{child}: {status}");
     system.finish();
 }
 
