@@ -170,6 +170,12 @@ fn targets_come_and_go_while_others_are_undisturbed() {
     let waiting = wait("a target that is waited for", || daemon.status().pop());
     assert_eq!((&waiting["name"], &waiting["targets"]), (&"one".into(), &Value::Array(vec![])));
 
+    let (_, text, _) = frostline(&["status"]);
+    assert!(
+        text.contains(&format!("one: frostline {}; does not run\n", daemon.child.id())),
+        "{text}"
+    );
+
     let first = Sleeper::start(folder.path(), &one);
     daemon.says("one: managed");
     let status = daemon.manages("one");

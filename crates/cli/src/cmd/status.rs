@@ -28,6 +28,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         output::text("nothing is managed\n")?;
     }
     for status in &all {
+        if status.targets.is_empty() {
+            output::text(&format!("{}: frostline {}; does not run\n", status.name, status.pid))?;
+            continue;
+        }
         let targets: Vec<String> =
             status.targets.iter().map(|t| format!("{} ({})", t.pid, t.comm)).collect();
         let head = format!(

@@ -11,7 +11,7 @@ use frostline_driver::{Selection, SlowTier, Status, clock};
 use frostline_linux::Root;
 use frostline_linux::process::{self, Identity};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -35,9 +35,16 @@ pub struct Fleet {
     workers: BTreeMap<String, Worker>,
 }
 
+/// What a thread shall do: values of [`Worker::order`].
+const GO_ON: u8 = 0;
+/// Let its target go as it is: it will be managed again.
+const STOP: u8 = 1;
+/// Bring back first what is in swap space of ours.
+const STOP_FOR_GOOD: u8 = 2;
+
 struct Worker {
     target: Target,
-    stop: Arc<AtomicBool>,
+    order: Arc<AtomicU8>,
     thread: JoinHandle<()>,
 }
 
@@ -60,8 +67,14 @@ impl Fleet {
         };
         let leaving: Vec<String> =
             self.workers.iter().filter(|(_, w)| !stays(w)).map(|(name, _)| name.clone()).collect();
-        let leaving: Vec<Worker> =
-            leaving.iter().filter_map(|name| self.workers.remove(name)).collect();
+        let order = |name: &String| {
+            let differs = config.targets.iter().any(|target| target.name == *name);
+            if differs { STOP } else { STOP_FOR_GOOD }
+        };
+        let leaving: Vec<(u8, Worker)> = leaving
+            .iter()
+            .filter_map(|name| Some((order(name), self.workers.remove(name)?)))
+            .collect();
         // What they say last must not enter them again.
         end(leaving);
         self.common.board.configure(config);
@@ -91,7 +104,7 @@ impl Fleet {
     /// Lets all targets go and takes down what was set up for them, as far as no program depends
     /// on it.
     pub fn end(self) {
-        end(self.workers.into_values().collect());
+        end(self.workers.into_values().map(|worker| (STOP_FOR_GOOD, worker)).collect());
         let mut slow = self.common.slow.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         for memory in std::mem::take(&mut *slow).into_values() {
             memory.take_down();
@@ -100,12 +113,12 @@ impl Fleet {
 }
 
 /// Asks all of them first, then waits for each.
-fn end(workers: Vec<Worker>) {
-    for worker in &workers {
-        worker.stop.store(true, Ordering::Relaxed);
+fn end(workers: Vec<(u8, Worker)>) {
+    for (order, worker) in &workers {
+        worker.order.store(*order, Ordering::Relaxed);
         worker.thread.thread().unpark();
     }
-    for worker in workers {
+    for (_, worker) in workers {
         if worker.thread.join().is_err() {
             note(&format!("{}: its thread has failed; the program goes on", worker.target.name));
         }
@@ -114,7 +127,7 @@ fn end(workers: Vec<Worker>) {
 
 impl Worker {
     fn start(common: &Arc<Common>, target: &Target) -> anyhow::Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
+        let order = Arc::new(AtomicU8::new(GO_ON));
         let process = target.pid.and_then(|pid| {
             let stat = process::stat(&common.root, pid).ok()?;
             Some(Identity { pid, start_ticks: stat.start_ticks })
@@ -123,14 +136,14 @@ impl Worker {
             process,
             common: Arc::clone(common),
             target: target.clone(),
-            stop: Arc::clone(&stop),
+            order: Arc::clone(&order),
             said: String::new(),
             place: None,
         };
         // The kernel keeps 15 bytes of it.
         let thread =
             thread::Builder::new().name(target.name.clone()).spawn(move || tender.tend())?;
-        Ok(Self { target: target.clone(), stop, thread })
+        Ok(Self { target: target.clone(), order, thread })
     }
 }
 
@@ -141,7 +154,7 @@ struct Tender {
     /// The one process that the target is, where it is given by number: whoever gets the number
     /// later is another.
     process: Option<Identity>,
-    stop: Arc<AtomicBool>,
+    order: Arc<AtomicU8>,
     /// The last remark: nothing is said twice in a row.
     said: String,
     /// Where `frostline status` sees that it is waited for.
@@ -207,6 +220,7 @@ impl Tender {
         if !options.dry_run {
             common.prepare(&options.slow)?;
         }
+        let own_swap = matches!(options.slow, SlowTier::Zram { .. });
         common.board.begins(&self.target, &options.slow);
         let name = self.target.name.clone();
         let say = |text: &str| note(&format!("{name}: {text}"));
@@ -238,6 +252,9 @@ impl Tender {
             }
         };
         note(&format!("{name}: {}", summary::text(session.last())));
+        if own_swap && self.order.load(Ordering::Relaxed) == STOP_FOR_GOOD {
+            session.bring_back().unwrap_or_else(|error| self.say(&crate::errors::text(&error)));
+        }
         session.give_up();
         self.wait_openly();
         outcome
@@ -267,7 +284,7 @@ impl Tender {
     }
 
     fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+        self.order.load(Ordering::Relaxed) != GO_ON
     }
 
     /// Ends early where it shall stop.

@@ -146,6 +146,15 @@ impl Session {
         &self.last
     }
 
+    /// Brings back what is in swap, as far as it fits: swap space can only be taken down when
+    /// nothing is on it. Another Ctrl-C leaves it.
+    ///
+    /// # Errors
+    /// Where rights are missing.
+    pub fn bring_back(&mut self) -> anyhow::Result<()> {
+        Ok(self.driver.bring_back(|_| true)?)
+    }
+
     /// Takes down what was set up, and says what came of it.
     ///
     /// # Errors
@@ -153,9 +162,8 @@ impl Session {
     pub fn end(mut self) -> anyhow::Result<()> {
         let status = self.last.clone();
         note(&summary::text(&status));
-        // Swap space can only be taken down when nothing is on it; another Ctrl-C leaves it.
         if self.slow.as_ref().is_some_and(SlowMemory::is_own_swap) {
-            self.driver.bring_back(|_| true)?;
+            self.bring_back()?;
         }
         let path = self.tiering.summary.clone();
         self.give_up();
