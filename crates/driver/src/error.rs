@@ -32,7 +32,9 @@ pub enum DriverError {
         what: String,
     },
     /// Another frostline has this target.
-    #[error("process {pid} is already managed by frostline, process {owner}\nhint: stop that one first; `frostline status` lists what runs")]
+    #[error(
+        "process {pid} is already managed by frostline, process {owner}\nhint: stop that one first; `frostline status` lists what runs"
+    )]
     Managed {
         /// The target.
         pid: u32,
@@ -40,6 +42,8 @@ pub enum DriverError {
         owner: u32,
     },
     /// None of the targets runs.
-    #[error("no process to manage: {0}\nhint: give the number of a running process, or a cgroup that has some")]
+    #[error(
+        "no process to manage: {0}\nhint: give the number of a running process, or a cgroup that has some"
+    )]
     NoTarget(String),
 }

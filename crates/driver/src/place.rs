@@ -3,11 +3,11 @@
 use frostline_core::event::MoveOutcome;
 use frostline_core::types::*;
 use frostline_linux::advise::{bring_in_verified, page_out_verified};
+use frostline_linux::folio::{CollapseOutcome, Folios, SplitOutcome};
 use frostline_linux::migrate::{NodeStatus, move_to_node, nodes_of};
 use frostline_linux::pagemap::{Categories, Pagemap};
 use frostline_linux::process::Target;
 use frostline_linux::span::{Span, push_run};
-use frostline_linux::folio::{CollapseOutcome, Folios, SplitOutcome};
 use frostline_linux::topology::Topology;
 use frostline_linux::{LinuxError, Root, swap};
 

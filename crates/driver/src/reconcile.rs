@@ -21,7 +21,8 @@ pub fn reconcile(
         return;
     }
     let reshaped = pairs().any(|(_, state, found)| {
-        state.is_resident() && state.is_huge() != found.is_some_and(|found| found.huge)
+        state.is_resident()
+            && state.is_huge() != found.is_some_and(|found| found.huge)
             && !state.is_in_flight()
     });
     // A folio was split or built behind our back: its pages are told anew.

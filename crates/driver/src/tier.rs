@@ -46,7 +46,11 @@ impl SlowTier {
             "swap" => Self::Swap,
             "none" => Self::Observe,
             other => {
-                return Err(SpecError::unknown("slow tier", other, &["node:N", "zram", "swap", "none"]));
+                return Err(SpecError::unknown(
+                    "slow tier",
+                    other,
+                    &["node:N", "zram", "swap", "none"],
+                ));
             }
         };
         params.finish()?;

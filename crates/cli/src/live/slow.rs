@@ -91,7 +91,9 @@ fn total_memory(root: &Root) -> Bytes {
     let text = root.read("/proc/meminfo").unwrap_or_default();
     let kib = text
         .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB")?.trim().parse().ok())
+        .find_map(|line| {
+            line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB")?.trim().parse().ok()
+        })
         .unwrap_or(4u64 << 20);
     Bytes(kib * 1024)
 }
