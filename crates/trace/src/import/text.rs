@@ -1,20 +1,16 @@
 //! Simple text: one access a line, `time vaddr r|w [tid]`.
 
-use crate::batch::{BLOCK_RECORDS, Batch, TraceSource};
+use super::feed::{Batches, Feed, Item};
+use super::lines::{self, Lines};
+use super::names::{Names, Touch};
 use crate::error::TraceError;
-use crate::event::{StreamId, TimedEvent, TraceEvent};
 use crate::header::{ClockUnit, TraceHeader};
-use crate::mapper::PageMapper;
-use frostline_core::types::{AccessKind, PAGE_BYTES, ProcessId};
-use hashbrown::HashMap;
+use frostline_core::types::AccessKind;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-/// Longest line accepted, in bytes; a file without line ends is not read into memory whole.
 const MAX_LINE_BYTES: u64 = 4096;
-const LINE_BYTES: u64 = 64;
-const PROCESS: ProcessId = ProcessId(0);
 
 /// Reads a text trace while it is consumed.
 ///
@@ -22,22 +18,15 @@ const PROCESS: ProcessId = ProcessId(0);
 /// blanks or tabs. Numbers are decimal, or hexadecimal behind `0x`. Times are 64-bit and must not
 /// decrease. `#` begins a comment that runs to the end of its line; empty lines are passed over.
 /// All accesses belong to one process; its threads are numbered as they appear.
+pub type TextSource<R> = Batches<TextFeed<R>>;
+
+/// The lines of a text trace.
 #[derive(Debug)]
-pub struct TextSource<R> {
-    reader: R,
-    path: PathBuf,
-    header: TraceHeader,
-    line: Vec<u8>,
-    line_number: u64,
-    mapper: PageMapper,
-    threads: HashMap<u64, StreamId>,
-    /// The first line has come: the process was announced.
-    started: bool,
-    /// Read, but its batch was closed by events that come in front of it.
-    waiting: Option<Line>,
+pub struct TextFeed<R> {
+    lines: Lines<R>,
+    names: Names,
+    command: String,
     clock: u64,
-    done: bool,
-    held_back: Option<TraceError>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +34,7 @@ struct Line {
     clock: u64,
     address: u64,
     kind: AccessKind,
-    thread: u64,
+    thread: u32,
 }
 
 impl TextSource<BufReader<File>> {
@@ -54,11 +43,7 @@ impl TextSource<BufReader<File>> {
     /// # Errors
     /// Where it cannot be opened. Its content is looked at when read.
     pub fn open(path: impl AsRef<Path>, clock: ClockUnit) -> Result<Self, TraceError> {
-        let path = path.as_ref();
-        match File::open(path) {
-            Ok(file) => Ok(Self::new(BufReader::with_capacity(1 << 18, file), path, clock)),
-            Err(source) => Err(TraceError::Io { path: path.to_owned(), doing: "open", source }),
-        }
+        Ok(Self::new(lines::open(path.as_ref())?, path.as_ref(), clock))
     }
 }
 
@@ -70,157 +55,37 @@ impl<R: BufRead> TextSource<R> {
         let header = TraceHeader {
             clock,
             recorder: concat!("frostline ", env!("CARGO_PKG_VERSION"), " text import").to_owned(),
-            ..TraceHeader::named(name)
+            ..TraceHeader::named(name.clone())
         };
-        Self {
-            reader,
-            path,
-            header,
-            line: Vec::new(),
-            line_number: 0,
-            mapper: PageMapper::new(),
-            threads: HashMap::new(),
-            started: false,
-            waiting: None,
-            clock: 0,
-            done: false,
-            held_back: None,
-        }
-    }
-
-    fn wrong(&self, what: impl Into<String>) -> TraceError {
-        TraceError::Text { path: self.path.clone(), line: self.line_number, what: what.into() }
-    }
-
-    /// The next access; `None` at the end.
-    fn next_line(&mut self) -> Result<Option<Line>, TraceError> {
-        loop {
-            self.line.clear();
-            self.line_number += 1;
-            let got = (&mut self.reader).take(MAX_LINE_BYTES).read_until(b'\n', &mut self.line);
-            let got = got.map_err(|source| TraceError::Io {
-                path: self.path.clone(),
-                doing: "read",
-                source,
-            })?;
-            if got == 0 {
-                return Ok(None);
-            }
-            if got as u64 == MAX_LINE_BYTES && !self.line.ends_with(b"\n") {
-                return Err(self.wrong("longer than 4096 bytes; is this a text trace?"));
-            }
-            let text = std::str::from_utf8(&self.line)
-                .map_err(|_| self.wrong("not text; lines are `time vaddr r|w [tid]`"))?;
-            let text = text.split_once('#').map_or(text, |(text, _)| text);
-            match parse(text) {
-                Ok(None) => {}
-                Ok(Some(line)) if line.clock < self.clock => {
-                    let (now, before) = (line.clock, self.clock);
-                    let what = format!("time {now} is before {before}, that of the access before");
-                    return Err(self.wrong(format!("{what}\nhint: sort the lines by time")));
-                }
-                Ok(Some(line)) => return Ok(Some(line)),
-                Err(what) => return Err(self.wrong(what)),
-            }
-        }
-    }
-
-    /// Events that must come in front of this access.
-    fn announce(&mut self, line: Line, events: &mut Vec<TimedEvent>) {
-        let mut add = |event| events.push(TimedEvent { clock: line.clock, event });
-        if !std::mem::replace(&mut self.started, true) {
-            let command = self.header.name.clone();
-            add(TraceEvent::Process { process: PROCESS, parent: None, pid: 0, command });
-        }
-        let streams = self.threads.len() as u32;
-        if let hashbrown::hash_map::Entry::Vacant(entry) = self.threads.entry(line.thread) {
-            let stream = *entry.insert(StreamId(streams));
-            let tid = line.thread as u32;
-            add(TraceEvent::Thread { stream, process: PROCESS, tid });
-        }
-        self.mapper.page(PROCESS, line.address / PAGE_BYTES);
-        for (region, process, huge_vpn) in self.mapper.take_fresh() {
-            add(TraceEvent::RegionNamed { region, process, huge_vpn });
-        }
-    }
-
-    /// Whether the access needs no event in front of it.
-    fn is_known(&self, line: Line) -> bool {
-        self.threads.contains_key(&line.thread)
-            && self.mapper.lookup(PROCESS, line.address / PAGE_BYTES).is_some()
-    }
-
-    fn fill(&mut self, batch: &mut Batch) -> Result<(), TraceError> {
-        let mut columns = [const { Vec::<u32>::new() }; 4];
-        let mut result = Ok(());
-        while batch.pages.len() < BLOCK_RECORDS {
-            let line = match self.waiting.take().map_or_else(|| self.next_line(), |l| Ok(Some(l))) {
-                Ok(Some(line)) => line,
-                Ok(None) => {
-                    self.done = true;
-                    break;
-                }
-                Err(error) => {
-                    result = Err(error);
-                    break;
-                }
-            };
-            let elapsed = u32::try_from(line.clock - self.clock);
-            if batch.pages.is_empty() {
-                self.announce(line, &mut batch.events);
-                if elapsed.is_err() {
-                    self.clock = line.clock;
-                }
-                batch.clock_start = self.clock;
-            } else if elapsed.is_err() || !self.is_known(line) {
-                self.waiting = Some(line);
-                break;
-            }
-            let delta = line.clock - self.clock;
-            self.clock = line.clock;
-            batch.pages.push(self.mapper.page(PROCESS, line.address / PAGE_BYTES).0);
-            let in_page = (line.address % PAGE_BYTES / LINE_BYTES) as u32;
-            let stream = self.threads.get(&line.thread).map_or(0, |stream| stream.0);
-            let values = [line.kind as u32, stream, delta as u32, in_page];
-            columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
-        }
-        let [kinds, streams, clock_deltas, lines] = columns;
-        *batch.kinds.values_mut() = kinds;
-        *batch.streams.values_mut() = streams;
-        *batch.clock_deltas.values_mut() = clock_deltas;
-        *batch.lines.values_mut() = lines;
-        batch.clock_end = self.clock;
-        result
+        let lines = Lines::new(reader, path, MAX_LINE_BYTES);
+        let feed = TextFeed { lines, names: Names::default(), command: name, clock: 0 };
+        Self::from_feed(header, feed)
     }
 }
 
-impl<R: BufRead> TraceSource for TextSource<R> {
-    fn header(&self) -> &TraceHeader {
-        &self.header
-    }
-
-    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
-        batch.clear();
-        batch.clock_start = self.clock;
-        batch.clock_end = self.clock;
-        if let Some(error) = self.held_back.take() {
-            return Err(error);
-        }
-        if self.done {
-            return Ok(false);
-        }
-        match self.fill(batch) {
-            Ok(()) => {}
-            Err(error) => {
-                self.done = true;
-                if batch.is_empty() {
-                    return Err(error);
-                }
-                // What stands in front of the line is good.
-                self.held_back = Some(error);
+impl<R: BufRead> Feed for TextFeed<R> {
+    fn next_item(&mut self) -> Result<Option<Item>, TraceError> {
+        loop {
+            if let Some(item) = self.names.pop() {
+                return Ok(Some(item));
             }
+            let Some(line) = self.lines.next_line()? else { return Ok(None) };
+            let parsed = match std::str::from_utf8(line) {
+                Ok(text) => parse(text.split_once('#').map_or(text, |(text, _)| text)),
+                Err(_) => Err("not text; lines are `time vaddr r|w [tid]`".to_owned()),
+            };
+            let Some(line) = parsed.map_err(|what| self.lines.wrong(what))? else { continue };
+            if line.clock < self.clock {
+                let (now, before) = (line.clock, self.clock);
+                let what = format!("time {now} is before {before}, that of the access before");
+                return Err(self.lines.wrong(what + "\nhint: sort the lines by time"));
+            }
+            self.clock = line.clock;
+            let Line { clock, address, kind, thread: tid } = line;
+            let touch =
+                Touch { clock, process: 0, pid: 0, command: &self.command, tid, address, kind };
+            self.names.touch(touch).map_err(|what| self.lines.wrong(what))?;
         }
-        Ok(!batch.is_empty())
     }
 }
 
@@ -236,9 +101,8 @@ fn parse(text: &str) -> Result<Option<Line>, String> {
         None => return Err("`r` or `w` is missing".to_owned()),
     };
     let thread = words.next().map_or(Ok(0), |word| number("thread", word))?;
-    if thread > u64::from(u32::MAX) {
-        return Err(format!("thread {thread} has more than 32 bits"));
-    }
+    let thread =
+        u32::try_from(thread).map_err(|_| format!("thread {thread} has more than 32 bits"))?;
     match words.next() {
         Some(more) => Err(format!("`{more}` behind the thread")),
         None => Ok(Some(Line { clock, address, kind, thread })),
@@ -260,30 +124,14 @@ fn number(what: &str, word: &str) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use frostline_core::types::PageId;
+    use crate::batch::{Batch, TraceSource};
 
     fn source(text: &str) -> TextSource<&[u8]> {
         TextSource::new(text.as_bytes(), "t.txt", ClockUnit::Nanoseconds)
     }
 
-    /// Events by name, accesses as `clock page kind stream line`.
     fn read(text: &str) -> (Vec<String>, Result<(), TraceError>) {
-        let (mut source, mut batch, mut found) = (source(text), Batch::new(), Vec::new());
-        loop {
-            match source.next_batch(&mut batch) {
-                Ok(true) => {}
-                Ok(false) => return (found, Ok(())),
-                Err(error) => return (found, Err(error)),
-            }
-            found.extend(batch.events.iter().map(|e| e.event.name().to_owned()));
-            let mut clock = batch.clock_start;
-            for (i, page) in batch.pages.iter().enumerate() {
-                clock += u64::from(batch.clock_deltas.get(i));
-                let (kind, stream) = (batch.kind(i), batch.streams.get(i));
-                found.push(format!("{clock} {page} {kind:?} {stream} {}", batch.lines.get(i)));
-            }
-            assert_eq!(clock, batch.clock_end);
-        }
+        super::super::feed::testing::read(&mut source(text))
     }
 
     #[test]
@@ -342,7 +190,6 @@ mod tests {
             lens.push(batch.len());
         }
         assert_eq!(lens, [256, 256, 256, 232]);
-        assert_eq!(source.mapper.lookup(PROCESS, 0), Some(PageId(0)));
     }
 
     #[test]
