@@ -157,11 +157,11 @@ fn watch(
             on(Due::Second(operations - operations_before))?;
             operations_before = operations;
         }
-        if args.shift.is_some_and(|every| elapsed / every >= f64::from(shared.generation() + 1)) {
-            on(Due::Shift(shared.next_generation()))?;
-        }
         if elapsed >= args.seconds || shared.stopping() || signalled.load(Ordering::Relaxed) {
             return Ok(());
+        }
+        if args.shift.is_some_and(|every| elapsed / every >= f64::from(shared.generation() + 1)) {
+            on(Due::Shift(shared.next_generation()))?;
         }
         thread::sleep(TICK.min(Duration::from_secs_f64(args.seconds - elapsed)));
     }
