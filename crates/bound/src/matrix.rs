@@ -4,7 +4,7 @@ use crate::builder::Builder;
 use crate::model::{BoundError, BoundModel};
 use frostline_core::types::PageId;
 use frostline_trace::TraceSource;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 
 /// Ticks that an entry can name.
 pub(crate) const MAX_TICKS: u32 = (1 << 30) - 1;
@@ -191,13 +191,8 @@ impl EpochMatrix {
     }
 
     /// Visits the epochs in order, for those who need the pages of each.
-    pub fn cursor(&self, model: &BoundModel) -> EpochCursor<'_> {
-        EpochCursor {
-            matrix: self,
-            savings: model.savings(self.thinning),
-            next: self.offsets[..self.offsets.len() - 1].to_vec(),
-            epoch: 0,
-        }
+    pub fn cursor(&self, model: &BoundModel) -> EpochCursor<&Self> {
+        EpochCursor::new(self, model)
     }
 
     pub(crate) const fn ticks(&self) -> u32 {
@@ -243,14 +238,26 @@ impl EpochMatrix {
 
 /// Goes through the epochs of an [`EpochMatrix`] from the first to the last.
 #[derive(Clone, Debug)]
-pub struct EpochCursor<'a> {
-    matrix: &'a EpochMatrix,
+pub struct EpochCursor<M> {
+    matrix: M,
     savings: [f64; 4],
     next: Vec<u64>,
     epoch: u32,
 }
 
-impl EpochCursor<'_> {
+impl<M: Deref<Target = EpochMatrix>> EpochCursor<M> {
+    /// Before the first epoch. Takes 8 bytes per page id.
+    pub fn new(matrix: M, model: &BoundModel) -> Self {
+        let savings = model.savings(matrix.thinning);
+        let next = matrix.offsets[..matrix.offsets.len() - 1].to_vec();
+        Self { matrix, savings, next, epoch: 0 }
+    }
+
+    /// Number of the epoch that comes next.
+    pub const fn next_number(&self) -> u32 {
+        self.epoch
+    }
+
     /// Replaces `pages` by the pages accessed in the next epoch and what they would save in it in
     /// fast memory, in nanoseconds; ascending by page. False after the last epoch.
     pub fn next_epoch(&mut self, pages: &mut Vec<(PageId, f64)>) -> bool {
@@ -259,9 +266,10 @@ impl EpochCursor<'_> {
             return false;
         }
         let end = self.matrix.epoch_ticks(self.epoch).end;
+        let matrix = &*self.matrix;
         for (page, next) in self.next.iter_mut().enumerate() {
-            let stop = self.matrix.offsets[page + 1];
-            let rest = &self.matrix.entries[*next as usize..stop as usize];
+            let stop = matrix.offsets[page + 1];
+            let rest = &matrix.entries[*next as usize..stop as usize];
             let count = rest.iter().take_while(|&&e| tick_of(e) < end).count();
             pages.extend(in_epoch(page as u32, &rest[..count], &self.savings));
             *next += count as u64;

@@ -4,7 +4,7 @@ use frostline_core::action::Action;
 use frostline_core::engine::{Engine, EngineConfig};
 use frostline_core::event::{Event, MoveOutcome, Sample, SampleKind};
 use frostline_core::policy::registry::{Group, PolicyContext, REGISTRY};
-use frostline_core::policy::{Allocation, Oracle, PageSaving, make};
+use frostline_core::policy::{Allocation, EpochReader, Oracle, PageSaving, make};
 use frostline_core::{HUGE_PAGES, Nanos, PageCount, PageId, PageRun, ProcessId, Region, TierId};
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -31,10 +31,13 @@ impl Oracle for Known {
         }
         sums.into_iter().for_each(|(p, saving_ns)| sink(PageSaving { page: PageId(p), saving_ns }));
     }
-    fn epoch(&self, number: u64, sink: &mut dyn FnMut(PageSaving)) {
-        for (page, saving_ns) in self.0.get(number as usize).into_iter().flatten() {
-            sink(PageSaving { page: PageId(*page), saving_ns: *saving_ns });
-        }
+    fn epochs(&self) -> EpochReader {
+        let epochs = self.0.clone();
+        Box::new(move |number, sink| {
+            for (page, saving_ns) in epochs.get(number as usize).into_iter().flatten() {
+                sink(PageSaving { page: PageId(*page), saving_ns: *saving_ns });
+            }
+        })
     }
     fn promotion_cost_ns(&self) -> f64 {
         10.0

@@ -1,7 +1,7 @@
 //! The table of policies: names, grammar, scaling, effective parameters.
 
 use frostline_core::policy::registry::{self, Group, PolicyContext, REGISTRY, expand};
-use frostline_core::policy::{Oracle, PageSaving, Policy, make};
+use frostline_core::policy::{EpochReader, Oracle, PageSaving, Policy, make};
 use frostline_core::{Nanos, PageId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ struct Nothing;
 
 impl Oracle for Nothing {
     fn totals(&self, _: &mut dyn FnMut(PageSaving)) {}
-    fn epoch(&self, _: u64, sink: &mut dyn FnMut(PageSaving)) {
-        sink(PageSaving { page: PageId(0), saving_ns: 1.0 });
+    fn epochs(&self) -> EpochReader {
+        Box::new(|_, sink| sink(PageSaving { page: PageId(0), saving_ns: 1.0 }))
     }
     fn promotion_cost_ns(&self) -> f64 {
         0.0

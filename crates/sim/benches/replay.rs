@@ -5,7 +5,7 @@
 //! load does not count. The trace is Zipf(0.99) over 4 M pages by default; `TRACE=synth:...` or a file replaces it, and
 //! `ROUNDS` (default 3) says how often each run is repeated; the best counts.
 
-use frostline_core::policy::offline::{Oracle, PageSaving};
+use frostline_core::policy::offline::{EpochReader, Oracle, PageSaving};
 use frostline_core::policy::registry::{self, PolicyContext};
 use frostline_core::types::{PageCount, PageId};
 use frostline_sim::{FastSize, Footprint, Machine, SimOptions, measure_footprint, simulate};
@@ -40,7 +40,7 @@ const EPOCHS: u64 = 16;
 
 /// Accesses per page and epoch.
 struct Counts {
-    epochs: Vec<Vec<(u32, u32)>>,
+    epochs: Arc<Vec<Vec<(u32, u32)>>>,
     saving_ns: f64,
     move_ns: f64,
 }
@@ -69,7 +69,7 @@ impl Counts {
         close(&mut counts);
         let model = machine.saving_model();
         Self {
-            epochs,
+            epochs: Arc::new(epochs),
             saving_ns: model.read_saving_ns,
             move_ns: model.promotion_cost_ns.max(model.demotion_cost_ns),
         }
@@ -78,12 +78,16 @@ impl Counts {
 
 impl Oracle for Counts {
     fn totals(&self, sink: &mut dyn FnMut(PageSaving)) {
-        (0..self.epochs.len() as u64).for_each(|epoch| self.epoch(epoch, sink));
+        let mut read = self.epochs();
+        (0..self.epochs.len() as u64).for_each(|epoch| read(epoch, sink));
     }
-    fn epoch(&self, number: u64, sink: &mut dyn FnMut(PageSaving)) {
-        for (page, n) in self.epochs.get(number as usize).into_iter().flatten() {
-            sink(PageSaving { page: PageId(*page), saving_ns: f64::from(*n) * self.saving_ns });
-        }
+    fn epochs(&self) -> EpochReader {
+        let (epochs, ns) = (Arc::clone(&self.epochs), self.saving_ns);
+        Box::new(move |number, sink| {
+            for (page, n) in epochs.get(number as usize).into_iter().flatten() {
+                sink(PageSaving { page: PageId(*page), saving_ns: f64::from(*n) * ns });
+            }
+        })
     }
     fn promotion_cost_ns(&self) -> f64 {
         self.move_ns

@@ -1,7 +1,7 @@
 //! The future, for offline policies.
 
-use frostline_bound::{BoundModel, EpochMatrix};
-use frostline_core::policy::offline::{Oracle, PageSaving};
+use frostline_bound::{BoundModel, EpochCursor, EpochMatrix};
+use frostline_core::policy::offline::{EpochReader, Oracle, PageSaving};
 use std::sync::Arc;
 
 /// Tells offline policies what pages save, on the same terms as the bound.
@@ -20,13 +20,23 @@ impl Oracle for MatrixOracle {
         }
     }
 
-    fn epoch(&self, number: u64, sink: &mut dyn FnMut(PageSaving)) {
-        let Ok(number) = u32::try_from(number) else { return };
-        if number < self.matrix.epochs() {
-            for (page, saving_ns) in self.matrix.epoch_pages(number, &self.model) {
-                sink(PageSaving { page, saving_ns: saving_ns.max(0.0) });
+    fn epochs(&self) -> EpochReader {
+        let (matrix, model) = (Arc::clone(&self.matrix), self.model);
+        let mut cursor = EpochCursor::new(Arc::clone(&matrix), &model);
+        let mut pages = Vec::new();
+        Box::new(move |number, sink| {
+            if number < u64::from(cursor.next_number()) {
+                cursor = EpochCursor::new(Arc::clone(&matrix), &model);
             }
-        }
+            while cursor.next_epoch(&mut pages) {
+                if u64::from(cursor.next_number()) > number {
+                    for (page, saving_ns) in pages.drain(..) {
+                        sink(PageSaving { page, saving_ns: saving_ns.max(0.0) });
+                    }
+                    return;
+                }
+            }
+        })
     }
 
     fn promotion_cost_ns(&self) -> f64 {

@@ -6,10 +6,7 @@
 
 use super::registry::{Entry, Group};
 use super::settings::{Kind, Param, Settings};
-use super::{Allocation, ConfigSink, Policy, PolicyError, Telemetry};
-use crate::action::Plan;
-use crate::budget::Budget;
-use crate::event::Event;
+use super::{Allocation, ConfigSink, Policy, PolicyError};
 use crate::placement::View;
 use crate::types::*;
 use alloc::boxed::Box;
@@ -47,14 +44,6 @@ struct Interleave {
 impl Policy for Interleave {
     fn name(&self) -> &str {
         self.settings.name()
-    }
-    fn needs(&self) -> Telemetry {
-        Telemetry::default()
-    }
-    fn observe(&mut self, _: Nanos, _: &[Event], _: &View<'_>) {}
-    fn decide(&mut self, _: Nanos, _: &View<'_>, _: Budget, _: &mut Plan) {}
-    fn next_wakeup(&self) -> Option<Nanos> {
-        None
     }
     fn place(&mut self, _: Nanos, _: &Allocation, view: &View<'_>) -> TierId {
         let turn = self.turn;

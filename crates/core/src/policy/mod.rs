@@ -7,7 +7,7 @@ pub mod registry;
 pub mod settings;
 pub mod simple;
 
-pub use offline::{Oracle, PageSaving};
+pub use offline::{EpochReader, Oracle, PageSaving};
 pub use registry::{Group, PolicyContext, make};
 pub use settings::{Param, Settings};
 
@@ -74,18 +74,27 @@ pub trait Policy: Send {
     /// Name with parameters that differ from their defaults, as a user would write it.
     fn name(&self) -> &str;
 
-    /// What it must be told.
-    fn needs(&self) -> Telemetry;
+    /// What it must be told. The default is nothing.
+    fn needs(&self) -> Telemetry {
+        Telemetry::default()
+    }
 
     /// Takes in a batch of events, oldest first. The engine has applied them already: `view` is
-    /// the state after the batch.
-    fn observe(&mut self, now: Nanos, events: &[Event], view: &View<'_>);
+    /// the state after the batch. The default takes in nothing.
+    fn observe(&mut self, now: Nanos, events: &[Event], view: &View<'_>) {
+        let _ = (now, events, view);
+    }
 
-    /// Proposes actions. Called when [`Self::next_wakeup`] has come.
-    fn decide(&mut self, now: Nanos, view: &View<'_>, budget: Budget, plan: &mut Plan);
+    /// Proposes actions. Called when [`Self::next_wakeup`] has come. The default proposes nothing.
+    fn decide(&mut self, now: Nanos, view: &View<'_>, budget: Budget, plan: &mut Plan) {
+        let _ = (now, view, budget, plan);
+    }
 
-    /// When `decide` shall run next; `None` never. A time that has passed means at once.
-    fn next_wakeup(&self) -> Option<Nanos>;
+    /// When `decide` shall run next; `None`, the default, never. A time that has passed means at
+    /// once.
+    fn next_wakeup(&self) -> Option<Nanos> {
+        None
+    }
 
     /// Answers a touch of an armed page, or of a page in a tier without direct access, while the
     /// program waits. The default stays.

@@ -53,7 +53,9 @@ pub const ORACLE_EPOCH: Entry = Entry {
             horizon: settings.count("horizon").max(1),
             settings,
             oracle,
+            epochs: None,
             epoch: 0,
+            coming: None,
             wanted: None,
             promotions: Vec::new(),
             wake: None,
@@ -76,14 +78,18 @@ pub trait Oracle: Send + Sync {
     /// Calls `sink` once for every page that is ever accessed, with what it saves over the whole
     /// trace.
     fn totals(&self, sink: &mut dyn FnMut(PageSaving));
-    /// Calls `sink` once for every page accessed in an epoch, with what it saves in it; for no
-    /// page where there is no such epoch. Epochs are numbered from 0 as in [`Event::Epoch`].
-    fn epoch(&self, number: u64, sink: &mut dyn FnMut(PageSaving));
+    /// Starts to read single epochs.
+    fn epochs(&self) -> EpochReader;
     /// Nanoseconds that moving one page to the fastest tier costs; not below 0.
     fn promotion_cost_ns(&self) -> f64;
     /// Nanoseconds that moving one page from the fastest tier costs; not below 0.
     fn demotion_cost_ns(&self) -> f64;
 }
+
+/// Calls the function handed to it once for every page accessed in an epoch, with what it saves in
+/// it; for no page where there is no such epoch. Epochs are numbered from 0 as in
+/// [`Event::Epoch`]; to read them in ascending order may be much faster than in any other.
+pub type EpochReader = Box<dyn FnMut(u64, &mut dyn FnMut(PageSaving)) + Send>;
 
 fn oracle(settings: &Settings, context: &PolicyContext) -> Result<Arc<dyn Oracle>, PolicyError> {
     context.oracle.clone().ok_or_else(|| PolicyError {
@@ -101,12 +107,11 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn choose(capacity: PageCount, read: impl Fn(&mut dyn FnMut(PageSaving))) -> Self {
-        let (mut pages, mut regions) = (Sums::default(), Sums::default());
-        read(&mut |s| pages.add(s.page.0, s.saving_ns));
+    fn choose(capacity: PageCount, pages: &Sums) -> Self {
+        let mut regions = Sums::default();
         pages.iter().for_each(|(page, ns)| regions.add(page / HUGE_PAGES, ns));
         Self {
-            pages: top(&pages, capacity.0),
+            pages: top(pages, capacity.0),
             regions: top(&regions, capacity.0 / u64::from(HUGE_PAGES)),
         }
     }
@@ -126,7 +131,7 @@ impl Wanted {
     }
 }
 
-/// Savings summed by unit: a page, a folio by its first page, or a region.
+/// Savings summed by unit: a page, or a region.
 #[derive(Default)]
 struct Sums {
     /// By unit; negative where nothing was added.
@@ -148,6 +153,10 @@ impl Sums {
     /// The sum of a unit, 0 where nothing was added.
     fn get(&self, unit: u32) -> f64 {
         self.by_unit.get(unit as usize).map_or(0.0, |sum| sum.max(0.0))
+    }
+
+    fn bytes(&self) -> Bytes {
+        Bytes((self.by_unit.capacity() * size_of::<f64>()) as u64)
     }
 
     /// Units and their sums, ascending by unit.
@@ -182,15 +191,11 @@ impl Policy for OracleStatic {
     fn needs(&self) -> Telemetry {
         Telemetry { offline: true, ..Telemetry::default() }
     }
-    fn observe(&mut self, _: Nanos, _: &[Event], _: &View<'_>) {}
-    fn decide(&mut self, _: Nanos, _: &View<'_>, _: Budget, _: &mut Plan) {}
-    fn next_wakeup(&self) -> Option<Nanos> {
-        None
-    }
     fn place(&mut self, _: Nanos, allocation: &Allocation, view: &View<'_>) -> TierId {
         let choose = || {
-            let capacity = view.limits(TierId::FAST).capacity;
-            Wanted::choose(capacity, |sink| self.oracle.totals(sink))
+            let mut pages = Sums::default();
+            self.oracle.totals(&mut |s| pages.add(s.page.0, s.saving_ns));
+            Wanted::choose(view.limits(TierId::FAST).capacity, &pages)
         };
         self.wanted.get_or_insert_with(choose).tier(allocation)
     }
@@ -203,14 +208,24 @@ struct OracleEpoch {
     settings: Settings,
     oracle: Arc<dyn Oracle>,
     horizon: u64,
+    epochs: Option<EpochReader>,
     /// The first of those that are planned now.
     epoch: u64,
+    /// Of the epochs planned now, from the first need until the moves are planned.
+    coming: Option<Coming>,
     /// Of the epochs planned now.
     wanted: Option<Wanted>,
     /// Units of the current plan still to be promoted, the best last.
     promotions: Vec<PageRun>,
     wake: Option<Nanos>,
     swaps_refused: u64,
+}
+
+/// What pages and regions save in the coming epochs.
+#[derive(Default)]
+struct Coming {
+    pages: Sums,
+    regions: Sums,
 }
 
 /// A page or folio that could change places.
@@ -227,19 +242,17 @@ impl Unit {
 
 impl OracleEpoch {
     /// Movable units inside and outside fast memory; outside only those that are accessed.
-    fn units(&self, view: &View<'_>) -> (Vec<Unit>, Vec<Unit>) {
-        let unit_of = |page: PageId| {
-            if view.state(page).is_huge() { page.region().run() } else { PageRun::single(page) }
-        };
-        let mut sums = Sums::default();
-        self.coming(&mut |s| sums.add(unit_of(s.page).start.0, s.saving_ns));
+    fn units(coming: &Coming, view: &View<'_>) -> (Vec<Unit>, Vec<Unit>) {
         let (mut inside, mut outside) = (Vec::new(), Vec::new());
-        let mut page = 0;
-        while page < view.pages() {
-            let run = unit_of(PageId(page));
-            page = run.end();
-            let saving_ns = sums.get(run.start.0);
-            let state: PageState = view.state(run.start);
+        let mut next = 0;
+        while next < view.pages() {
+            let page = PageId(next);
+            let state: PageState = view.state(page);
+            let (run, saving_ns) = match state.is_huge() {
+                true => (page.region().run(), coming.regions.get(page.region().0)),
+                false => (PageRun::single(page), coming.pages.get(page.0)),
+            };
+            next = run.end();
             match state.tier() {
                 Some(TierId::FAST) if !state.is_in_flight() => inside.push(Unit { run, saving_ns }),
                 Some(tier) if tier != TierId::FAST && saving_ns > 0.0 && !state.is_in_flight() => {
@@ -251,8 +264,8 @@ impl OracleEpoch {
         (inside, outside)
     }
 
-    fn plan_epoch(&mut self, view: &View<'_>, plan: &mut Plan) {
-        let (mut inside, mut outside) = self.units(view);
+    fn plan_epoch(&mut self, coming: &Coming, view: &View<'_>, plan: &mut Plan) {
+        let (mut inside, mut outside) = Self::units(coming, view);
         let (promotion, demotion) =
             (self.oracle.promotion_cost_ns(), self.oracle.demotion_cost_ns());
         let best_first = |a: &Unit, b: &Unit| {
@@ -305,6 +318,7 @@ impl Policy for OracleEpoch {
             match event {
                 Event::Epoch { number } if number.is_multiple_of(self.horizon) => {
                     self.epoch = *number;
+                    self.coming = None;
                     self.wanted = None;
                     self.wake = Some(now);
                 }
@@ -318,8 +332,9 @@ impl Policy for OracleEpoch {
     fn decide(&mut self, _: Nanos, view: &View<'_>, budget: Budget, plan: &mut Plan) {
         self.wake = None;
         if self.wanted.is_none() {
-            self.wanted = Some(self.choose(view));
-            self.plan_epoch(view, plan);
+            let coming = self.take_coming();
+            self.wanted = Some(Self::choose(&coming, view));
+            self.plan_epoch(&coming, view, plan);
         }
         let keep_free = view.limits(TierId::FAST).keep_free;
         let mut room = view.free(TierId::FAST).saturating_sub(keep_free).0;
@@ -341,11 +356,14 @@ impl Policy for OracleEpoch {
         match &self.wanted {
             Some(wanted) => wanted.tier(allocation),
             None => {
-                let wanted = self.choose(view);
+                let coming = self.take_coming();
+                let wanted = Self::choose(&coming, view);
                 let tier = wanted.tier(allocation);
                 // Kept only where the epoch's moves are not waiting for it to be chosen.
                 if self.wake.is_none() {
                     self.wanted = Some(wanted);
+                } else {
+                    self.coming = Some(coming);
                 }
                 tier
             }
@@ -356,20 +374,30 @@ impl Policy for OracleEpoch {
     }
     fn metadata_bytes(&self) -> Bytes {
         let queue = Bytes((self.promotions.capacity() * size_of::<PageRun>()) as u64);
-        self.wanted.as_ref().map_or(queue, |wanted| wanted.bytes() + queue)
+        let wanted = self.wanted.as_ref().map_or(Bytes::ZERO, Wanted::bytes);
+        let coming = self.coming.as_ref();
+        queue + wanted + coming.map_or(Bytes::ZERO, |c| c.pages.bytes() + c.regions.bytes())
     }
 }
 
 impl OracleEpoch {
-    fn choose(&self, view: &View<'_>) -> Wanted {
-        let capacity = view.limits(TierId::FAST).capacity;
-        Wanted::choose(capacity, |sink| self.coming(sink))
+    fn choose(coming: &Coming, view: &View<'_>) -> Wanted {
+        Wanted::choose(view.limits(TierId::FAST).capacity, &coming.pages)
     }
 
-    /// Savings in the epochs planned now; a page may come once for each.
-    fn coming(&self, sink: &mut dyn FnMut(PageSaving)) {
-        for number in self.epoch..self.epoch.saturating_add(self.horizon) {
-            self.oracle.epoch(number, sink);
+    /// What the epochs planned now save; read unless they have been already.
+    fn take_coming(&mut self) -> Coming {
+        if let Some(coming) = self.coming.take() {
+            return coming;
         }
+        let read = self.epochs.get_or_insert_with(|| self.oracle.epochs());
+        let mut coming = Coming::default();
+        for number in self.epoch..self.epoch.saturating_add(self.horizon) {
+            read(number, &mut |s| {
+                coming.pages.add(s.page.0, s.saving_ns);
+                coming.regions.add(s.page.region().0, s.saving_ns);
+            });
+        }
+        coming
     }
 }

@@ -7,10 +7,7 @@
 
 use super::registry::{Entry, Group};
 use super::settings::Settings;
-use super::{Allocation, Policy, Telemetry};
-use crate::action::Plan;
-use crate::budget::Budget;
-use crate::event::Event;
+use super::{Allocation, Policy};
 use crate::placement::View;
 use crate::types::*;
 use alloc::boxed::Box;
@@ -63,14 +60,6 @@ struct Still {
 impl Policy for Still {
     fn name(&self) -> &str {
         self.settings.name()
-    }
-    fn needs(&self) -> Telemetry {
-        Telemetry::default()
-    }
-    fn observe(&mut self, _: Nanos, _: &[Event], _: &View<'_>) {}
-    fn decide(&mut self, _: Nanos, _: &View<'_>, _: Budget, _: &mut Plan) {}
-    fn next_wakeup(&self) -> Option<Nanos> {
-        None
     }
     fn place(&mut self, _: Nanos, _: &Allocation, view: &View<'_>) -> TierId {
         match self.home {
