@@ -4,17 +4,13 @@ use crate::driver::{Driver, Options};
 use crate::error::DriverError;
 use crate::journal::Setup;
 use crate::place::{Place, Places};
-use crate::source::Source;
-use crate::source::damon::DamonPages;
-use crate::source::refaults::Refaults;
+use crate::source::choice::choose;
 use crate::watched::Selection;
 use crate::{SlowTier, clock};
 use frostline_core::TierLimits;
 use frostline_core::policy::{PolicyContext, Telemetry, make};
 use frostline_core::spec::Spec;
 use frostline_core::types::*;
-use frostline_linux::changes::Changes;
-use frostline_linux::damon::{self, Availability};
 use frostline_linux::topology::Topology;
 use frostline_linux::{LinuxError, Root, process, swap};
 
@@ -66,36 +62,15 @@ pub fn start(
     let needs = make(&options.policy, &context)?.needs();
     check(&options.policy, needs)?;
     let mut policy = options.policy.clone();
-    let mut sources: Vec<Box<dyn Source>> = Vec::new();
-    if places.0.get(1) == Some(&Place::Swap) {
-        sources.push(Box::new(Refaults::new(&root)?));
-        if needs.load_sample_period > 0 {
-            policy = with_rare_samples(&policy)?;
-            notes.push(format!(
-                "samples come from refaults: pages that are paged out, {} at random among them, \
-                 and touched again; intervals are set for that (policy {policy})",
-                if options.dry_run { "none" } else { "some" }
-            ));
-        }
-    } else if needs.load_sample_period > 0 {
-        let can = |operations: &[String]| operations.iter().any(|name| name == "fvaddr");
-        match damon::availability(&root)? {
-            Availability::Free { operations } if can(&operations) => {
-                let changes = Changes::of_this_process(&root)?;
-                sources.push(Box::new(DamonPages::new(changes, options.cpu_share)));
-                policy = with_rare_samples(&policy)?;
-                notes.push(format!(
-                    "samples come from DAMON, which looks at some pages at a time; intervals are \
-                     set for that (policy {policy})"
-                ));
-            }
-            _ => notes.push(
-                "no source of samples for nodes: the policy will not learn which pages are hot\n\
-                 hint: `frostline doctor` says what this system lacks"
-                    .into(),
-            ),
-        }
+    let swap = places.0.get(1) == Some(&Place::Swap);
+    let choice = choose(&root, needs, swap, options.cpu_share)?;
+    if choice.rare_samples {
+        policy = with_rare_samples(&policy)?;
     }
+    if let Some(why) = choice.why {
+        notes.push(format!("{why} (policy {policy})"));
+    }
+    let sources = choice.sources;
     let direct = |place: &Place| *place != Place::Swap;
     let limits = |(index, place): (usize, &Place)| -> Result<TierLimits, LinuxError> {
         let capacity = if index == 0 { fast } else { crate::place::free(&root, *place)?.pages() };

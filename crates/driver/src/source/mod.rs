@@ -1,6 +1,9 @@
 //! Where knowledge about accesses comes from.
 
+pub mod choice;
 pub mod damon;
+pub mod idle;
+pub mod pmu;
 pub mod refaults;
 
 use frostline_core::event::SampleKind;

@@ -1,0 +1,74 @@
+//! The best sources that a system has for what a policy needs.
+
+use super::Source;
+use super::damon::DamonPages;
+use super::idle::IdlePages;
+use super::pmu::Pmu;
+use super::refaults::Refaults;
+use frostline_core::event::SampleKind;
+use frostline_core::policy::Telemetry;
+use frostline_linux::changes::Changes;
+use frostline_linux::damon::{Availability, availability};
+use frostline_linux::perf::pmu;
+use frostline_linux::{LinuxError, Root};
+
+/// Sources, and what the user should know about them.
+pub struct Choice {
+    /// In the order in which they are asked.
+    pub sources: Vec<Box<dyn Source>>,
+    /// Samples are much rarer than a hardware sampler's.
+    pub rare_samples: bool,
+    /// Where samples come from; `None` where the policy needs none.
+    pub why: Option<String>,
+}
+
+/// Chooses sources. With a `swap` tier, refaults are always among them: they are moves, too.
+///
+/// # Errors
+/// Where the kernel refuses one that it claims to have.
+pub fn choose(
+    root: &Root,
+    needs: Telemetry,
+    swap: bool,
+    cpu_share: f64,
+) -> Result<Choice, LinuxError> {
+    let mut choice = Choice { sources: Vec::new(), rare_samples: false, why: None };
+    if swap {
+        choice.sources.push(Box::new(Refaults::new(root)?));
+    }
+    if needs.load_sample_period == 0 {
+        return Ok(choice);
+    }
+    let hardware = pmu::sources(root)?;
+    if let Some(source) = Pmu::best(&hardware, SampleKind::LoadMiss) {
+        choice.why = Some(format!("samples come from the processor ({})", source.device));
+        let kind = SampleKind::LoadMiss;
+        choice.sources.push(Box::new(Pmu::new(root, source, kind, needs.load_sample_period)?));
+        if let Some(source) = Pmu::best(&hardware, SampleKind::Store)
+            && needs.store_sample_period > 0
+        {
+            let kind = SampleKind::Store;
+            choice.sources.push(Box::new(Pmu::new(root, source, kind, needs.store_sample_period)?));
+        }
+        return Ok(choice);
+    }
+    choice.rare_samples = true;
+    let can = |operations: &[String]| operations.iter().any(|name| name == "fvaddr");
+    choice.why = Some(if swap {
+        "samples come from refaults: pages that are paged out, some at random among them, and \
+         touched again"
+            .into()
+    } else if matches!(availability(root)?, Availability::Free { operations } if can(&operations)) {
+        let changes = Changes::of_this_process(root)?;
+        choice.sources.push(Box::new(DamonPages::new(changes, cpu_share)));
+        "samples come from DAMON, which looks at some pages at a time".into()
+    } else if let Ok(idle) = IdlePages::new(root, cpu_share) {
+        choice.sources.push(Box::new(idle));
+        "samples come from idle page tracking, which looks at some pages at a time".into()
+    } else {
+        "no source of samples for nodes: the policy will not learn which pages are hot\nhint: \
+         `frostline doctor` says what this system lacks"
+            .into()
+    });
+    Ok(choice)
+}
