@@ -1,6 +1,6 @@
 //! Output files that are complete or not there.
 
-use crate::errors::ResultExt;
+use crate::errors::{ResultExt, usage};
 use crate::{cancel, progress};
 use anyhow::Context;
 use frostline_trace::batch::Want;
@@ -60,6 +60,20 @@ pub fn write_trace(
     partial.keep();
     bar.finish_and_clear();
     Ok(totals)
+}
+
+/// Creating the output would empty the input.
+///
+/// # Errors
+/// Where both are the same file.
+pub fn refuse_overwriting(input: &Path, output: &Path) -> anyhow::Result<()> {
+    match (input.canonicalize(), output.canonicalize()) {
+        (Ok(from), Ok(to)) if from == to => Err(usage(
+            format!("{}: is both what to read and what to write", input.display()),
+            "choose another name for the output",
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// A file that is written over time. Dropping it without [`Partial::keep`] removes it, but for

@@ -1,14 +1,17 @@
 //! `frostline record`: runs a program and writes the trace of its memory accesses.
 
 use crate::errors::with_code;
-use crate::progress;
+use crate::files::{refuse_overwriting, write_trace};
+use crate::live::journal_trace;
+use crate::{cancel, progress};
 use anyhow::Context;
 use frostline_core::spec::{Spec, parse_bytes, parse_count};
 use frostline_record::{Options, Progress, RecordError, Stop, Tool, record};
+use frostline_trace::TraceSource;
 use indicatif::ProgressBar;
 use std::ffi::OsString;
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -17,6 +20,9 @@ Runs PROGRAM under a modelled cache hierarchy and writes what misses it to a tra
 allocations, file operations, threads and the pages touched. The program is not modified; it runs \
 4 to 20 times slower.
 
+With --from live=JOURNAL nothing is run: the samples in the journal of `frostline run --journal`, with \
+the allocations around them, become a trace for `frostline sim`.
+
 The exit code is the program's own, or 128 + the number of the signal that killed it; 125 where \
 recording failed, 126 where the program cannot be run or recorded, 127 where it is not there.";
 
@@ -24,7 +30,8 @@ const EXAMPLES: &str = "\
 Examples:
   frostline record -o s.flt -- sqlite3 :memory: \"select count(*) from generate_series(1, 1000000)\"
   frostline record -o r.flt --llc size=8MiB:ways=16 --max-size 4GiB -- redis-server --save ''
-  frostline record -o b.flt --follow -- make";
+  frostline record -o b.flt --follow -- make
+  frostline run --journal j -- redis-server; frostline record --from live=j -o l.flt";
 
 #[derive(clap::Args)]
 #[command(long_about = LONG, after_help = EXAMPLES)]
@@ -53,8 +60,11 @@ pub struct Args {
     /// Print a line of progress every few seconds even where standard error is no terminal
     #[arg(long)]
     progress: bool,
+    /// Take the samples of a live run's journal instead of running a program
+    #[arg(long, value_name = "live=JOURNAL", conflicts_with = "command", value_parser = journal_of)]
+    from: Option<PathBuf>,
     /// The program to run, and its arguments
-    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    #[arg(last = true, required_unless_present = "from", value_name = "PROGRAM")]
     command: Vec<OsString>,
 }
 
@@ -87,6 +97,9 @@ impl Args {
 /// # Errors
 /// Where the program cannot be run or its trace not be written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if let Some(journal) = &args.from {
+        return from_journal(journal, &args.output).map_err(|error| coded(error, 125));
+    }
     let options = args.options().map_err(|error| coded(error, 125))?;
     let tool = Tool::find(progress::note).map_err(ours)?;
     let mut display = Display::new(args.progress);
@@ -119,6 +132,27 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::from(outcome.code))
         }
     }
+}
+
+/// What follows `live=`.
+fn journal_of(text: &str) -> Result<PathBuf, String> {
+    match text.strip_prefix("live=") {
+        Some(path) if !path.is_empty() => Ok(path.into()),
+        _ => Err("write live=JOURNAL, with a journal of `frostline run --journal`".to_owned()),
+    }
+}
+
+fn from_journal(journal: &Path, output: &Path) -> anyhow::Result<ExitCode> {
+    cancel::install()?;
+    refuse_overwriting(journal, output)?;
+    let mut source = journal_trace::open(journal)?;
+    let totals = write_trace(&mut source, output, &journal.display().to_string())?;
+    if let Some(warning) = source.warning() {
+        progress::note(&format!("note: {warning}"));
+    }
+    let (records, events) = (totals.records, totals.events);
+    progress::note(&format!("{}: {records} records, {events} events", output.display()));
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The library's error with the exit code that `env(1)` would give it.

@@ -1,15 +1,17 @@
 //! `frostline trace`: looks into traces, checks and converts them.
 
 use crate::errors::{failure, usage};
-use crate::files::{Partial, write_trace};
+use crate::files::{Partial, refuse_overwriting, write_trace};
+use crate::live::journal_trace;
 use crate::table::Table;
 use crate::{cancel, output, progress, units};
+use frostline_driver::journal::MAGIC;
 use frostline_parquet::{ParquetSource, events_path, export};
 use frostline_trace::header::ClockUnit;
-use frostline_trace::import::TextSource;
+use frostline_trace::import::{DamoSource, PerfSource, TextSource, is_perf_script};
 use frostline_trace::{TraceError, TraceInfo, TraceReader, TraceSource, open, verify};
 use std::fs::File;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -19,7 +21,9 @@ Examples:
   frostline trace info s.flt
   frostline trace verify s.flt
   frostline trace export s.flt s.parquet     # and s.events.parquet; read them with DuckDB
-  frostline trace import accesses.txt a.flt  # lines of `time vaddr r|w [tid]`")]
+  frostline trace import accesses.txt a.flt  # lines of `time vaddr r|w [tid]`
+  perf script -F comm,pid,tid,time,event,addr | frostline trace import --format perf-script /dev/stdin p.flt
+  frostline trace import damon.json d.flt    # of damo")]
 pub struct Args {
     #[command(subcommand)]
     command: Command,
@@ -33,7 +37,7 @@ enum Command {
     Verify(Verify),
     /// Convert a trace to Parquet
     Export(Export),
-    /// Convert text or Parquet to a trace
+    /// Convert Parquet, text, samples of perf, records of damo or a journal to a trace
     Import(Import),
 }
 
@@ -75,7 +79,7 @@ struct Export {
 #[derive(clap::Args)]
 #[command(group = clap::ArgGroup::new("destination").required(true))]
 struct Import {
-    /// Parquet file, or text with lines of `time vaddr r|w [tid]`; told apart by their content
+    /// What to read: see --format
     file: PathBuf,
     /// Trace to write; an existing file is overwritten
     #[arg(value_name = "TRACE", group = "destination")]
@@ -83,6 +87,9 @@ struct Import {
     /// The same, as an option
     #[arg(short, long, value_name = "TRACE", group = "destination")]
     output: Option<PathBuf>,
+    /// What FILE is; told by its content unless given
+    #[arg(long, value_enum)]
+    format: Option<Format>,
     /// What the times of a text count
     #[arg(long, value_enum, default_value_t = Clock::Nanoseconds)]
     clock: Clock,
@@ -94,6 +101,20 @@ enum Clock {
     Nanoseconds,
     /// Instructions retired
     Instructions,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// Lines of `time vaddr r|w [tid]`
+    Text,
+    /// Memory samples as `perf script` prints them
+    PerfScript,
+    /// JSON of damo, DAMON's tool
+    Damo,
+    /// Journal of `frostline run --journal`
+    Journal,
+    /// Parquet, as `frostline trace export` writes it
+    Parquet,
 }
 
 /// Runs the command.
@@ -275,7 +296,7 @@ fn from_elsewhere(args: &Import) -> anyhow::Result<()> {
         anyhow::bail!("no file to write");
     };
     refuse_overwriting(&args.file, path)?;
-    let mut source = open_foreign(&args.file, args.clock)?;
+    let mut source = open_foreign(args)?;
     let totals = write_trace(&mut *source, path, &args.file.display().to_string())?;
     warn(&*source);
     let (records, events) = (totals.records, totals.events);
@@ -283,35 +304,72 @@ fn from_elsewhere(args: &Import) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Creating the output would empty the input.
-fn refuse_overwriting(input: &Path, output: &Path) -> anyhow::Result<()> {
-    match (input.canonicalize(), output.canonicalize()) {
-        (Ok(from), Ok(to)) if from == to => Err(usage(
-            format!("{}: is both what to read and what to write", input.display()),
-            "choose another name for the output",
-        )),
-        _ => Ok(()),
-    }
+fn open_foreign(args: &Import) -> anyhow::Result<Box<dyn TraceSource>> {
+    let path = &args.file;
+    let format = match args.format {
+        Some(format) => format,
+        None => format_of(path)?,
+    };
+    Ok(match format {
+        Format::Parquet => Box::new(ParquetSource::open(path)?),
+        Format::Journal => Box::new(journal_trace::open(path)?),
+        Format::Damo => Box::new(DamoSource::open(path)?),
+        Format::PerfScript => Box::new(PerfSource::open(path)?),
+        Format::Text => {
+            let clock = match args.clock {
+                Clock::Nanoseconds => ClockUnit::Nanoseconds,
+                Clock::Instructions => ClockUnit::Instructions,
+            };
+            Box::new(TextSource::open(path, clock)?)
+        }
+    })
 }
 
-fn open_foreign(path: &Path, clock: Clock) -> anyhow::Result<Box<dyn TraceSource>> {
-    let mut magic = Vec::new();
+/// What the beginning of a file says; simple text where it says nothing.
+fn format_of(path: &Path) -> anyhow::Result<Format> {
+    const LOOK_BYTES: u64 = 64 << 10;
     let io = |doing| move |source| TraceError::Io { path: path.to_owned(), doing, source };
-    File::open(path).map_err(io("open"))?.take(4).read_to_end(&mut magic).map_err(io("read"))?;
-    if magic == b"PAR1" {
-        return Ok(Box::new(ParquetSource::open(path)?));
+    let file = File::open(path).map_err(io("open"))?;
+    if !file.metadata().map_err(io("read"))?.is_file() {
+        return Err(usage(
+            format!("{}: is no regular file, so it cannot be looked at beforehand", path.display()),
+            "say what it is with --format",
+        ));
     }
-    if magic.starts_with(b"\x89FLT") {
+    let mut start = Vec::new();
+    BufReader::new(file).take(LOOK_BYTES).read_to_end(&mut start).map_err(io("read"))?;
+    if start.starts_with(b"\x89FLT") {
         return Err(failure(
             format!("{}: is a Frostline trace already", path.display()),
             "use it as it is",
         ));
     }
-    let clock = match clock {
-        Clock::Nanoseconds => ClockUnit::Nanoseconds,
-        Clock::Instructions => ClockUnit::Instructions,
-    };
-    Ok(Box::new(TextSource::open(path, clock)?))
+    // Two bytes of zlib, at any level of compression.
+    if matches!(start[..], [0x78, 0x01 | 0x5e | 0x9c | 0xda, ..]) {
+        return Err(failure(
+            format!("{}: is compressed, as damo does unless told otherwise", path.display()),
+            "write JSON with `damo record --output_type json`, or `damo report raw --json`",
+        ));
+    }
+    let first = start.iter().find(|byte| !byte.is_ascii_whitespace());
+    Ok(match first {
+        _ if start.starts_with(b"PAR1") => Format::Parquet,
+        _ if start.starts_with(MAGIC) => Format::Journal,
+        Some(b'[' | b'{') => Format::Damo,
+        _ if start
+            .lines()
+            .map_while(Result::ok)
+            .find(|line| tells(line))
+            .is_some_and(|line| is_perf_script(&line)) =>
+        {
+            Format::PerfScript
+        }
+        _ => Format::Text,
+    })
+}
+
+fn tells(line: &str) -> bool {
+    !line.trim_start().is_empty() && !line.trim_start().starts_with('#')
 }
 
 fn warn(source: &dyn TraceSource) {
