@@ -25,6 +25,18 @@ pub enum Advice {
     Collapse = libc::MADV_COLLAPSE,
 }
 
+/// Whether a process lives in the address space of this one: a child that was started by `vfork`
+/// and has not executed its program yet. False where the kernel does not tell.
+///
+/// Source: kcmp(2).
+pub fn shares_our_memory(pid: u32) -> bool {
+    const KCMP_VM: libc::c_long = 1;
+    let own = std::process::id();
+    let (own_pid, pid) = (libc::c_long::from(own), libc::c_long::from(pid));
+    // SAFETY: kcmp takes numbers only, and changes nothing.
+    own_pid != pid && unsafe { libc::syscall(libc::SYS_kcmp, own_pid, pid, KCMP_VM, 0, 0) } == 0
+}
+
 /// A range of addresses, as `struct iovec`.
 #[derive(Clone, Copy, Debug)]
 pub struct AddressRange {
