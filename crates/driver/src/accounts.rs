@@ -1,7 +1,7 @@
 //! What was proposed, tried, and found moved.
 
 use frostline_core::event::MoveOutcome;
-use frostline_core::types::{PAGE_BYTES, TierId};
+use frostline_core::types::PAGE_BYTES;
 use serde::{Deserialize, Serialize};
 
 /// Pages of one direction between tiers.
@@ -62,8 +62,9 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// The account of the policy's moves between two tiers.
-    pub fn of(&mut self, from: TierId, to: TierId) -> &mut Account {
-        if to < from { &mut self.promotions } else { &mut self.demotions }
+    /// Moved towards slower tiers and found there, for whatever reason.
+    pub fn demoted_bytes(&self) -> u64 {
+        let accounts = [self.demotions, self.reclaimed, self.probes];
+        accounts.iter().map(|account| account.verified_bytes).sum()
     }
 }

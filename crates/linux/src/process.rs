@@ -420,12 +420,24 @@ pub fn pids_of_cgroup(root: &Root, path: impl AsRef<Path>) -> Result<Vec<u32>, L
 /// Memory that the kernel thinks can be had without swapping (`MemAvailable`).
 ///
 /// # Errors
-/// Where `/proc/meminfo` cannot be read or lacks it.
+/// Where `/proc/meminfo` cannot be read or does not say.
 pub fn available_memory(root: &Root) -> Result<Bytes, LinuxError> {
+    meminfo(root, "MemAvailable")
+}
+
+/// Memory that the kernel has (`MemTotal`).
+///
+/// # Errors
+/// Where `/proc/meminfo` cannot be read or does not say.
+pub fn total_memory(root: &Root) -> Result<Bytes, LinuxError> {
+    meminfo(root, "MemTotal")
+}
+
+fn meminfo(root: &Root, field: &str) -> Result<Bytes, LinuxError> {
     let text = root.read("/proc/meminfo")?;
-    let kib = kib_field(&text, "MemAvailable").ok_or_else(|| LinuxError::Malformed {
+    let kib = kib_field(&text, field).ok_or_else(|| LinuxError::Malformed {
         path: root.path("/proc/meminfo"),
-        what: "no MemAvailable".into(),
+        what: format!("no {field}"),
     })?;
     Ok(Bytes(kib.saturating_mul(1024)))
 }

@@ -6,11 +6,10 @@ use frostline_core::types::Bytes;
 use frostline_driver::SlowTier;
 use frostline_linux::Root;
 use frostline_linux::changes::{Changes, SwapOff, restore};
+use frostline_linux::process;
+use frostline_linux::swap::PAGE_CLUSTER;
 use frostline_linux::topology::{self, Topology};
 use frostline_linux::zram::{Zram, ZramOptions};
-
-/// Pages that the kernel reads along with one that comes back from swap, as a power of two.
-const READ_AHEAD: &str = "/proc/sys/vm/page-cluster";
 
 /// The slow tier where the user names none, and why it is that.
 pub fn choose(root: &Root) -> (SlowTier, String) {
@@ -48,7 +47,7 @@ impl SlowMemory {
         let changes = Changes::of_this_process(root)?;
         let mut memory = Self { changes, zram: None };
         if tier.is_swap() {
-            memory.changes.set(READ_AHEAD, "0").or_hint(
+            memory.changes.set(PAGE_CLUSTER, "0").or_hint(
                 "cannot set up the slow tier",
                 "run as root, or choose --slow none to watch only",
             )?;
@@ -88,12 +87,5 @@ impl SlowMemory {
 }
 
 fn total_memory(root: &Root) -> Bytes {
-    let text = root.read("/proc/meminfo").unwrap_or_default();
-    let kib = text
-        .lines()
-        .find_map(|line| {
-            line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB")?.trim().parse().ok()
-        })
-        .unwrap_or(4u64 << 20);
-    Bytes(kib * 1024)
+    process::total_memory(root).unwrap_or(Bytes(4 << 30))
 }

@@ -10,8 +10,6 @@ use std::path::Path;
 pub fn text(status: &Status) -> String {
     let size = |n: u64| bytes(n as f64);
     let accounts = &status.accounts;
-    let demoted = [accounts.demotions, accounts.reclaimed, accounts.probes];
-    let demoted: u64 = demoted.iter().map(|account| account.verified_bytes).sum();
     let fast = status.tiers.first().cloned().unwrap_or_default();
     let mut text = format!(
         "{}: {} of memory, {} of it fast (limit {}); {} moved to the slow tier, {} back, {} of \
@@ -20,7 +18,7 @@ pub fn text(status: &Status) -> String {
         size(status.footprint_bytes),
         size(fast.used_bytes),
         size(fast.capacity_bytes),
-        size(demoted),
+        size(accounts.demoted_bytes()),
         size(accounts.promotions.verified_bytes + accounts.refaults * 4096),
         size(accounts.refaults * 4096),
     );
@@ -71,9 +69,7 @@ impl Series {
         let span = (status.seconds - self.seconds).max(1e-9);
         let fast = status.tiers.first().cloned().unwrap_or_default();
         let accounts = &status.accounts;
-        let demoted = accounts.demotions.verified_bytes
-            + accounts.reclaimed.verified_bytes
-            + accounts.probes.verified_bytes;
+        let demoted = accounts.demoted_bytes();
         writeln!(
             self.file,
             "{:.1},{},{},{},{},{},{:.0},{demoted},{},{:.4},{}",

@@ -30,6 +30,29 @@ pub enum TouchKind {
     Sample(SampleKind),
 }
 
+/// Polls between two looks for threads that nobody watches.
+const RESCAN_POLLS: u32 = 16;
+
+/// When a source that watches threads has to look for new ones.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rescan {
+    polls: u32,
+}
+
+impl Rescan {
+    /// One more poll: looks where it is time to. That a process has ended is no error.
+    fn poll(&mut self, look: impl FnOnce() -> Result<usize, LinuxError>) -> Result<(), LinuxError> {
+        self.polls += 1;
+        if !self.polls.is_multiple_of(RESCAN_POLLS) {
+            return Ok(());
+        }
+        match look() {
+            Err(error) if !error.is_gone() => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// What a source reports about itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SourceStats {

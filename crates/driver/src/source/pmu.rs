@@ -3,16 +3,13 @@
 //! What the published policies were made for: samples come as fast as the policy wants them, of
 //! pages wherever they are. Few virtual machines have it.
 
-use super::{Source, SourceStats, Touch, TouchKind};
+use super::{Rescan, Source, SourceStats, Touch, TouchKind};
 use frostline_core::event::SampleKind;
 use frostline_core::types::{Nanos, PAGE_BYTES, Vpn};
 use frostline_linux::perf::Start;
 use frostline_linux::perf::pmu::{PmuKind, PmuSampler, PmuSource, ServedBy};
 use frostline_linux::{LinuxError, Root};
 use std::collections::BTreeSet;
-
-/// Polls between two looks for threads that nobody watches.
-const RESCAN_POLLS: u32 = 16;
 
 /// See the module.
 #[derive(Debug)]
@@ -25,7 +22,7 @@ pub struct Pmu {
     touches: u64,
     /// Of samplers that were replaced.
     before: SourceStats,
-    polls: u32,
+    rescan: Rescan,
     broken: Option<LinuxError>,
 }
 
@@ -49,7 +46,7 @@ impl Pmu {
             pids: BTreeSet::new(),
             touches: 0,
             before: SourceStats::default(),
-            polls: 0,
+            rescan: Rescan::default(),
             broken: None,
         })
     }
@@ -132,14 +129,7 @@ impl Source for Pmu {
             }
         });
         sampler.take_lifecycle();
-        self.polls += 1;
-        if self.polls.is_multiple_of(RESCAN_POLLS) {
-            match sampler.rescan(root) {
-                Err(error) if !error.is_gone() => return Err(error),
-                _ => {}
-            }
-        }
-        Ok(())
+        self.rescan.poll(|| sampler.rescan(root))
     }
 
     fn set_period(&mut self, kind: SampleKind, period: u32) {

@@ -4,21 +4,18 @@
 //! put into the program. A page is only seen if it was paged out before: the driver pages out some
 //! at random to learn who comes back.
 
-use super::{Source, SourceStats, Touch, TouchKind};
+use super::{Rescan, Source, SourceStats, Touch, TouchKind};
 use frostline_core::types::{Nanos, PAGE_BYTES, Vpn};
 use frostline_linux::perf::Start;
 use frostline_linux::perf::faults::{FaultKind, FaultSampler};
 use frostline_linux::{LinuxError, Root};
-
-/// Polls between two looks for threads that nobody watches.
-const RESCAN_POLLS: u32 = 16;
 
 /// See the module.
 #[derive(Debug)]
 pub struct Refaults {
     sampler: FaultSampler,
     touches: u64,
-    polls: u32,
+    rescan: Rescan,
 }
 
 impl Refaults {
@@ -27,7 +24,11 @@ impl Refaults {
     /// # Errors
     /// Where the kernel does not allow it.
     pub fn new(root: &Root) -> Result<Self, LinuxError> {
-        Ok(Self { sampler: FaultSampler::new(root, FaultKind::Major)?, touches: 0, polls: 0 })
+        Ok(Self {
+            sampler: FaultSampler::new(root, FaultKind::Major)?,
+            touches: 0,
+            rescan: Rescan::default(),
+        })
     }
 }
 
@@ -52,14 +53,7 @@ impl Source for Refaults {
             sink(Touch { pid: fault.pid, page, kind: TouchKind::Refault });
         });
         self.sampler.take_lifecycle();
-        self.polls += 1;
-        if self.polls.is_multiple_of(RESCAN_POLLS) {
-            match self.sampler.rescan(root) {
-                Err(error) if !error.is_gone() => return Err(error),
-                _ => {}
-            }
-        }
-        Ok(())
+        self.rescan.poll(|| self.sampler.rescan(root))
     }
 
     fn stats(&self) -> SourceStats {

@@ -27,7 +27,7 @@ impl Rates {
         let cpu = if begun_anew { 0.0 } else { new.cpu_seconds - old.cpu_seconds };
         Self {
             refaults: rate(old.accounts.refaults, new.accounts.refaults),
-            down_bytes: rate(down(old), down(new)),
+            down_bytes: rate(old.accounts.demoted_bytes(), new.accounts.demoted_bytes()),
             up_bytes: rate(
                 old.accounts.promotions.verified_bytes,
                 new.accounts.promotions.verified_bytes,
@@ -40,10 +40,4 @@ impl Rates {
     pub fn since_start(status: &Status) -> Self {
         Self::between(&Status::default(), status)
     }
-}
-
-fn down(status: &Status) -> u64 {
-    let accounts = &status.accounts;
-    let all = [accounts.demotions, accounts.reclaimed, accounts.probes];
-    all.iter().map(|account| account.verified_bytes).sum()
 }
