@@ -1,6 +1,7 @@
 //! What a driver moves on its own account: to keep the limit, and to learn who comes back.
 
-use super::{Demoted, Driver, MOVE_PAGES, Options, Purpose};
+use super::moving::{Demoted, Purpose};
+use super::{Driver, MOVE_PAGES, Options};
 use crate::SlowTier;
 use crate::clock;
 use crate::error::DriverError;

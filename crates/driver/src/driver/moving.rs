@@ -1,0 +1,220 @@
+//! Moving pages: what the policy wants, and on the driver's own account.
+
+use super::{Driver, MOVE_PAGES};
+use crate::accounts::Account;
+use crate::clock;
+use crate::error::DriverError;
+use crate::place::{Place, Unit};
+use frostline_core::Action;
+use frostline_core::event::{Event, MoveCause, MoveOutcome};
+use frostline_core::types::*;
+use frostline_linux::LinuxError;
+use frostline_linux::span::Span;
+use std::collections::BTreeMap;
+
+/// Free memory that must remain when pages are brought back.
+const KEPT_FREE: Bytes = Bytes(256 << 20);
+
+impl Driver {
+    /// Carries out what the policy wants, as far as our share of a core goes.
+    pub(super) fn work(&mut self) -> Result<(), DriverError> {
+        while self.pacer.allows() {
+            let Some(action) = self.queue.pop_front() else { return Ok(()) };
+            let began = clock::thread_cpu();
+            let mut events = Vec::new();
+            match action {
+                Action::Migrate { id, run, to, lane } => {
+                    let head = self.head_of(run);
+                    if head.pages < run.pages {
+                        let rest = PageRun::between(head.end(), run.end());
+                        self.queue.push_front(Action::Migrate { id, run: rest, to, lane });
+                    }
+                    for (run, outcome) in self.migrate(&[head], to, Purpose::Policy)? {
+                        events.push(Event::MigrationDone { id, run, outcome });
+                    }
+                }
+                Action::Split { region, .. } => events.extend(self.split(region)?),
+                Action::Collapse { region, to, .. } => events.extend(self.collapse(region, to)?),
+                Action::SetSampling { kind, period } => {
+                    self.sources.iter_mut().for_each(|source| source.set_period(kind, period));
+                }
+                // Policies that need these are turned down before they start.
+                Action::Scan { .. }
+                | Action::Arm { .. }
+                | Action::Disarm { .. }
+                | Action::Consolidate { .. }
+                | Action::DemoteFile { .. } => {}
+            }
+            self.pacer.charge(clock::thread_cpu().saturating_sub(began));
+            self.tell(events)?;
+        }
+        Ok(())
+    }
+
+    /// As much of a run as is moved in one go: whole folios.
+    fn head_of(&self, run: PageRun) -> PageRun {
+        if run.pages <= MOVE_PAGES {
+            return run;
+        }
+        let page = PageId(run.start.0 + MOVE_PAGES);
+        let end = if self.engine.view().state(page).is_huge() {
+            page.region().run().end()
+        } else {
+            page.0
+        };
+        PageRun::between(run.start.0, end.min(run.end()))
+    }
+
+    /// Moves pages, and tells of each page once.
+    fn migrate(
+        &mut self,
+        runs: &[PageRun],
+        to: TierId,
+        purpose: Purpose,
+    ) -> Result<Vec<(PageRun, MoveOutcome)>, DriverError> {
+        let mut units: BTreeMap<u32, Vec<Unit>> = BTreeMap::new();
+        let mut done = Vec::new();
+        for run in runs {
+            let mut next = run.start.0;
+            while next < run.end() {
+                let page = PageId(next);
+                let huge = self.engine.view().state(page).is_huge();
+                let pages = if huge { page.region().run().end().min(run.end()) - next } else { 1 };
+                next += pages;
+                match self.map.place(page) {
+                    Some((process, vpn)) => {
+                        let unit = Unit { span: Span::new(vpn, u64::from(pages)), huge };
+                        push_unit(units.entry(process.0).or_default(), unit);
+                    }
+                    None => done.push((PageRun { start: page, pages }, MoveOutcome::Gone)),
+                }
+            }
+        }
+        for (pid, units) in units {
+            self.migrate_units(pid, &units, to, purpose, &mut done)?;
+        }
+        Ok(done)
+    }
+
+    fn migrate_units(
+        &mut self,
+        pid: u32,
+        units: &[Unit],
+        to: TierId,
+        purpose: Purpose,
+        done: &mut Vec<(PageRun, MoveOutcome)>,
+    ) -> Result<(), DriverError> {
+        let all = |outcome| units.iter().map(|unit| (unit.span, outcome)).collect();
+        let outcomes = match self.watched.get_mut(&pid) {
+            _ if self.options.dry_run => Ok(all(MoveOutcome::Busy)),
+            None => Err(LinuxError::Gone { pid }),
+            Some(w) => self.places.move_to(&w.target, &mut w.pagemap, units, to),
+        };
+        let outcomes: Vec<(Span, MoveOutcome)> = match outcomes {
+            Ok(outcomes) => outcomes,
+            Err(error) if error.is_gone() => all(MoveOutcome::Gone),
+            Err(error) => return Err(error.into()),
+        };
+        for (span, outcome) in outcomes {
+            self.account(purpose, to).count(span.pages, outcome);
+            self.map.known(ProcessId(pid), span, |_, run| done.push((run, outcome)));
+        }
+        Ok(())
+    }
+
+    fn account(&mut self, purpose: Purpose, to: TierId) -> &mut Account {
+        match purpose {
+            Purpose::Policy if to == TierId::FAST => &mut self.accounts.promotions,
+            Purpose::Policy => &mut self.accounts.demotions,
+            Purpose::Limit => &mut self.accounts.reclaimed,
+            Purpose::Probe => &mut self.accounts.probes,
+        }
+    }
+
+    /// Moves pages on our own account and tells the engine what happened.
+    pub(super) fn demote(
+        &mut self,
+        runs: &[PageRun],
+        purpose: Purpose,
+    ) -> Result<Demoted, DriverError> {
+        let to = TierId::FAST.slower();
+        let began = clock::thread_cpu();
+        let done = self.migrate(runs, to, purpose)?;
+        let mut result = Demoted::default();
+        let mut events = Vec::new();
+        for (run, outcome) in done {
+            result.no_space |= outcome == MoveOutcome::NoSpace;
+            match outcome {
+                MoveOutcome::Moved => {
+                    result.moved += u64::from(run.pages);
+                    events.push(Event::Moved { run, to, cause: MoveCause::Reclaim });
+                }
+                MoveOutcome::Gone => events.push(Event::Freed { run }),
+                // Tried again when the hand comes round.
+                _ => {}
+            }
+        }
+        self.pacer.charge(clock::thread_cpu().saturating_sub(began));
+        self.tell(events)?;
+        Ok(result)
+    }
+
+    /// Brings all that is in swap back into memory, as far as there is free memory for it: what
+    /// was set up can be taken down then. Calls `progress` with the bytes that are left, and stops
+    /// where it answers false.
+    ///
+    /// # Errors
+    /// Where rights are missing.
+    pub fn bring_back(
+        &mut self,
+        mut progress: impl FnMut(Bytes) -> bool,
+    ) -> Result<(), DriverError> {
+        if self.places.0.get(1) != Some(&Place::Swap) || self.options.dry_run {
+            return Ok(());
+        }
+        let mut left = self.engine.view().used(TierId::FAST.slower());
+        let mut next = 0;
+        while next < self.map.pages() && progress(left.bytes()) {
+            let run = Region(next / HUGE_PAGES).run();
+            next = run.end();
+            let view = self.engine.view();
+            let out = |page: PageId| view.state(page).tier().is_some_and(|t| t != TierId::FAST);
+            let runs: Vec<PageRun> = run.iter().filter(|p| out(*p)).map(PageRun::single).collect();
+            let wanted = PageCount(runs.len() as u64);
+            let free = frostline_linux::process::available_memory(&self.root)?;
+            if free < wanted.bytes().saturating_add(KEPT_FREE) {
+                return Ok(());
+            }
+            self.migrate(&runs, TierId::FAST, Purpose::Policy)?;
+            left = left.saturating_sub(wanted);
+        }
+        Ok(())
+    }
+}
+
+/// Appends a unit; base pages that follow each other are moved together.
+fn push_unit(units: &mut Vec<Unit>, unit: Unit) {
+    match units.last_mut() {
+        Some(last) if !last.huge && !unit.huge && last.span.end() == unit.span.start => {
+            last.span.pages += unit.span.pages;
+        }
+        _ => units.push(unit),
+    }
+}
+
+/// What came of moving pages to a slower tier.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Demoted {
+    /// Pages found there.
+    pub(super) moved: u64,
+    /// There was no room for some.
+    pub(super) no_space: bool,
+}
+
+/// Why pages are moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Policy,
+    Limit,
+    Probe,
+}
