@@ -2,6 +2,7 @@
 
 use crate::accounts::Accounts;
 use crate::address_map::AddressMap;
+use crate::clock;
 use crate::error::DriverError;
 use crate::journal::{Entry, Journal, Setup};
 use crate::pacer::{Pacer, Patience};
@@ -47,7 +48,7 @@ pub struct Options {
     pub fast: FastLimit,
     /// Our share of a core once the limit holds.
     pub cpu_share: f64,
-    /// Our share of a core until then.
+    /// Our share of a core until then, for a minute at most.
     pub settling_cpu_share: f64,
     /// Most bytes per second that the policy may have moved.
     pub migration_bytes_per_second: Option<Bytes>,
@@ -88,6 +89,7 @@ pub struct Driver {
     /// Pages that the hand has passed since the patience was last put to the test.
     passed: u64,
     over_since: Option<Nanos>,
+    settling_since: Option<Nanos>,
     refresh_due: Nanos,
     /// Where the audit goes on: process, page.
     audit_at: (u32, Vpn),
@@ -133,14 +135,15 @@ impl Driver {
             refused: BTreeMap::new(),
             journal,
             queue: VecDeque::new(),
-            pacer: Pacer::new(options.settling_cpu_share),
-            auditor: Pacer::new(options.cpu_share * AUDIT_PART),
+            pacer: Pacer::new(options.settling_cpu_share, clock::thread_cpu()),
+            auditor: Pacer::new(options.cpu_share * AUDIT_PART, Nanos::ZERO),
             rng: Rng::new(options.seed),
             spared: Bitmap::default(),
             hand: 0,
             patience: Patience::default(),
             passed: 0,
             over_since: None,
+            settling_since: None,
             refresh_due: Nanos::ZERO,
             audit_at: (0, Vpn(0)),
             probe_credit: 0.0,
@@ -174,6 +177,8 @@ impl Driver {
         self.now = now;
         self.pacer.refill(now);
         self.auditor.refill(now);
+        // Others may use this thread in between.
+        self.pacer.skip(clock::thread_cpu());
         let mut events = Vec::new();
         if now >= self.refresh_due {
             self.refresh_due = now.saturating_add(REFRESH);
@@ -188,6 +193,7 @@ impl Driver {
         self.work()?;
         self.keep_limit()?;
         self.probe(passed)?;
+        self.pacer.charge(clock::thread_cpu());
         self.assign()?;
         if let Some(journal) = &mut self.journal {
             journal.flush()?;

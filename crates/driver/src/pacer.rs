@@ -11,12 +11,14 @@ pub struct Pacer {
     share: f64,
     allowance_ns: f64,
     at: Option<Nanos>,
+    /// Processor time that has been charged, or belongs to somebody else.
+    cpu: Nanos,
 }
 
 impl Pacer {
-    /// `share` of one core, above 0.
-    pub fn new(share: f64) -> Self {
-        Self { share, allowance_ns: 0.0, at: None }
+    /// `share` of one core, above 0, for a thread that has used `cpu` so far.
+    pub fn new(share: f64, cpu: Nanos) -> Self {
+        Self { share, allowance_ns: 0.0, at: None, cpu }
     }
 
     /// Another share from now on.
@@ -37,9 +39,15 @@ impl Pacer {
         self.allowance_ns > 0.0
     }
 
-    /// Work took so long.
-    pub fn charge(&mut self, used: Nanos) {
-        self.allowance_ns -= used.0 as f64;
+    /// Charges what the thread has used since the last call, its processor time being `cpu` now.
+    pub fn charge(&mut self, cpu: Nanos) {
+        self.allowance_ns -= cpu.saturating_sub(self.cpu).0 as f64;
+        self.cpu = cpu;
+    }
+
+    /// What the thread has used since the last call is charged to somebody else.
+    pub fn skip(&mut self, cpu: Nanos) {
+        self.cpu = cpu;
     }
 }
 
@@ -88,15 +96,15 @@ mod tests {
 
     #[test]
     fn the_share_is_kept_over_time() {
-        let mut pacer = Pacer::new(0.03);
+        let mut pacer = Pacer::new(0.03, Nanos(0));
         pacer.refill(Nanos(0));
         assert!(!pacer.allows());
         let (mut used, step) = (0, Nanos(400_000));
         for ms in 1..=10_000u64 {
             pacer.refill(Nanos(ms * 1_000_000));
             while pacer.allows() {
-                pacer.charge(step);
                 used += step.0;
+                pacer.charge(Nanos(used));
             }
         }
         let share = used as f64 / 10e9;
@@ -105,7 +113,7 @@ mod tests {
 
     #[test]
     fn idle_time_is_not_hoarded() {
-        let mut pacer = Pacer::new(0.1);
+        let mut pacer = Pacer::new(0.1, Nanos(0));
         pacer.refill(Nanos(0));
         pacer.refill(Nanos(3_600_000_000_000));
         pacer.charge(Nanos(60_000_000));

@@ -34,6 +34,8 @@ pub struct Status {
     pub tiers: Vec<TierStatus>,
     /// All of that memory.
     pub footprint_bytes: u64,
+    /// For how long the targets have had over 2 % more fast memory than they may.
+    pub over_limit_seconds: f64,
     /// Memory that zram takes for what is paged out; `None` without zram.
     pub compressed_bytes: Option<u64>,
     /// Memory that the slow tier saves: what is paged out less what zram takes for it.
@@ -135,6 +137,7 @@ impl Driver {
             refused: self.refused.clone(),
             footprint_bytes: tiers.iter().map(|tier| tier.used_bytes).sum(),
             tiers,
+            over_limit_seconds: self.over_limit().as_secs_f64(),
             compressed_bytes: compressed,
             saved_bytes: swapped.saturating_sub(compressed.unwrap_or(0)),
             accounts: self.accounts,

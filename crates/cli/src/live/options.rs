@@ -38,7 +38,7 @@ pub struct Tiering {
     /// Share of one core for frostline itself once the program is within its fast memory
     #[arg(long, value_name = "SHARE", default_value = default::CPU_LIMIT)]
     pub cpu_limit: String,
-    /// Share of one core until then
+    /// Share of one core until then, for a minute at most
     #[arg(long, value_name = "SHARE", default_value = default::SETTLING_CPU_LIMIT)]
     pub settling_cpu_limit: String,
     /// Most bytes per second that the policy may have moved [default: no limit]

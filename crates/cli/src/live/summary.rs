@@ -6,6 +6,9 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
+/// Seconds over the limit from which on it is worth a word.
+const LONG_OVER_LIMIT: f64 = 30.0;
+
 /// A few lines about a run.
 pub fn text(status: &Status) -> String {
     let size = |n: u64| bytes(n as f64);
@@ -31,6 +34,13 @@ pub fn text(status: &Status) -> String {
         percent(share),
         size(status.own_rss_bytes)
     );
+    if status.over_limit_seconds >= LONG_OVER_LIMIT {
+        text += &format!(
+            "\nover its limit for {:.0} s: it uses more than that all the time, or our share of a \
+             core does not suffice\nhint: raise --fast, or --cpu-limit",
+            status.over_limit_seconds,
+        );
+    }
     let lost: u64 = status.sources.iter().map(|source| source.lost).sum();
     if lost > 0 {
         text += &format!("\n{lost} events were lost");
@@ -88,5 +98,17 @@ impl Series {
         (self.seconds, self.cpu_seconds) = (status.seconds, status.cpu_seconds);
         self.refaults = accounts.refaults;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_that_is_not_kept_is_mentioned_with_a_hint() {
+        let with = |over_limit_seconds| text(&Status { over_limit_seconds, ..Status::default() });
+        assert!(!with(LONG_OVER_LIMIT - 1.0).contains("hint:"));
+        assert!(with(LONG_OVER_LIMIT).contains("over its limit for 30 s"));
     }
 }

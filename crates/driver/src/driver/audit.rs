@@ -54,17 +54,19 @@ impl Driver {
 
     /// Goes on looking up where pages are, round and round, within its share of a core.
     pub(super) fn audit(&mut self, events: &mut Vec<Event>) -> Result<(), DriverError> {
+        self.pacer.charge(clock::thread_cpu());
         let mut left = self.watched.values().map(|w| w.spans.len()).sum::<usize>() + 1;
         while self.auditor.allows() && left > 0 {
-            let began = clock::thread_cpu();
-            let Some((pid, span)) = self.next_to_audit() else { return Ok(()) };
+            self.auditor.skip(clock::thread_cpu());
+            let Some((pid, span)) = self.next_to_audit() else { break };
             match self.places_of(pid, span, events) {
                 Err(error) if error.is_gone() => self.reopen(pid, events),
                 other => other?,
             }
-            self.auditor.charge(clock::thread_cpu().saturating_sub(began));
+            self.auditor.charge(clock::thread_cpu());
             left -= 1;
         }
+        self.pacer.skip(clock::thread_cpu());
         Ok(())
     }
 

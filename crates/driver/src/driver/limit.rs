@@ -1,7 +1,7 @@
 //! What a driver moves on its own account: to keep the limit, and to learn who comes back.
 
 use super::moving::{Demoted, Purpose};
-use super::{Driver, MOVE_PAGES, Options};
+use super::{AUDIT_PART, Driver, MOVE_PAGES, Options};
 use crate::SlowTier;
 use crate::clock;
 use crate::error::DriverError;
@@ -15,6 +15,8 @@ const GRACE: Nanos = Nanos(600_000_000);
 const PROBED_SHARE: f64 = 1.0 / 600.0;
 /// A footprint that exceeds its limit by this share is still settling.
 const SETTLING: f64 = 1.02;
+/// For so long, the larger share of a core is ours: what has not settled by then does not.
+const SETTLES: Nanos = Nanos(60_000_000_000);
 
 impl Driver {
     /// Makes room where the program has outgrown its limit and the policy has not: pages that have
@@ -23,9 +25,12 @@ impl Driver {
         let view = self.engine.view();
         let over = view.over(TierId::FAST).0;
         let limit = view.limits(TierId::FAST).capacity.0;
-        let settling = view.used(TierId::FAST).0 as f64 > limit as f64 * SETTLING;
+        let settled = view.used(TierId::FAST).0 as f64 <= limit as f64 * SETTLING;
+        self.settling_since = if settled { None } else { self.settling_since.or(Some(self.now)) };
+        let settling = self.settling_since.is_some() && self.over_limit() < SETTLES;
         let Options { cpu_share, settling_cpu_share, .. } = self.options;
-        self.pacer.set_share(if settling { settling_cpu_share } else { cpu_share });
+        let share = if settling { settling_cpu_share.max(cpu_share) } else { cpu_share };
+        self.pacer.set_share(share - cpu_share * AUDIT_PART);
         if over == 0 || self.options.slow == SlowTier::Observe || self.options.dry_run {
             self.over_since = None;
             self.patience = Patience::default();
@@ -41,9 +46,8 @@ impl Driver {
         while left > 0 && self.pacer.allows() && looked_at <= 2 * u64::from(self.map.pages()) {
             let mut runs = Vec::new();
             let wanted = left.min(u64::from(MOVE_PAGES));
-            let began = clock::thread_cpu();
             let passed = self.pick_victims(wanted, &mut runs);
-            self.pacer.charge(clock::thread_cpu().saturating_sub(began));
+            self.pacer.charge(clock::thread_cpu());
             looked_at += passed;
             let tried: u64 = runs.iter().map(|run| u64::from(run.pages)).sum();
             let done =
@@ -60,6 +64,11 @@ impl Driver {
             }
         }
         Ok(())
+    }
+
+    /// For how long fast memory has been exceeded by more than 2 %.
+    pub(crate) fn over_limit(&self) -> Nanos {
+        self.settling_since.map_or(Nanos::ZERO, |since| self.now.saturating_sub(since))
     }
 
     /// Goes round over all pages from the hand on until enough are found or a region's worth has

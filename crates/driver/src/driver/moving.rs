@@ -20,7 +20,6 @@ impl Driver {
     pub(super) fn work(&mut self) -> Result<(), DriverError> {
         while self.pacer.allows() {
             let Some(action) = self.queue.pop_front() else { return Ok(()) };
-            let began = clock::thread_cpu();
             let mut events = Vec::new();
             match action {
                 Action::Migrate { id, run, to, lane } => {
@@ -45,8 +44,8 @@ impl Driver {
                 | Action::Consolidate { .. }
                 | Action::DemoteFile { .. } => {}
             }
-            self.pacer.charge(clock::thread_cpu().saturating_sub(began));
             self.tell(events)?;
+            self.pacer.charge(clock::thread_cpu());
         }
         Ok(())
     }
@@ -138,7 +137,6 @@ impl Driver {
         purpose: Purpose,
     ) -> Result<Demoted, DriverError> {
         let to = TierId::FAST.slower();
-        let began = clock::thread_cpu();
         let done = self.migrate(runs, to, purpose)?;
         let mut result = Demoted::default();
         let mut events = Vec::new();
@@ -154,8 +152,8 @@ impl Driver {
                 _ => {}
             }
         }
-        self.pacer.charge(clock::thread_cpu().saturating_sub(began));
         self.tell(events)?;
+        self.pacer.charge(clock::thread_cpu());
         Ok(result)
     }
 
