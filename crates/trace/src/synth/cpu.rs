@@ -77,6 +77,17 @@ impl Cpu {
         }
     }
 
+    /// Stores to every line of `[offset, offset + len)`.
+    #[inline]
+    pub(super) fn store_all(&mut self, stage: &mut Stage, area: Area, offset: u64, len: u64) {
+        let first = area.at(offset) / 64;
+        let last = area.at(offset + len - 1) / 64;
+        for line in first..=last {
+            stage.retire_stores(0, page(line), 8);
+            self.access(stage, line, true);
+        }
+    }
+
     #[inline]
     fn access(&mut self, stage: &mut Stage, line: u64, write: bool) {
         self.accesses += 1;

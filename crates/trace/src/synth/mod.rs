@@ -18,10 +18,13 @@ mod btree;
 mod cache;
 mod coin;
 mod cpu;
+mod etc;
 mod graph;
 mod hotcold;
+mod item_cache;
 mod kronecker;
 mod masim;
+mod memory;
 mod page_stream;
 mod pagerank;
 mod params;
@@ -35,7 +38,7 @@ mod testing;
 mod tests;
 mod tree;
 mod uniform;
-mod ycsb_c;
+mod ycsb;
 mod zipf;
 mod zipf_law;
 
@@ -111,9 +114,9 @@ pub const GENERATORS: &[Generator] = &[
         name: "ycsb-c",
         about: "look-ups in an in-memory database (table and B+tree), keys by Zipf's law",
         source: "Silo under YCSB-C: MEMTIS, Lee et al., SOSP 2023, section 6.2.4",
-        params: ycsb_c::PARAMS,
+        params: ycsb::PARAMS_C,
         unthinnable: Some("what a cache lets through depends on what was left out"),
-        build: ycsb_c::build,
+        build: ycsb::build,
     },
     Generator {
         name: "btree",
@@ -138,6 +141,30 @@ pub const GENERATORS: &[Generator] = &[
         params: kronecker::PARAMS,
         unthinnable: Some("what a cache lets through depends on what was left out"),
         build: kronecker::build_bfs,
+    },
+    Generator {
+        name: "ycsb-a",
+        about: "look-ups and as many updates in an in-memory database, keys by Zipf's law",
+        source: "YCSB, Cooper et al., SoCC 2010; PET, Doh et al., EuroSys 2025, section 5.1",
+        params: ycsb::PARAMS_A,
+        unthinnable: Some("what a cache lets through depends on what was left out"),
+        build: ycsb::build,
+    },
+    Generator {
+        name: "ycsb-b",
+        about: "look-ups and 5% updates in an in-memory database, keys by Zipf's law",
+        source: "YCSB, Cooper et al., SoCC 2010; PET, Doh et al., EuroSys 2025, section 5.1",
+        params: ycsb::PARAMS_B,
+        unthinnable: Some("what a cache lets through depends on what was left out"),
+        build: ycsb::build,
+    },
+    Generator {
+        name: "etc",
+        about: "memcached: hash table, slabs and lists in order of use, requests of the ETC pool",
+        source: "Atikoglu et al., SIGMETRICS 2012; HotBox, Bergman et al., ISMM 2022, section 6",
+        params: etc::PARAMS,
+        unthinnable: Some("what a cache lets through depends on what was left out"),
+        build: etc::build,
     },
 ];
 

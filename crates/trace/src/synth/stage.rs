@@ -167,6 +167,12 @@ impl Stage {
         self.records
     }
 
+    /// Instructions that have passed.
+    #[inline]
+    pub(super) fn clock(&self) -> u64 {
+        self.clock
+    }
+
     /// Instructions pass.
     #[inline]
     pub(super) fn advance(&mut self, instructions: u64) {

@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 fn small(name: &str) -> String {
     let rest = match name {
         "kronecker-pr" | "kronecker-bfs" => "scale=14:accesses=150K",
-        "btree" | "ycsb-c" => "size=64MiB:accesses=150K:writes=20%",
+        "btree" | "ycsb-a" | "ycsb-b" | "ycsb-c" => "size=64MiB:accesses=150K:writes=20%",
         "scan" => "size=8MiB:accesses=150K:mix=20%:mix-size=2MiB",
         _ => "size=8MiB:accesses=150K",
     };
@@ -30,6 +30,19 @@ pub(super) fn pages_of(spec: &str) -> Vec<u32> {
         pages.extend_from_slice(&batch.pages);
     }
     pages
+}
+
+/// How many marked operations there were of each kind; with `mark=1`, how many operations.
+pub(super) fn operations(spec: &str) -> HashMap<u64, u64> {
+    let (mut source, mut batch, mut counts) = (open(spec), Batch::new(), HashMap::new());
+    while source.next_batch(&mut batch).expect("generators do not fail") {
+        for event in &batch.events {
+            if let TraceEvent::OpBegin { op, .. } = event.event {
+                *counts.entry(op).or_insert(0) += 1;
+            }
+        }
+    }
+    counts
 }
 
 /// What a trace held.

@@ -1,10 +1,12 @@
-//! `ycsb-c`: point look-ups in an in-memory database like Silo, keys by Zipf's law.
+//! `ycsb-a`, `ycsb-b`, `ycsb-c`: point look-ups and updates in an in-memory database like Silo.
 //!
 //! Model: records of 128 B (header and 100 B value) and a B+tree of 320 B nodes, 15 entries wide,
 //! both filled in key order; each operation walks the tree and reads the record, or with `writes`
 //! updates it. Popular keys lie anywhere in key order (YCSB's scrambled Zipf): few pages of a
-//! huge page are hot. 151 B for a pair, 145 B in the paper.
-//! Source: MEMTIS (Lee et al., SOSP 2023), section 6.2.4: Silo, YCSB-C, 64 B keys, 100 B values.
+//! huge page are hot. 151 B for a pair, 145 B in MEMTIS.
+//! Source: YCSB (Cooper et al., SoCC 2010), Table 2: A updates in half of the operations, B in
+//! 5 %, C never; C on Silo in MEMTIS (Lee et al., SOSP 2023), section 6.2.4: 64 B keys, 100 B
+//! values; A and B in PET (Doh et al., EuroSys 2025).
 //! Not: Silo. One thread; no key slices of Masstree, transaction buffers, stack or allocator.
 
 use super::coin::Coin;
@@ -21,19 +23,25 @@ use crate::event::MapKind;
 use frostline_core::rng::Rng;
 use frostline_core::types::PAGE_BYTES;
 
-pub(super) const PARAMS: &[Param] = &[
-    params::size("512MiB"),
-    params::PAGES,
-    params::accesses("24M"),
-    params::skew("0.99"),
-    Param::new("writes", "0%", "share of the operations that update their record (5%: YCSB-B)"),
-    params::gap("30"),
-    params::LLC,
-    params::MARK,
-    params::INIT,
-    params::EPOCH,
-    params::SEED,
-];
+pub(super) const PARAMS_A: &[Param] = &parameters("50%");
+pub(super) const PARAMS_B: &[Param] = &parameters("5%");
+pub(super) const PARAMS_C: &[Param] = &parameters("0%");
+
+const fn parameters(writes: &'static str) -> [Param; 11] {
+    [
+        params::size("512MiB"),
+        params::PAGES,
+        params::accesses("24M"),
+        params::skew("0.99"),
+        Param::new("writes", writes, "share of the operations that update their record"),
+        params::gap("30"),
+        params::LLC,
+        params::MARK,
+        params::INIT,
+        params::EPOCH,
+        params::SEED,
+    ]
+}
 
 const RECORD_BYTES: u64 = 128;
 const NODE_BYTES: u64 = 320;
@@ -43,7 +51,7 @@ const OP_READ: u64 = 0;
 const OP_UPDATE: u64 = 1;
 
 #[derive(Debug)]
-struct YcsbC {
+struct Ycsb {
     cpu: Cpu,
     marks: Marks,
     loader: Loader,
@@ -78,11 +86,11 @@ pub(super) fn build(settings: &Settings) -> Result<Made, TraceError> {
     let ranks = ZipfRng::new(&mut rng);
     let key_of = Permutation::new(keys as u32, &mut rng);
     let workload =
-        YcsbC { cpu, marks, loader, before, tree, nodes, records, law, ranks, key_of, update, rng };
+        Ycsb { cpu, marks, loader, before, tree, nodes, records, law, ranks, key_of, update, rng };
     Ok(Made { stage, workload: Box::new(workload) })
 }
 
-impl Workload for YcsbC {
+impl Workload for Ycsb {
     fn step(&mut self, stage: &mut Stage) -> bool {
         if self.loader.step(stage) {
             return true;
@@ -108,5 +116,28 @@ impl Workload for YcsbC {
             });
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::synth::tests::{check, operations};
+
+    #[test]
+    fn the_mixes_update_as_often_as_ycsb_says() {
+        for (name, updates) in [("ycsb-a", 0.5), ("ycsb-b", 0.05), ("ycsb-c", 0.0)] {
+            let spec = format!("{name}:size=16MiB:accesses=200K:mark=1");
+            let ops = operations(&spec);
+            let share = ops.get(&super::OP_UPDATE).copied().unwrap_or(0) as f64
+                / ops.values().sum::<u64>() as f64;
+            assert!((share - updates).abs() < 0.01, "{name}: {share}");
+        }
+    }
+
+    #[test]
+    fn updates_and_nothing_else_sets_the_mixes_apart() {
+        let [a, c] = ["ycsb-a:writes=0%", "ycsb-c"]
+            .map(|name| check(&format!("{name}:size=16MiB:accesses=100K")));
+        assert_eq!(a.pages, c.pages);
     }
 }
