@@ -16,15 +16,20 @@ use frostline_core::spec::{Spec, SpecError};
 mod bfs;
 mod btree;
 mod cache;
+mod cachelib;
+mod cachelib_tables;
 mod coin;
 mod cpu;
 mod etc;
+mod gauss_kv;
 mod graph;
+mod hash;
 mod hotcold;
 mod item_cache;
 mod kronecker;
 mod masim;
 mod memory;
+mod normal_law;
 mod page_stream;
 mod pagerank;
 mod params;
@@ -165,6 +170,38 @@ pub const GENERATORS: &[Generator] = &[
         params: etc::PARAMS,
         unthinnable: Some("what a cache lets through depends on what was left out"),
         build: etc::build,
+    },
+    Generator {
+        name: "gauss-kv",
+        about: "Redis: dictionary and separate values, neighbouring keys hot by a normal law",
+        source: "Redis under memtier_benchmark: GPAC, section 5.1",
+        params: gauss_kv::PARAMS,
+        unthinnable: Some("what a cache lets through depends on what was left out"),
+        build: gauss_kv::build,
+    },
+    Generator {
+        name: "hash",
+        about: "a chained hash table, read by walkers with prime strides",
+        source: "hash_bkt_rcu of perfbook (McKenney): GPAC, section 5.1",
+        params: hash::PARAMS,
+        unthinnable: Some("what a cache lets through depends on what was left out"),
+        build: hash::build,
+    },
+    Generator {
+        name: "cachelib-cdn",
+        about: "CacheLib: hash table, slabs and lists in order of use, requests for CDN objects",
+        source: "CacheLib, Berg et al., OSDI 2020; HybridTier, Song et al., ASPLOS 2025, Table 2",
+        params: cachelib::PARAMS,
+        unthinnable: Some("what a cache lets through depends on what was left out"),
+        build: cachelib::build_cdn,
+    },
+    Generator {
+        name: "cachelib-graph",
+        about: "CacheLib: requests for edges of a social graph, many of them once only",
+        source: "CacheLib, Berg et al., OSDI 2020; HybridTier, Song et al., ASPLOS 2025, Table 2",
+        params: cachelib::PARAMS,
+        unthinnable: Some("what a cache lets through depends on what was left out"),
+        build: cachelib::build_graph,
     },
 ];
 
