@@ -41,6 +41,8 @@ mod stage;
 mod testing;
 #[cfg(test)]
 mod tests;
+mod tpcc;
+mod tpcc_tables;
 mod tree;
 mod uniform;
 mod ycsb;
@@ -202,6 +204,14 @@ pub const GENERATORS: &[Generator] = &[
         params: cachelib::PARAMS,
         unthinnable: Some("what a cache lets through depends on what was left out"),
         build: cachelib::build_graph,
+    },
+    Generator {
+        name: "tpcc",
+        about: "the five transactions of TPC-C on tables and B+trees, orders growing",
+        source: "TPC-C, revision 5.11; HotBox, Bergman et al., ISMM 2022, section 6",
+        params: tpcc::PARAMS,
+        unthinnable: Some("what a cache lets through depends on what was left out"),
+        build: tpcc::build,
     },
 ];
 

@@ -60,6 +60,12 @@ impl Loader {
         loader
     }
 
+    /// Writes what the other one writes too.
+    pub(super) fn and(mut self, other: Self) -> Self {
+        self.parts.extend(other.parts);
+        self
+    }
+
     /// Number of records that it makes.
     pub(super) fn records(&self) -> u64 {
         self.parts.iter().map(|part| u64::from(part.pages)).sum()

@@ -11,6 +11,7 @@ fn small(name: &str) -> String {
     let rest = match name {
         "kronecker-pr" | "kronecker-bfs" => "scale=14:accesses=150K",
         "btree" | "ycsb-a" | "ycsb-b" | "ycsb-c" => "size=64MiB:accesses=150K:writes=20%",
+        "tpcc" => "size=64MiB:items=10K:accesses=150K",
         "scan" => "size=8MiB:accesses=150K:mix=20%:mix-size=2MiB",
         _ => "size=8MiB:accesses=150K",
     };
@@ -301,6 +302,8 @@ fn what_cannot_be_is_refused_with_a_hint() {
         ("gauss-kv:value=1MiB", "give 64 to 64KiB"),
         ("gauss-kv:spread=0", "too small"),
         ("hash:readers=0", "too small"),
+        ("tpcc:size=64MiB", "fewer items"),
+        ("tpcc:room=90%", "1% to 80%"),
         ("zipf:pages", "is not a parameter"),
         ("zipf:seed=1:seed=2", "given twice"),
     ] {
