@@ -9,6 +9,7 @@ pub mod changes;
 pub mod damon;
 pub mod doctor;
 pub mod error;
+pub mod extents;
 pub mod folio;
 pub mod frames;
 pub mod idle;
@@ -18,6 +19,7 @@ pub mod pagemap;
 pub mod perf;
 pub mod process;
 pub mod root;
+pub mod soft_dirty;
 pub mod span;
 pub mod swap;
 #[cfg(test)]

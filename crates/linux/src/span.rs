@@ -113,6 +113,40 @@ pub fn push_run<T: PartialEq>(runs: &mut Vec<(Span, T)>, span: Span, value: T) {
     }
 }
 
+/// Ascending spans with neighbours joined.
+pub fn joined(spans: impl Iterator<Item = Span>) -> Vec<Span> {
+    let mut out: Vec<Span> = Vec::new();
+    for span in spans {
+        match out.last_mut() {
+            Some(last) if last.end() == span.start => last.pages += span.pages,
+            _ => out.push(span),
+        }
+    }
+    out
+}
+
+/// What of `a` is not in `b`; both ascending and free of overlap.
+pub fn difference(a: &[Span], b: &[Span]) -> Vec<Span> {
+    let mut out = Vec::new();
+    let mut next = 0;
+    for span in a {
+        let mut at = span.start;
+        while next < b.len() && b[next].end() <= at {
+            next += 1;
+        }
+        for hole in b[next..].iter().take_while(|hole| hole.start < span.end()) {
+            if hole.start > at {
+                out.push(Span::between(at, hole.start));
+            }
+            at = Vpn(at.0.max(hole.end().0));
+        }
+        if at < span.end() {
+            out.push(Span::between(at, span.end()));
+        }
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,6 +180,17 @@ mod tests {
         let expected =
             [(Span::new(Vpn(1), 3), 'a'), (Span::new(Vpn(4), 1), 'b'), (Span::new(Vpn(6), 1), 'b')];
         assert_eq!(runs, expected);
+    }
+
+    fn spans(bits: u32) -> Vec<Span> {
+        joined((0..32).filter(|i| bits >> i & 1 == 1).map(|i| Span::single(Vpn(i))))
+    }
+
+    proptest! {
+        #[test]
+        fn differences_are_those_of_sets(a in any::<u32>(), b in any::<u32>()) {
+            prop_assert_eq!(difference(&spans(a), &spans(b)), spans(a & !b));
+        }
     }
 
     proptest! {

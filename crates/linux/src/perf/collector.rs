@@ -69,7 +69,7 @@ pub(crate) struct Collector {
     /// Threads that seem unwatched, and the poll after which they first did.
     suspects: HashMap<u32, u64>,
     processes: BTreeSet<u32>,
-    /// Starts and ends of threads that have not been put in order yet.
+    /// Starts and ends of threads, and new programs, that have not been put in order yet.
     unsettled: Vec<Change>,
     lifecycle: Vec<Lifecycle>,
     /// As records in the rings have said. Such a record comes with the next one that fits, which
@@ -87,8 +87,15 @@ struct Change {
     time_ns: u64,
     pid: u32,
     tid: u32,
-    /// Process and thread that started it; none where it ended.
-    parent: Option<(u32, u32)>,
+    what: What,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    /// By this process and thread.
+    Started(u32, u32),
+    Executed,
+    Ended,
 }
 
 /// Origin of threads whose parent we do not know because records were lost.
@@ -367,14 +374,14 @@ impl Collector {
     fn note(&mut self, record: Record<'_>) {
         match record {
             Record::Forked { pid, tid, parent_pid, parent_tid, time_ns } => {
-                let parent = Some((parent_pid, parent_tid));
-                self.unsettled.push(Change { time_ns, pid, tid, parent });
+                let what = What::Started(parent_pid, parent_tid);
+                self.unsettled.push(Change { time_ns, pid, tid, what });
             }
             Record::Exited { pid, tid, time_ns } => {
-                self.unsettled.push(Change { time_ns, pid, tid, parent: None });
+                self.unsettled.push(Change { time_ns, pid, tid, what: What::Ended });
             }
-            Record::Executed { pid } if self.concerns_us(pid) => {
-                self.lifecycle.push(Lifecycle::Executed { pid });
+            Record::Executed { pid, time_ns } if self.concerns_us(pid) => {
+                self.unsettled.push(Change { time_ns, pid, tid: pid, what: What::Executed });
             }
             Record::Lost(records) => {
                 self.lost_by_records = self.lost_by_records.saturating_add(records);
@@ -383,16 +390,18 @@ impl Collector {
         }
     }
 
-    /// Takes account of starts and ends up to `until_ns`. Later ones wait: another ring may hold
+    /// Takes account of what happened up to `until_ns`. Later ones wait: another ring may hold
     /// an earlier one that had not been written yet when that ring was read.
     fn settle(&mut self, until_ns: u64) {
         self.unsettled.sort_by_key(|change| change.time_ns);
         let settled = self.unsettled.partition_point(|change| change.time_ns <= until_ns);
         let changes: Vec<_> = self.unsettled.drain(..settled).collect();
         for change in changes {
-            match change.parent {
-                Some(parent) => self.started(change, parent),
-                None => self.ended(change),
+            let Change { time_ns, pid, .. } = change;
+            match change.what {
+                What::Started(parent, parent_tid) => self.started(change, (parent, parent_tid)),
+                What::Executed => self.lifecycle.push(Lifecycle::Executed { pid, time_ns }),
+                What::Ended => self.ended(change),
             }
         }
     }

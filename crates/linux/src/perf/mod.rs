@@ -49,6 +49,8 @@ pub enum Lifecycle {
     Executed {
         /// The process.
         pid: u32,
+        /// Nanoseconds of `CLOCK_MONOTONIC`.
+        time_ns: u64,
     },
     /// The process's main thread has ended. Other threads may go on for a while.
     Exited {

@@ -58,6 +58,8 @@ pub enum Record<'a> {
     Executed {
         /// The process.
         pid: u32,
+        /// Nanoseconds of `CLOCK_MONOTONIC`.
+        time_ns: u64,
     },
     /// So many records did not fit into the ring.
     Lost(u64),
@@ -103,7 +105,9 @@ fn parse(record: &[u8], sample_type: u64) -> Option<Record<'_>> {
             Record::Exited { pid, tid, time_ns: at.u64()? }
         }
         sys::PERF_RECORD_COMM if misc & sys::PERF_RECORD_MISC_COMM_EXEC != 0 => {
-            Record::Executed { pid: at.u32()? }
+            // The name is of any length; the time is at the record's end (`sample_id_all`).
+            let time = record.last_chunk().map_or(0, |time| u64::from_ne_bytes(*time));
+            Record::Executed { pid: at.u32()?, time_ns: time }
         }
         sys::PERF_RECORD_LOST => {
             at.u64()?;
@@ -235,7 +239,7 @@ mod tests {
         bytes.extend(record(sys::PERF_RECORD_FORK, 0, &words(&[pair(2, 1), pair(3, 4), 50])));
         bytes.extend(record(sys::PERF_RECORD_EXIT, 0, &words(&[pair(2, 1), pair(3, 4), 60])));
         let exec = sys::PERF_RECORD_MISC_COMM_EXEC as u16;
-        bytes.extend(record(sys::PERF_RECORD_COMM, exec, &words(&[pair(2, 2), 0])));
+        bytes.extend(record(sys::PERF_RECORD_COMM, exec, &words(&[pair(2, 2), 0, pair(2, 2), 70])));
         bytes.extend(record(sys::PERF_RECORD_COMM, 0, &words(&[pair(2, 2), 0])));
         bytes.extend(record(sys::PERF_RECORD_LOST, 0, &words(&[1, 17])));
         bytes.extend(record(sys::PERF_RECORD_LOST_SAMPLES, 0, &words(&[3])));
@@ -254,7 +258,7 @@ mod tests {
             }),
             Record::Forked { pid: 2, tid: 3, parent_pid: 1, parent_tid: 4, time_ns: 50 },
             Record::Exited { pid: 2, tid: 3, time_ns: 60 },
-            Record::Executed { pid: 2 },
+            Record::Executed { pid: 2, time_ns: 70 },
             Record::Other,
             Record::Lost(17),
             Record::Lost(3),

@@ -143,8 +143,8 @@ impl AllocationTracer {
     }
 
     /// Hands allocations to `sink` in the order of time. Those of the last millisecond come with
-    /// the next call.
-    pub fn poll(&mut self, sink: &mut impl FnMut(Allocation)) {
+    /// the next call. Returns up to which time all have come, as nanoseconds of `CLOCK_MONOTONIC`.
+    pub fn poll(&mut self, sink: &mut impl FnMut(Allocation)) -> u64 {
         let until_ns = monotonic_ns().saturating_sub(SETTLE_NS);
         let (calls, unsettled) = (&self.calls, &mut self.unsettled);
         self.collector.poll(|sample| unsettled.extend(calls.step(sample)));
@@ -155,6 +155,7 @@ impl AllocationTracer {
                 sink(allocation);
             }
         }
+        until_ns
     }
 
     /// What has happened to watched processes, up to the last [`Self::poll`]. A process that
@@ -162,7 +163,7 @@ impl AllocationTracer {
     pub fn take_lifecycle(&mut self) -> Vec<Lifecycle> {
         let lifecycle = self.collector.take_lifecycle();
         for life in &lifecycle {
-            if let Lifecycle::Exited { pid, .. } | Lifecycle::Executed { pid } = life {
+            if let Lifecycle::Exited { pid, .. } | Lifecycle::Executed { pid, .. } = life {
                 self.calls.begun.retain(|_, begun| begun.pid != *pid);
             }
         }

@@ -64,6 +64,7 @@ impl Attr {
         attr.set_task(u64::from(self.lifecycle));
         attr.set_comm(u64::from(self.lifecycle));
         attr.set_comm_exec(u64::from(self.lifecycle));
+        attr.set_sample_id_all(u64::from(self.lifecycle));
         if self.wake_bytes > 0 {
             attr.set_watermark(1);
             attr.__bindgen_anon_2.wakeup_watermark = self.wake_bytes;
