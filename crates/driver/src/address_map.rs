@@ -3,6 +3,8 @@
 use frostline_core::types::*;
 use frostline_linux::span::Span;
 use hashbrown::HashMap;
+use std::collections::BTreeSet;
+use std::ops::Range;
 
 const REGION_PAGES: u64 = HUGE_PAGES as u64;
 
@@ -13,8 +15,11 @@ pub struct AddressMap {
     regions: HashMap<(ProcessId, u64), Region>,
     /// Process and block by region; the length is the number of regions ever given out.
     places: Vec<Option<(ProcessId, u64)>>,
-    unused: Vec<Region>,
+    unused: BTreeSet<u32>,
 }
+
+/// The last region stays unused: its end is no 32-bit number.
+const MOST_REGIONS: u32 = u32::MAX / HUGE_PAGES;
 
 impl AddressMap {
     /// The page's id; `None` where its block has none.
@@ -30,6 +35,7 @@ impl AddressMap {
     }
 
     /// Gives every page of `span` an id. Calls `sink` with each piece of it inside one region.
+    /// New blocks get numbers in a row where that can be.
     ///
     /// Returns false, and gives out no more, where the 2^32 ids do not suffice.
     pub fn map(
@@ -38,10 +44,23 @@ impl AddressMap {
         span: Span,
         mut sink: impl FnMut(Span, PageRun),
     ) -> bool {
+        let mut row = 0..0;
+        let mut before = None;
         for piece in by_region(span) {
             let block = piece.start.0 / REGION_PAGES;
-            let known = self.regions.get(&(process, block)).copied();
-            let Some(region) = known.or_else(|| self.fresh(process, block)) else { return false };
+            let region = match self.regions.get(&(process, block)) {
+                Some(region) => *region,
+                None => {
+                    if row.is_empty() {
+                        let wanted = self.unknown(process, block, span);
+                        let Some(found) = self.row(wanted, before) else { return false };
+                        row = found;
+                    }
+                    let Some(number) = row.next() else { return false };
+                    self.take(Region(number), (process, block))
+                }
+            };
+            before = Some(region);
             sink(piece, run_of(region, piece));
         }
         true
@@ -60,7 +79,7 @@ impl AddressMap {
     pub fn release(&mut self, region: Region) {
         if let Some(place) = self.places.get_mut(region.index()).and_then(Option::take) {
             self.regions.remove(&place);
-            self.unused.push(region);
+            self.unused.insert(region.0);
         }
     }
 
@@ -73,25 +92,50 @@ impl AddressMap {
     pub fn bytes(&self) -> Bytes {
         let entry = size_of::<((ProcessId, u64), Region)>() + 1;
         let place = size_of::<Option<(ProcessId, u64)>>();
-        let unused = self.unused.capacity() * size_of::<Region>();
+        let unused = self.unused.len() * 2 * size_of::<Region>();
         let bytes = self.regions.capacity() * entry + self.places.capacity() * place + unused;
         Bytes(bytes as u64)
     }
 
-    fn fresh(&mut self, process: ProcessId, block: u64) -> Option<Region> {
-        let region = match self.unused.pop() {
-            Some(region) => region,
-            None => {
-                let next = u32::try_from(self.places.len()).ok()?;
-                // The last region stays unused: its end is no 32-bit number.
-                (next < u32::MAX / HUGE_PAGES).then_some(())?;
-                self.places.push(None);
-                Region(next)
-            }
+    /// How many blocks in a row from `block` on, up to the end of `span`, have no number.
+    fn unknown(&self, process: ProcessId, block: u64, span: Span) -> u32 {
+        let blocks = block..span.end().0.div_ceil(REGION_PAGES);
+        let unknown = blocks.take_while(|block| !self.regions.contains_key(&(process, *block)));
+        u32::try_from(unknown.count()).unwrap_or(u32::MAX)
+    }
+
+    /// `wanted` unused numbers in a row: those after `before`, else the first that there are; where
+    /// there are none in a row, one.
+    fn row(&self, wanted: u32, before: Option<Region>) -> Option<Range<u32>> {
+        let end = self.places.len() as u32;
+        let is_free = |number: u32| number >= end || self.unused.contains(&number);
+        let fits = |first: u32| {
+            let last = first.checked_add(wanted)?;
+            ((first..last.min(end)).all(is_free) && last <= MOST_REGIONS).then_some(first..last)
         };
-        self.places[region.index()] = Some((process, block));
-        self.regions.insert((process, block), region);
-        Some(region)
+        if let Some(row) = before.and_then(|before| fits(before.0 + 1)) {
+            return Some(row);
+        }
+        let mut at = 0;
+        while let Some(first) = self.unused.range(at..).next().copied() {
+            if let Some(row) = fits(first) {
+                return Some(row);
+            }
+            // Behind the number that is in the way.
+            at = (first..end).find(|number| !is_free(*number)).map_or(end, |taken| taken + 1);
+        }
+        fits(end).or_else(|| self.unused.first().map(|first| *first..first + 1))
+    }
+
+    fn take(&mut self, region: Region, place: (ProcessId, u64)) -> Region {
+        while self.places.len() <= region.index() {
+            self.unused.insert(self.places.len() as u32);
+            self.places.push(None);
+        }
+        self.unused.remove(&region.0);
+        self.places[region.index()] = Some(place);
+        self.regions.insert(place, region);
+        region
     }
 }
 
@@ -142,6 +186,28 @@ mod tests {
     fn pieces_stay_in_their_block() {
         let pieces: Vec<u64> = by_region(Span::new(Vpn(500), 1000)).map(|s| s.pages).collect();
         assert_eq!(pieces, [12, 512, 476]);
+    }
+
+    #[test]
+    fn an_extent_has_numbers_in_a_row_where_that_can_be() {
+        let mut ids = AddressMap::default();
+        let regions = |ids: &mut AddressMap, block: u64, blocks: u64| -> Vec<u32> {
+            let runs = map(ids, block * 512, blocks * 512);
+            runs.iter().map(|run| run.start.region().0).collect()
+        };
+        assert_eq!(regions(&mut ids, 0, 4), [0, 1, 2, 3]);
+        assert_eq!(regions(&mut ids, 100, 1), [4]);
+        ids.release(Region(1));
+        ids.release(Region(3));
+        assert_eq!(regions(&mut ids, 200, 2), [5, 6], "no two in a row are unused");
+        assert_eq!(regions(&mut ids, 300, 1), [1]);
+        ids.release(Region(4));
+        assert_eq!(regions(&mut ids, 400, 2), [3, 4]);
+        assert_eq!(regions(&mut ids, 200, 4), [5, 6, 7, 8], "goes on behind what is there");
+        ids.release(Region(8));
+        assert_eq!(regions(&mut ids, 500, 3), [8, 9, 10], "new ones join unused ones at the end");
+        let places = (0..11).map(|number| ids.places[number].is_some());
+        assert_eq!((places.filter(|taken| *taken).count(), ids.unused.len()), (11, 0));
     }
 
     #[test]

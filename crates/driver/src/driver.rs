@@ -21,6 +21,7 @@ use frostline_linux::process::Target;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 
+mod address_space;
 mod audit;
 mod folios;
 mod limit;
@@ -58,6 +59,8 @@ pub struct Options {
     pub dry_run: bool,
     /// Where to write the journal.
     pub journal: Option<PathBuf>,
+    /// Follow allocations in the extents that were asked for, also where the policy does without.
+    pub extents: bool,
 }
 
 /// Drives one engine.
@@ -179,6 +182,7 @@ impl Driver {
         self.auditor.refill(now);
         // Others may use this thread in between.
         self.pacer.skip(clock::thread_cpu());
+        self.follow_allocations()?;
         let mut events = Vec::new();
         if now >= self.refresh_due {
             self.refresh_due = now.saturating_add(REFRESH);

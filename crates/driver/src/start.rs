@@ -59,8 +59,9 @@ pub fn start(
         total_pages_hint: pages,
         ..PolicyContext::default()
     };
-    let needs = make(&options.policy, &context)?.needs();
+    let mut needs = make(&options.policy, &context)?.needs();
     check(&options.policy, needs)?;
+    needs.allocation_extents |= options.extents;
     let mut policy = options.policy.clone();
     let swap = places.0.get(1) == Some(&Place::Swap);
     let choice = choose(&root, needs, swap, options.cpu_share)?;
@@ -70,6 +71,7 @@ pub fn start(
     if let Some(why) = choice.why {
         notes.push(format!("{why} (policy {policy})"));
     }
+    notes.extend(choice.allocations);
     let sources = choice.sources;
     let direct = |place: &Place| *place != Place::Swap;
     let limits = |(index, place): (usize, &Place)| -> Result<TierLimits, LinuxError> {
@@ -127,11 +129,6 @@ fn check(policy: &str, needs: Telemetry) -> Result<(), DriverError> {
         (needs.access_bits, "access bits of single pages", "take a policy that works with samples"),
         (needs.faults, "faults on armed pages", "take a policy that works with samples"),
         (needs.counters, "counters of accesses by tier", "take a policy that works with samples"),
-        (
-            needs.allocation_extents,
-            "extents of allocations",
-            "take a policy that works with samples",
-        ),
     ];
     match missing.into_iter().find(|(needed, ..)| *needed) {
         Some((_, what, hint)) => Err(DriverError::Telemetry { policy: policy.into(), what, hint }),

@@ -1,10 +1,12 @@
 //! The processes that a driver manages.
 
-use frostline_core::types::{ProcessId, Vpn};
+use frostline_core::event::Backing;
+use frostline_core::types::ProcessId;
+use frostline_linux::extents::ExtentChange;
 use frostline_linux::maps::{Mapping, MapsReader};
 use frostline_linux::pagemap::Pagemap;
 use frostline_linux::process::{self, Target};
-use frostline_linux::span::Span;
+use frostline_linux::span::{Span, difference, joined};
 use frostline_linux::{LinuxError, Root};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -79,15 +81,8 @@ pub struct Watched {
     mappings: Vec<Mapping>,
     /// Address space whose pages may be moved, ascending, neighbours joined.
     pub spans: Vec<Span>,
-}
-
-/// How address space has changed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Changes {
-    /// New.
-    pub mapped: Vec<Span>,
-    /// No longer there.
-    pub unmapped: Vec<Span>,
+    /// What of it is new, and nobody has looked into.
+    pub fresh: Vec<Span>,
 }
 
 impl Watched {
@@ -104,6 +99,7 @@ impl Watched {
             maps: MapsReader::new(),
             mappings: Vec::new(),
             spans: Vec::new(),
+            fresh: Vec::new(),
         })
     }
 
@@ -112,20 +108,35 @@ impl Watched {
         ProcessId(self.target.pid())
     }
 
-    /// Reads its mappings; tells what has changed since the last call.
+    /// Reads its mappings.
     ///
     /// # Errors
     /// Where it has ended.
-    pub fn refresh(&mut self) -> Result<Changes, LinuxError> {
+    pub fn read_mappings(&mut self) -> Result<&[Mapping], LinuxError> {
         self.maps.read(&self.target, &mut self.mappings)?;
+        Ok(&self.mappings)
+    }
+
+    /// How the mappings that were read last differ from [`Self::spans`].
+    pub fn changes(&self) -> Vec<ExtentChange> {
         let tierable = self.mappings.iter().filter(|mapping| mapping.is_tierable());
         let spans = joined(tierable.map(|mapping| mapping.span));
-        let changes = Changes {
-            mapped: difference(&spans, &self.spans),
-            unmapped: difference(&self.spans, &spans),
-        };
-        self.spans = spans;
-        Ok(changes)
+        let unmapped = difference(&self.spans, &spans).into_iter();
+        let mapped = difference(&spans, &self.spans).into_iter();
+        let backing = Backing::Anonymous;
+        let unmapped = unmapped.map(|span| ExtentChange::Unmapped { span });
+        unmapped.chain(mapped.map(|span| ExtentChange::Mapped { span, backing })).collect()
+    }
+
+    /// Takes note of new address space.
+    pub fn add(&mut self, span: Span) {
+        add(&mut self.spans, span);
+        self.fresh.push(span);
+    }
+
+    /// Takes note that address space is gone.
+    pub fn remove(&mut self, span: Span) {
+        remove(&mut self.spans, span);
     }
 
     /// The program that it runs has been replaced: the page table is another one.
@@ -138,47 +149,57 @@ impl Watched {
     }
 }
 
-/// Ascending spans with neighbours joined.
-fn joined(spans: impl Iterator<Item = Span>) -> Vec<Span> {
-    let mut out: Vec<Span> = Vec::new();
-    for span in spans {
-        match out.last_mut() {
-            Some(last) if last.end() == span.start => last.pages += span.pages,
-            _ => out.push(span),
+/// Adds a span to ascending ones of which no two touch.
+fn add(spans: &mut Vec<Span>, span: Span) {
+    remove(spans, span);
+    let at = spans.partition_point(|other| other.start < span.start);
+    spans.insert(at, span);
+    // With the neighbour above, then with the one below.
+    for at in [Some(at), at.checked_sub(1)].into_iter().flatten() {
+        if let Some([low, high]) = spans.get_mut(at..).and_then(<[_]>::first_chunk_mut)
+            && low.end() == high.start
+        {
+            low.pages += high.pages;
+            spans.remove(at + 1);
         }
     }
-    out
 }
 
-/// What of `a` is not in `b`; both ascending and free of overlap.
-fn difference(a: &[Span], b: &[Span]) -> Vec<Span> {
-    let mut out = Vec::new();
-    let mut next = 0;
-    for span in a {
-        let mut at = span.start;
-        while next < b.len() && b[next].end() <= at {
-            next += 1;
-        }
-        for hole in b[next..].iter().take_while(|hole| hole.start < span.end()) {
-            if hole.start > at {
-                out.push(Span::between(at, hole.start));
-            }
-            at = Vpn(at.0.max(hole.end().0));
-        }
-        if at < span.end() {
-            out.push(Span::between(at, span.end()));
-        }
+/// Takes a span out of ascending ones.
+fn remove(spans: &mut Vec<Span>, span: Span) {
+    let from = spans.partition_point(|other| other.end() <= span.start);
+    let to = spans.partition_point(|other| other.start < span.end());
+    if from < to {
+        let left = difference(&spans[from..to], &[span]);
+        spans.splice(from..to, left);
     }
-    out
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use frostline_core::types::Vpn;
     use proptest::prelude::*;
 
-    fn spans(bits: u32) -> Vec<Span> {
-        joined((0..32).filter(|i| bits >> i & 1 == 1).map(|i| Span::single(Vpn(i))))
+    proptest! {
+        #[test]
+        fn spans_are_added_and_removed_as_in_sets(
+            steps in proptest::collection::vec((any::<bool>(), 0_u64..60, 1_u64..20), 0..40),
+        ) {
+            let (mut spans, mut set) = (Vec::new(), 0_u128);
+            for (adds, start, pages) in steps {
+                let bits = ((1 << pages) - 1) << start;
+                if adds {
+                    add(&mut spans, Span::new(Vpn(start), pages));
+                    set |= bits;
+                } else {
+                    remove(&mut spans, Span::new(Vpn(start), pages));
+                    set &= !bits;
+                }
+                let there = (0..128).filter(|bit| set >> bit & 1 == 1);
+                prop_assert_eq!(&spans, &joined(there.map(|bit| Span::single(Vpn(bit)))));
+            }
+        }
     }
 
     #[test]
@@ -206,12 +227,5 @@ mod tests {
         assert_eq!(pids("redis-server", true), [7, 8]);
         assert_eq!(pids("a-very-long-name-indeed", true), [9]);
         assert!(pids("redis", true).is_empty());
-    }
-
-    proptest! {
-        #[test]
-        fn differences_are_those_of_sets(a in any::<u32>(), b in any::<u32>()) {
-            prop_assert_eq!(difference(&spans(a), &spans(b)), spans(a & !b));
-        }
     }
 }

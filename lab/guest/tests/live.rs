@@ -16,8 +16,8 @@ until_ready() {
 }
 tiered() {
     before=$(migrated)
-    frostline run --slow node:1 --fast 40% $limits --summary /out/summary --journal /out/journal -- \
-        frostline-load --size 96MiB --hot 20% --seconds 45 --truth /tmp/truth >/tmp/load 2>/tmp/notes &
+    frostline run --slow node:1 --fast 40% $limits --summary /out/summary --journal /out/journal \
+        --extents -- frostline-load --size 96MiB --hot 20% --seconds 45 --truth /tmp/truth >/tmp/load 2>/tmp/notes &
     run=$!
     until_ready /tmp/truth && sleep 40
     frostline-load check --truth /tmp/truth
@@ -26,6 +26,8 @@ tiered() {
     cat /tmp/load /tmp/notes
     echo "kernel $(($(migrated) - before))"
     awk '/"verified_bytes"/ { sum += $2 } END { print "frostline", sum / 4096 }' /out/summary
+    awk -F '[ ":,]+' '$2 == "name" { name = $3 }
+        $2 == "touches" || $2 == "lost" || $2 == "cpu_seconds" { print name "-" $2, $3 }' /out/summary
     return $code
 }
 killed() {
@@ -112,6 +114,16 @@ fn what_we_count_the_kernel_counts() {
     let (kernel, ours) = (number(text, "kernel"), number(text, "frostline"));
     assert!(ours > 10_000.0, "{text}");
     assert!((kernel - ours).abs() < ours / 50.0, "kernel {kernel}, we {ours}: {text}");
+}
+
+#[test]
+fn writes_and_allocations_are_seen() {
+    let Some(text) = section("tiered") else { return };
+    assert!(number(text, "soft-dirty-touches") > 1000.0, "{text}");
+    assert!(number(text, "soft-dirty-cpu_seconds") > 0.0, "{text}");
+    assert!(number(text, "allocations-touches") > 0.0, "{text}");
+    assert_eq!(number(text, "allocations-lost"), 0.0, "{text}");
+    assert!(text.contains("stores come from soft-dirty bits"), "{text}");
 }
 
 #[test]

@@ -53,6 +53,10 @@ pub struct Tiering {
     /// Write all that is decided, and on what grounds, for `frostline replay`
     #[arg(long, value_name = "FILE")]
     pub journal: Option<PathBuf>,
+    /// Follow allocations in the extents that the program asked for, by tracepoints, also where
+    /// the policy does without; for journals that become traces
+    #[arg(long)]
+    pub extents: bool,
     /// Write the numbers of every second to a CSV file
     #[arg(long, value_name = "FILE")]
     pub series: Option<PathBuf>,
@@ -94,6 +98,7 @@ impl Tiering {
             seed: self.seed,
             dry_run: self.dry_run,
             journal: self.journal.clone(),
+            extents: self.extents,
         };
         Ok((options, why))
     }

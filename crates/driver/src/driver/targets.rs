@@ -1,12 +1,12 @@
 //! Who is there, and what they have mapped.
 
 use super::Driver;
+use super::address_space::{self, allocations};
 use crate::error::DriverError;
 use crate::watched::Watched;
-use frostline_core::event::{Backing, Event};
+use frostline_core::event::Event;
 use frostline_core::types::*;
 use frostline_linux::LinuxError;
-use frostline_linux::span::Span;
 use std::collections::BTreeSet;
 
 impl Driver {
@@ -63,65 +63,13 @@ impl Driver {
         }
     }
 
-    fn forget(&mut self, pid: u32, events: &mut Vec<Event>) {
+    pub(super) fn forget(&mut self, pid: u32, events: &mut Vec<Event>) {
         if let Some(watched) = self.watched.remove(&pid) {
-            self.unmap(watched.id(), &watched.spans, &[], events);
+            address_space::unmap(&mut self.map, watched.id(), &watched.spans, &[], events);
             events.push(Event::Exited { process: watched.id() });
         }
-    }
-
-    fn follow_mappings(&mut self, pid: u32, events: &mut Vec<Event>) -> Result<(), DriverError> {
-        let Some(watched) = self.watched.get_mut(&pid) else { return Ok(()) };
-        let id = watched.id();
-        let changes = match watched.refresh() {
-            Ok(changes) => changes,
-            Err(error) if error.is_gone() => {
-                self.forget(pid, events);
-                return Ok(());
-            }
-            // It runs a program of another user by now.
-            Err(error) if error.is_denied() => {
-                self.forget(pid, events);
-                self.refused.insert(pid, error.to_string());
-                return Ok(());
-            }
-            Err(error) => return Err(error.into()),
-        };
-        let spans = watched.spans.clone();
-        self.unmap(id, &changes.unmapped, &spans, events);
-        for span in changes.mapped {
-            self.map.map(id, span, |_, run| {
-                events.push(Event::Mapped { run, backing: Backing::Anonymous, process: id });
-            });
-            match self.places_of(pid, span, events) {
-                // Another program was executed in between: the old page table is gone.
-                Err(error) if error.is_gone() => {
-                    self.reopen(pid, events);
-                    return Ok(());
-                }
-                other => other?,
-            }
-        }
-        Ok(())
-    }
-
-    /// Takes address space out of the map; blocks in which nothing of `left`, ascending, lies are
-    /// given back.
-    fn unmap(&mut self, id: ProcessId, spans: &[Span], left: &[Span], events: &mut Vec<Event>) {
-        let mut released = Vec::new();
-        for span in spans {
-            self.map.known(id, *span, |piece, run| {
-                events.push(Event::Unmapped { run });
-                let block = Span::region_of(piece.start);
-                let next = left.partition_point(|span| span.end() <= block.start);
-                if left.get(next).is_none_or(|span| span.start >= block.end()) {
-                    released.push(run.start.region());
-                }
-            });
-        }
-        // Not before all of them have been looked up: several may lie in one block.
-        for region in released {
-            self.map.release(region);
+        if let Some(allocations) = allocations(&mut self.sources) {
+            allocations.forget(pid, false);
         }
     }
 
@@ -130,7 +78,11 @@ impl Driver {
         let Some(watched) = self.watched.get_mut(&pid) else { return };
         let (id, spans) = (watched.id(), std::mem::take(&mut watched.spans));
         let alive = watched.target.is_alive() && watched.reopen().is_ok();
-        self.unmap(id, &spans, &[], events);
+        watched.fresh.clear();
+        address_space::unmap(&mut self.map, id, &spans, &[], events);
+        if let Some(allocations) = allocations(&mut self.sources) {
+            allocations.forget(pid, alive);
+        }
         if !alive {
             self.watched.remove(&pid);
             events.push(Event::Exited { process: id });

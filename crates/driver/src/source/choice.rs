@@ -1,10 +1,12 @@
 //! The best sources that a system has for what a policy needs.
 
 use super::Source;
+use super::allocations::Allocations;
 use super::damon::DamonPages;
 use super::idle::IdlePages;
 use super::pmu::Pmu;
 use super::refaults::Refaults;
+use super::writes::Writes;
 use frostline_core::event::SampleKind;
 use frostline_core::policy::Telemetry;
 use frostline_linux::changes::Changes;
@@ -20,19 +22,47 @@ pub struct Choice {
     pub rare_samples: bool,
     /// Where samples come from; `None` where the policy needs none.
     pub why: Option<String>,
+    /// How allocations are followed; `None` where nobody needs to know.
+    pub allocations: Option<String>,
 }
 
 /// Chooses sources. With a `swap` tier, refaults are always among them: they are moves, too.
 ///
 /// # Errors
-/// Where the kernel refuses one that it claims to have.
+/// Where the kernel refuses one that it claims to have; [`LinuxError::Unsupported`] where the
+/// extents of allocations are needed and cannot be followed.
 pub fn choose(
     root: &Root,
     needs: Telemetry,
     swap: bool,
     cpu_share: f64,
 ) -> Result<Choice, LinuxError> {
-    let mut choice = Choice { sources: Vec::new(), rare_samples: false, why: None };
+    let mut choice = of_loads(root, needs, swap, cpu_share)?;
+    let sampled = choice.sources.iter().any(|source| source.name() == Pmu::STORES);
+    if needs.store_sample_period > 0
+        && !sampled
+        && let Ok(writes) = Writes::new(root, cpu_share, needs.store_sample_period)
+    {
+        choice.sources.push(Box::new(writes));
+        let why = choice.why.get_or_insert_default();
+        *why += "; stores come from soft-dirty bits, which CRIU must not use meanwhile";
+    }
+    if needs.allocation_extents {
+        choice.sources.push(Box::new(Allocations::new(root)?));
+        let how = "allocations are followed by tracepoints, in the extents that were asked for";
+        choice.allocations = Some(how.into());
+    }
+    Ok(choice)
+}
+
+fn of_loads(
+    root: &Root,
+    needs: Telemetry,
+    swap: bool,
+    cpu_share: f64,
+) -> Result<Choice, LinuxError> {
+    let (sources, rare_samples, why, allocations) = (Vec::new(), false, None, None);
+    let mut choice = Choice { sources, rare_samples, why, allocations };
     if swap {
         choice.sources.push(Box::new(Refaults::new(root)?));
     }

@@ -1,10 +1,12 @@
 //! Where knowledge about accesses comes from.
 
+pub mod allocations;
 pub mod choice;
 pub mod damon;
 pub mod idle;
 pub mod pmu;
 pub mod refaults;
+pub mod writes;
 
 use frostline_core::event::SampleKind;
 use frostline_core::types::{Nanos, Vpn};
@@ -100,6 +102,11 @@ pub trait Source {
     /// takes no notice.
     fn set_period(&mut self, kind: SampleKind, period: u32) {
         let _ = (kind, period);
+    }
+
+    /// Itself, where it follows allocations.
+    fn allocations(&mut self) -> Option<&mut allocations::Allocations> {
+        None
     }
 
     /// What it has done so far.

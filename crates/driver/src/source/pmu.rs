@@ -27,6 +27,9 @@ pub struct Pmu {
 }
 
 impl Pmu {
+    /// Name of the source of stores.
+    pub const STORES: &str = "pmu-stores";
+
     /// Samples loads or stores by `source`, one per `period` of its events; watches nobody yet.
     ///
     /// # Errors
@@ -97,7 +100,7 @@ impl Source for Pmu {
     fn name(&self) -> &'static str {
         match self.kind {
             SampleKind::LoadMiss => "pmu-loads",
-            SampleKind::Store => "pmu-stores",
+            SampleKind::Store => Self::STORES,
         }
     }
 

@@ -216,6 +216,7 @@ impl Target {
             seed: default::SEED,
             dry_run: self.dry_run,
             journal: None,
+            extents: false,
             series: None,
             summary: None,
         }
