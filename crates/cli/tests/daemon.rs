@@ -1,6 +1,7 @@
 //! The daemon, its configuration and what shows its work, as users meet them.
 
 use assert_cmd::Command;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -76,9 +77,8 @@ impl Daemon {
         Self { child, notes }
     }
 
-    fn signal(&self, name: &str) {
-        let pid = self.child.id().to_string();
-        assert!(StdCommand::new("kill").args(["-s", name, &pid]).status().unwrap().success());
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
     /// Reads notes up to the first that contains `part`; all that were read.
@@ -95,7 +95,7 @@ impl Daemon {
 
     /// Ends it; everything that it says until then.
     fn end(mut self) -> String {
-        self.signal("TERM");
+        self.signal(Signal::TERM);
         let mut rest = String::new();
         self.notes.read_to_string(&mut rest).unwrap();
         assert_eq!(self.child.wait().unwrap().code(), Some(0), "{rest}");
@@ -196,7 +196,7 @@ fn targets_come_and_go_while_others_are_undisturbed() {
     assert!(picture.contains(&one) && picture.contains("refaults"), "{picture}");
 
     std::fs::write(&config, format!("{head}{}", target("one", &one, "polcy = \"x\""))).unwrap();
-    daemon.signal("HUP");
+    daemon.signal(Signal::HUP);
     let refused = daemon.says("not reloaded");
     assert!(refused.contains("f.toml:8: unknown key `polcy`"), "{refused}");
     assert!(daemon.says("hint: ").contains("`policy`"));
@@ -204,7 +204,7 @@ fn targets_come_and_go_while_others_are_undisturbed() {
     let second = Sleeper::start(folder.path(), &two);
     let both = target("one", &one, "priority = 80") + &target("two", &two, "");
     std::fs::write(&config, format!("{head}{both}")).unwrap();
-    daemon.signal("HUP");
+    daemon.signal(Signal::HUP);
     let said = daemon.says("reloaded: 2 targets") + &daemon.says("two: managed");
     assert!(!said.contains("one: "), "it is undisturbed: {said}");
     assert_eq!(daemon.manages("two")["targets"][0]["pid"], second.pid());
@@ -216,7 +216,7 @@ fn targets_come_and_go_while_others_are_undisturbed() {
     daemon.says("one: managed");
 
     std::fs::write(&config, format!("{head}{}", target("two", &two, ""))).unwrap();
-    daemon.signal("HUP");
+    daemon.signal(Signal::HUP);
     daemon.says("reloaded: 1 target");
     wait("the target to go", || (daemon.status().len() == 1).then_some(()));
     assert_eq!(daemon.status()[0]["name"], "two");

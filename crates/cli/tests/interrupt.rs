@@ -1,5 +1,6 @@
 //! Ctrl-C during long work.
 
+use rustix::process::{Pid, Signal, kill_process};
 use std::process::{Child, Command, Stdio};
 
 /// Bits of caught signals, proc(5).
@@ -9,7 +10,7 @@ fn caught_signals(child: &Child) -> u64 {
     u64::from_str_radix(mask.trim(), 16).unwrap()
 }
 
-fn stop_by(signal: i32, name: &str) {
+fn stop_by(signal: Signal) {
     let folder = tempfile::tempdir().unwrap();
     let report = folder.path().join("r.html");
     // Far longer than any test would wait, and too large to be kept in memory.
@@ -20,14 +21,13 @@ fn stop_by(signal: i32, name: &str) {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    while caught_signals(&child) & 1 << (signal - 1) == 0 {
+    while caught_signals(&child) & 1 << (signal.as_raw() - 1) == 0 {
         assert!(child.try_wait().unwrap().is_none(), "ended by itself");
         std::thread::yield_now();
     }
-    let sent = Command::new("kill").args(["-s", name, &child.id().to_string()]).status().unwrap();
-    assert!(sent.success());
+    kill_process(Pid::from_child(&child), signal).unwrap();
     let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(128 + signal));
+    assert_eq!(output.status.code(), Some(128 + signal.as_raw()));
     assert!(output.stdout.is_empty());
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(text.starts_with("error: ") && text.contains("interrupted"), "{text}");
@@ -36,10 +36,10 @@ fn stop_by(signal: i32, name: &str) {
 
 #[test]
 fn ctrl_c_ends_with_130() {
-    stop_by(2, "INT");
+    stop_by(Signal::INT);
 }
 
 #[test]
 fn termination_ends_with_143() {
-    stop_by(15, "TERM");
+    stop_by(Signal::TERM);
 }

@@ -1,6 +1,7 @@
 //! `frostline record` as a user meets it: exit codes, signals, messages, and traces that read.
 
 use assert_cmd::Command;
+use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Stdio;
@@ -101,10 +102,7 @@ fn ctrl_c_leaves_a_trace_that_reads() {
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert_eq!(line, "ready\n");
-    let pid = child.id().to_string();
-    assert!(
-        std::process::Command::new("kill").args(["-s", "INT", &pid]).status().unwrap().success()
-    );
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(7), "the program decides how it ends");
     assert!(accesses(&trace) > 0);
 }

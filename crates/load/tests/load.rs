@@ -1,5 +1,6 @@
 //! The program as a whole.
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -87,8 +88,7 @@ fn a_signal_ends_it_with_a_summary_and_a_check_of_all_pages() {
     assert_eq!((number(&places["hot"], "pages"), number(&places["cold"], "pages")), (205, 1843));
     assert_eq!(number(&places["hot"], "absent"), 0);
 
-    let sent = Command::new("kill").args(["-s", "TERM", &child.id().to_string()]).status();
-    assert!(sent.expect("kill is there").success());
+    kill_process(Pid::from_child(&child), Signal::TERM).expect("it runs");
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(0));
     let summary = json(&output.stdout);

@@ -3,6 +3,7 @@
 use crate::load::Load;
 use crate::support::{Running, frostline, only_run, text};
 use crate::system::{System, succeeds};
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -108,7 +109,8 @@ fn a_child_of_somebody_else_is_left_alone_and_the_rest_managed() {
         "--summary",
         to,
     ]);
-    let _ = Command::new("kill").arg(&child).status();
+    let started = child.parse().ok().and_then(Pid::from_raw).expect("one child");
+    kill_process(started, Signal::TERM).expect("it runs");
     let told = text(&output.stderr);
     if told.contains("perf_event_paranoid") {
         println!("skipped: {told}");

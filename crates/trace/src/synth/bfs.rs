@@ -1,7 +1,7 @@
-//! Breadth-first search, top-down with a queue: the kernel of `kronecker-bfs`.
+//! Breadth-first search, top-down with a queue: the kernel of `bfs`.
 
-use super::graph::{Graph, written};
-use super::kronecker::{Kernel, Machine, for_each_neighbour};
+use super::graph::{Graph, GraphPlan, written};
+use super::graph_kernel::{Kernel, Machine, for_each_neighbour};
 use super::stage::{Area, Stage};
 use crate::event::{StreamId, TraceEvent};
 
@@ -26,7 +26,7 @@ const OP: u64 = 0;
 impl Kernel for Bfs {
     const BYTES_PER_VERTEX: u64 = 8;
 
-    fn new(graph: &Graph, stage: &mut Stage, init: bool) -> Self {
+    fn new(_: &GraphPlan, graph: &Graph, stage: &mut Stage, init: bool) -> Self {
         let len_bytes = u64::from(graph.vertices()) * 4;
         Self {
             parents: vec![NOBODY; graph.vertices() as usize],
@@ -40,12 +40,7 @@ impl Kernel for Bfs {
 
     fn step(&mut self, machine: &mut Machine<'_>) {
         if self.finished {
-            let source = loop {
-                let vertex = machine.rng.below(u64::from(machine.graph.vertices())) as u32;
-                if !machine.graph.row(vertex).is_empty() {
-                    break vertex;
-                }
-            };
+            let source = machine.source();
             self.begin(machine, source);
         }
         for _ in 0..VERTICES_PER_STEP {
@@ -60,13 +55,22 @@ impl Kernel for Bfs {
 }
 
 impl Bfs {
+    /// Whether the next step begins another search.
+    pub(super) fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    /// Loads the parent of a vertex; none where it was not reached.
+    pub(super) fn parent(&self, machine: &mut Machine<'_>, vertex: u32) -> Option<u32> {
+        machine.cpu.load(machine.stage, self.parents_area, u64::from(vertex) * 4);
+        Some(self.parents[vertex as usize]).filter(|&parent| parent != NOBODY)
+    }
+
     fn begin(&mut self, machine: &mut Machine<'_>, source: u32) {
         machine.stage.event(TraceEvent::OpBegin { stream: STREAM, op: OP });
         self.finished = false;
         self.parents.fill(NOBODY);
-        for line in 0..(self.parents.len() as u64 * 4).div_ceil(64) {
-            machine.cpu.store(machine.stage, self.parents_area, line * 64);
-        }
+        machine.cpu.clear(machine.stage, self.parents_area);
         self.queue.clear();
         self.head = 0;
         self.reach(machine, source, source);
@@ -95,7 +99,7 @@ impl Bfs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::synth::kronecker::tests::on_small_graph;
+    use crate::synth::graph_kernel::tests::on_small_graph;
 
     /// Vertices that can be reached, by marking until nothing changes.
     fn component(graph: &Graph, source: u32) -> Vec<bool> {
@@ -117,8 +121,8 @@ mod tests {
 
     #[test]
     fn a_search_visits_exactly_the_component_of_its_source() {
-        on_small_graph(|machine| {
-            let mut kernel = Bfs::new(machine.graph, machine.stage, true);
+        on_small_graph(|plan, machine| {
+            let mut kernel = Bfs::new(plan, machine.graph, machine.stage, true);
             let mut unreached = 0;
             for _ in 0..5 {
                 kernel.step(machine);
@@ -137,8 +141,8 @@ mod tests {
 
     #[test]
     fn parents_are_one_step_nearer() {
-        on_small_graph(|machine| {
-            let mut kernel = Bfs::new(machine.graph, machine.stage, true);
+        on_small_graph(|plan, machine| {
+            let mut kernel = Bfs::new(plan, machine.graph, machine.stage, true);
             kernel.step(machine);
             while !kernel.finished {
                 kernel.step(machine);

@@ -1,6 +1,7 @@
 //! A set-associative cache with least-recently-used replacement.
 
 use crate::header::CacheModel;
+use std::ops::Range;
 
 const LINE_BYTES: u64 = 64;
 
@@ -80,6 +81,18 @@ impl<const WAYS: usize> Cache<WAYS> {
         hits != 0
     }
 
+    /// Forgets lines without writing them back.
+    pub(super) fn discard(&mut self, lines: Range<u64>) {
+        for number in 0..self.sets.len() {
+            for way in 0..WAYS {
+                let tag = self.sets[number][way];
+                if tag > 1 && lines.contains(&self.line(number, tag)) {
+                    self.sets[number][way] = 0;
+                }
+            }
+        }
+    }
+
     #[inline]
     fn place(&self, line: u64) -> (usize, u32) {
         let set = line & ((1 << self.set_bits) - 1);
@@ -143,6 +156,19 @@ mod tests {
             }
         }
         assert!(hits > 10_000 && write_backs > 10_000, "{hits} hits, {write_backs} write-backs");
+    }
+
+    #[test]
+    fn discarded_lines_are_gone_and_not_written_back() {
+        let mut cache = Cache::<2>::new(128 * 2 * 64);
+        (0..256)
+            .for_each(|line| assert_eq!(cache.access(line, true), Lookup::Miss { dirty: None }));
+        cache.discard(100..200);
+        for line in 0..256 {
+            let kept = !(100..200).contains(&line);
+            assert_eq!(cache.access(line, false) == Lookup::Hit, kept, "{line}");
+        }
+        assert_eq!(cache.access(256, false), Lookup::Miss { dirty: Some(0) });
     }
 
     #[test]

@@ -67,6 +67,23 @@ impl Cpu {
         self.access(stage, line, true);
     }
 
+    /// An area is given back: what caches hold of it is lost.
+    pub(super) fn discard(&mut self, area: Area) {
+        let lines = area.at(0) / 64..area.at(area.len_bytes() - 1) / 64 + 1;
+        self.l1.discard(lines.clone());
+        if let Some(llc) = &mut self.llc {
+            llc.discard(lines);
+        }
+        self.line_touched = u64::MAX;
+    }
+
+    /// Stores to every line of the area, in order.
+    pub(super) fn clear(&mut self, stage: &mut Stage, area: Area) {
+        for offset in (0..area.len_bytes()).step_by(64) {
+            self.store(stage, area, offset);
+        }
+    }
+
     /// Loads every line of `[offset, offset + len)`.
     #[inline]
     pub(super) fn load_all(&mut self, stage: &mut Stage, area: Area, offset: u64, len: u64) {

@@ -1,9 +1,10 @@
-//! A random graph with the skew of real ones, in compressed sparse rows.
+//! A random graph in compressed sparse rows, with the skew of real ones or without any.
 //!
-//! Kronecker graph of the Graph500 benchmark (A = 0.57, B = C = 0.19, probabilities to 2^-24):
-//! 2^scale vertices, `degree` edges for each, vertex numbers shuffled, both directions stored.
-//! Self-loops are dropped; parallel edges stay, as in the generator's list. Edges are drawn twice
-//! from the same seed, to count and to fill, instead of being kept.
+//! Kronecker graph of the Graph500 benchmark (A = 0.57, B = C = 0.19, probabilities to 2^-24), or
+//! uniform graph (both ends of an edge anywhere): 2^scale vertices, `degree` edges for each, vertex
+//! numbers shuffled, both directions stored. Self-loops are dropped; parallel edges stay, as in the
+//! generator's list. Edges are drawn again from the same seed, whenever they are needed, instead of
+//! being kept.
 
 use super::page_stream::write_pages;
 use super::permutation::Permutation;
@@ -13,21 +14,32 @@ use crate::event::MapKind;
 use frostline_core::rng::Rng;
 use frostline_core::types::PAGE_BYTES;
 
+/// Which ends an edge has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// By the recursive quadrants of Graph500: few vertices have most edges.
+    Kronecker,
+    /// Any two vertices alike, as the Erdos-Renyi graphs of the GAP suite.
+    Uniform,
+}
+
 /// Size and randomness of a graph.
 #[derive(Clone, Debug)]
 pub(super) struct GraphPlan {
     pub(super) scale: u32,
     pub(super) degree: u32,
+    /// Without it, vertices need no shuffling either.
+    quadrants: Option<Quadrants>,
     labels: Permutation,
-    quadrants: Quadrants,
     edges: Rng,
 }
 
 impl GraphPlan {
     /// `scale` within 1 and 27.
-    pub(super) fn new(scale: u32, degree: u32, rng: &mut Rng) -> Self {
+    pub(super) fn new(shape: Shape, scale: u32, degree: u32, rng: &mut Rng) -> Self {
         let labels = Permutation::new(1 << scale, rng);
-        Self { scale, degree, labels, quadrants: Quadrants::new(), edges: rng.fork() }
+        let quadrants = (shape == Shape::Kronecker).then(Quadrants::new);
+        Self { scale, degree, quadrants, labels, edges: rng.fork() }
     }
 
     pub(super) fn vertices(&self) -> u32 {
@@ -45,26 +57,60 @@ impl GraphPlan {
     }
 
     /// All edges in the order of drawing, always the same ones.
-    fn for_each_edge(&self, mut visit: impl FnMut(u32, u32)) {
-        let mut rng = self.edges.clone();
-        for _ in 0..self.edges() {
-            let (mut u, mut v) = (0u32, 0u32);
-            let mut random = 0;
-            for level in 0..self.scale.div_ceil(LEVELS) {
-                if level % 2 == 0 {
-                    random = rng.next_u64();
-                }
-                let bits = self.quadrants.draw(random as u32);
-                random >>= 32;
-                u = u << LEVELS | bits >> LEVELS;
-                v = v << LEVELS | bits & ((1 << LEVELS) - 1);
+    pub(super) fn list(&self) -> EdgeList {
+        EdgeList { plan: self.clone(), rng: self.edges.clone(), drawn: 0 }
+    }
+}
+
+/// Draws edges; self-loops are left out.
+#[derive(Clone, Debug)]
+pub(super) struct EdgeList {
+    plan: GraphPlan,
+    rng: Rng,
+    drawn: u64,
+}
+
+impl EdgeList {
+    /// Edges drawn by now, self-loops included: the place of the next one in the program's list.
+    pub(super) fn drawn(&self) -> u64 {
+        self.drawn
+    }
+
+    #[inline]
+    fn draw(&mut self) -> (u32, u32) {
+        let mask = self.plan.vertices() - 1;
+        let Some(quadrants) = &self.plan.quadrants else {
+            let random = self.rng.next_u64();
+            return (random as u32 & mask, (random >> 32) as u32 & mask);
+        };
+        let (mut u, mut v) = (0u32, 0u32);
+        let mut random = 0;
+        for level in 0..self.plan.scale.div_ceil(LEVELS) {
+            if level % 2 == 0 {
+                random = self.rng.next_u64();
             }
-            let mask = self.vertices() - 1;
-            let (u, v) = (u & mask, v & mask);
+            let bits = quadrants.draw(random as u32);
+            random >>= 32;
+            u = u << LEVELS | bits >> LEVELS;
+            v = v << LEVELS | bits & ((1 << LEVELS) - 1);
+        }
+        (self.plan.labels.apply(u & mask), self.plan.labels.apply(v & mask))
+    }
+}
+
+impl Iterator for EdgeList {
+    type Item = (u32, u32);
+
+    #[inline]
+    fn next(&mut self) -> Option<(u32, u32)> {
+        while self.drawn < self.plan.edges() {
+            self.drawn += 1;
+            let (u, v) = self.draw();
             if u != v {
-                visit(self.labels.apply(u), self.labels.apply(v));
+                return Some((u, v));
             }
         }
+        None
     }
 }
 
@@ -109,22 +155,24 @@ pub(super) struct Graph {
     neighbours: Vec<u32>,
     pub(super) rows_area: Area,
     pub(super) neighbours_area: Area,
+    /// The list of edges, 8 bytes each, where it stays.
+    pub(super) list_area: Option<Area>,
 }
 
 impl Graph {
     /// Draws the graph. With `init`, the stage shows how a program builds it: the list of edges
     /// is written, rows are counted, neighbours are scattered into place (their pages first
-    /// touched in just that order), and the list is given back.
-    pub(super) fn build(plan: &GraphPlan, stage: &mut Stage, init: bool) -> Self {
+    /// touched in just that order), and the list is given back unless it is kept.
+    pub(super) fn build(plan: &GraphPlan, stage: &mut Stage, init: bool, keep_list: bool) -> Self {
         let vertices = plan.vertices() as usize;
-        let list = init.then(|| written(stage, plan.edges() * 8, true));
+        let list = (init || keep_list).then(|| written(stage, plan.edges() * 8, init));
         let rows_area = written(stage, (vertices as u64 + 1) * 8, init);
         // Ends of the rows; filling from the back turns them into starts.
         let mut rows = vec![0u64; vertices + 1];
-        plan.for_each_edge(|u, v| {
+        for (u, v) in plan.list() {
             rows[u as usize] += 1;
             rows[v as usize] += 1;
-        });
+        }
         let mut sum = 0;
         for row in &mut rows {
             sum += *row;
@@ -134,7 +182,7 @@ impl Graph {
         let mut neighbours = vec![0u32; sum as usize];
         let mut seen = vec![false; neighbours_area.run.pages as usize];
         let mut touched = Vec::new();
-        plan.for_each_edge(|u, v| {
+        for (u, v) in plan.list() {
             for (from, to) in [(u, v), (v, u)] {
                 let row = &mut rows[from as usize];
                 *row -= 1;
@@ -144,14 +192,15 @@ impl Graph {
                     touched.push(neighbours_area.run.start.0 + page as u32);
                 }
             }
-        });
+        }
         if init {
             write_pages(stage, touched.iter().copied());
         }
-        if let Some(list) = list {
+        let list_area = if keep_list { list } else { None };
+        if let (Some(list), None) = (list, list_area) {
             stage.unmap(list);
         }
-        Self { rows, neighbours, rows_area, neighbours_area }
+        Self { rows, neighbours, rows_area, neighbours_area, list_area }
     }
 
     pub(super) fn vertices(&self) -> u32 {
@@ -186,13 +235,13 @@ mod tests {
 
     #[test]
     fn rows_hold_exactly_the_edges_drawn() {
-        let plan = GraphPlan::new(9, 5, &mut Rng::new(2));
-        let graph = Graph::build(&plan, &mut Stage::new(TraceHeader::named("t"), 1), true);
+        let plan = GraphPlan::new(Shape::Kronecker, 9, 5, &mut Rng::new(2));
+        let graph = Graph::build(&plan, &mut Stage::new(TraceHeader::named("t"), 1), true, false);
         let mut expected = vec![Vec::new(); 512];
-        plan.for_each_edge(|u, v| {
+        for (u, v) in plan.list() {
             expected[u as usize].push(v);
             expected[v as usize].push(u);
-        });
+        }
         assert!(expected.iter().map(Vec::len).sum::<usize>() > 4 * 512);
         for (vertex, expected) in (0..512).zip(&mut expected) {
             let mut row: Vec<u32> = graph.row(vertex).map(|p| graph.neighbour(p)).collect();
@@ -205,8 +254,8 @@ mod tests {
 
     #[test]
     fn degrees_are_as_skewed_as_the_model_says() {
-        let plan = GraphPlan::new(14, 16, &mut Rng::new(1));
-        let graph = Graph::build(&plan, &mut Stage::new(TraceHeader::named("t"), 1), false);
+        let plan = GraphPlan::new(Shape::Kronecker, 14, 16, &mut Rng::new(1));
+        let graph = Graph::build(&plan, &mut Stage::new(TraceHeader::named("t"), 1), false, false);
         let mut degrees: Vec<u64> = (0..1 << 14).map(|v| graph.row(v).count() as u64).collect();
         // An endpoint's bit is 1 with probability 0.24: a vertex with k ones among 14 bits has
         // the expected degree 2 * edges * 0.76^(14 - k) * 0.24^k. Self-loops lower the top.
@@ -218,5 +267,16 @@ mod tests {
         let share = hubs as f64 / degrees.iter().sum::<u64>() as f64;
         assert!(share > 0.2, "1 % of the vertices has {share:.2} of the edges");
         assert!(degrees.iter().filter(|&&d| d == 0).count() > 1000, "many vertices are alone");
+    }
+
+    #[test]
+    fn ends_of_edges_of_a_uniform_graph_are_alike() {
+        let plan = GraphPlan::new(Shape::Uniform, 10, 64, &mut Rng::new(3));
+        let mut degrees = vec![0u64; 1 << 10];
+        for (u, v) in plan.list() {
+            degrees[u as usize] += 1;
+            degrees[v as usize] += 1;
+        }
+        crate::synth::testing::chi_square_ok(&degrees, &vec![1.0; 1 << 10]);
     }
 }

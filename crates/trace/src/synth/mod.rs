@@ -13,30 +13,38 @@ use crate::error::TraceError;
 use crate::header::TraceHeader;
 use frostline_core::spec::{Spec, SpecError};
 
+mod alloc_units;
+mod bc;
 mod bfs;
 mod btree;
 mod cache;
 mod cachelib;
 mod cachelib_tables;
+mod cc;
 mod coin;
 mod cpu;
 mod etc;
 mod gauss_kv;
 mod graph;
+mod graph500;
+mod graph_kernel;
 mod hash;
 mod hotcold;
 mod item_cache;
-mod kronecker;
+mod liblinear;
 mod masim;
 mod memory;
 mod normal_law;
+mod ocean;
 mod page_stream;
 mod pagerank;
 mod params;
 mod permutation;
+mod phases;
 mod scan;
 mod shift;
 mod stage;
+mod stencil;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
@@ -45,6 +53,8 @@ mod tpcc;
 mod tpcc_tables;
 mod tree;
 mod uniform;
+mod xgboost;
+mod xsbench;
 mod ycsb;
 mod zipf;
 mod zipf_law;
@@ -66,6 +76,12 @@ pub struct Generator {
     pub unthinnable: Option<&'static str>,
     build: fn(&params::Settings) -> Result<Made, TraceError>,
 }
+
+/// Why what passes through caches cannot be thinned.
+const CACHED: &str = "what a cache lets through depends on what was left out";
+
+/// Further names of generators.
+const ALIASES: [(&str, &str); 2] = [("kronecker-pr", "pagerank"), ("kronecker-bfs", "bfs")];
 
 /// All generators, the plainest first.
 pub const GENERATORS: &[Generator] = &[
@@ -122,7 +138,7 @@ pub const GENERATORS: &[Generator] = &[
         about: "look-ups in an in-memory database (table and B+tree), keys by Zipf's law",
         source: "Silo under YCSB-C: MEMTIS, Lee et al., SOSP 2023, section 6.2.4",
         params: ycsb::PARAMS_C,
-        unthinnable: Some("what a cache lets through depends on what was left out"),
+        unthinnable: Some(CACHED),
         build: ycsb::build,
     },
     Generator {
@@ -130,31 +146,87 @@ pub const GENERATORS: &[Generator] = &[
         about: "look-ups in a B+tree whose heap is bloated by huge pages",
         source: "Btree: MEMTIS, Lee et al., SOSP 2023, section 6.2.5",
         params: btree::PARAMS,
-        unthinnable: Some("what a cache lets through depends on what was left out"),
+        unthinnable: Some(CACHED),
         build: btree::build,
     },
     Generator {
-        name: "kronecker-pr",
-        about: "PageRank on a Kronecker graph, access by access",
+        name: "pagerank",
+        about: "PageRank on a Kronecker or uniform graph, access by access",
         source: "GAP benchmark suite, Beamer et al., 2015; graph of Graph500",
-        params: kronecker::PARAMS,
-        unthinnable: Some("what a cache lets through depends on what was left out"),
-        build: kronecker::build_pagerank,
+        params: graph_kernel::PARAMS,
+        unthinnable: Some(CACHED),
+        build: graph_kernel::build_pagerank,
     },
     Generator {
-        name: "kronecker-bfs",
-        about: "breadth-first searches on a Kronecker graph, access by access",
+        name: "bfs",
+        about: "breadth-first searches on a Kronecker or uniform graph, access by access",
         source: "GAP benchmark suite, Beamer et al., 2015; graph of Graph500",
-        params: kronecker::PARAMS,
-        unthinnable: Some("what a cache lets through depends on what was left out"),
-        build: kronecker::build_bfs,
+        params: graph_kernel::PARAMS,
+        unthinnable: Some(CACHED),
+        build: graph_kernel::build_bfs,
+    },
+    Generator {
+        name: "cc",
+        about: "connected components (Afforest) of a Kronecker or uniform graph, access by access",
+        source: "GAP benchmark suite, Beamer et al., 2015; Sutton et al., IPDPS 2018",
+        params: graph_kernel::PARAMS,
+        unthinnable: Some(CACHED),
+        build: graph_kernel::build_cc,
+    },
+    Generator {
+        name: "bc",
+        about: "betweenness centrality (Brandes) on a Kronecker or uniform graph, access by access",
+        source: "GAP benchmark suite, Beamer et al., 2015; Brandes, 2001",
+        params: graph_kernel::PARAMS,
+        unthinnable: Some(CACHED),
+        build: graph_kernel::build_bc,
+    },
+    Generator {
+        name: "graph500",
+        about: "breadth-first searches, each checked against the list of edges",
+        source: "Graph500 benchmark; MEMTIS, Lee et al., SOSP 2023, Table 2",
+        params: graph_kernel::PARAMS,
+        unthinnable: Some(CACHED),
+        build: graph_kernel::build_graph500,
+    },
+    Generator {
+        name: "xsbench",
+        about: "look-ups of cross-sections in a unionized energy grid",
+        source: "XSBench, Tramm et al., PHYSOR 2014",
+        params: xsbench::PARAMS,
+        unthinnable: Some(CACHED),
+        build: xsbench::build,
+    },
+    Generator {
+        name: "liblinear",
+        about: "a linear classifier trained on a sparse matrix, rows in random order",
+        source: "LIBLINEAR, Fan et al., JMLR 2008; shape of KDD Cup 2012 track 2",
+        params: liblinear::PARAMS,
+        unthinnable: Some(CACHED),
+        build: liblinear::build,
+    },
+    Generator {
+        name: "xgboost",
+        about: "boosted trees trained on binned features, level by level",
+        source: "XGBoost, Chen and Guestrin, KDD 2016; shape of the Criteo click logs",
+        params: xgboost::PARAMS,
+        unthinnable: Some(CACHED),
+        build: xgboost::build,
+    },
+    Generator {
+        name: "stencil",
+        about: "sweeps over grids in space, with buffers that live for one step",
+        source: "603.bwaves and 654.roms: MEMTIS, Lee et al., SOSP 2023, section 6.2.6",
+        params: stencil::PARAMS,
+        unthinnable: Some(CACHED),
+        build: stencil::build,
     },
     Generator {
         name: "ycsb-a",
         about: "look-ups and as many updates in an in-memory database, keys by Zipf's law",
         source: "YCSB, Cooper et al., SoCC 2010; PET, Doh et al., EuroSys 2025, section 5.1",
         params: ycsb::PARAMS_A,
-        unthinnable: Some("what a cache lets through depends on what was left out"),
+        unthinnable: Some(CACHED),
         build: ycsb::build,
     },
     Generator {
@@ -162,7 +234,7 @@ pub const GENERATORS: &[Generator] = &[
         about: "look-ups and 5% updates in an in-memory database, keys by Zipf's law",
         source: "YCSB, Cooper et al., SoCC 2010; PET, Doh et al., EuroSys 2025, section 5.1",
         params: ycsb::PARAMS_B,
-        unthinnable: Some("what a cache lets through depends on what was left out"),
+        unthinnable: Some(CACHED),
         build: ycsb::build,
     },
     Generator {
@@ -170,7 +242,7 @@ pub const GENERATORS: &[Generator] = &[
         about: "memcached: hash table, slabs and lists in order of use, requests of the ETC pool",
         source: "Atikoglu et al., SIGMETRICS 2012; HotBox, Bergman et al., ISMM 2022, section 6",
         params: etc::PARAMS,
-        unthinnable: Some("what a cache lets through depends on what was left out"),
+        unthinnable: Some(CACHED),
         build: etc::build,
     },
     Generator {
@@ -178,7 +250,7 @@ pub const GENERATORS: &[Generator] = &[
         about: "Redis: dictionary and separate values, neighbouring keys hot by a normal law",
         source: "Redis under memtier_benchmark: GPAC, section 5.1",
         params: gauss_kv::PARAMS,
-        unthinnable: Some("what a cache lets through depends on what was left out"),
+        unthinnable: Some(CACHED),
         build: gauss_kv::build,
     },
     Generator {
@@ -186,7 +258,7 @@ pub const GENERATORS: &[Generator] = &[
         about: "a chained hash table, read by walkers with prime strides",
         source: "hash_bkt_rcu of perfbook (McKenney): GPAC, section 5.1",
         params: hash::PARAMS,
-        unthinnable: Some("what a cache lets through depends on what was left out"),
+        unthinnable: Some(CACHED),
         build: hash::build,
     },
     Generator {
@@ -194,7 +266,7 @@ pub const GENERATORS: &[Generator] = &[
         about: "CacheLib: hash table, slabs and lists in order of use, requests for CDN objects",
         source: "CacheLib, Berg et al., OSDI 2020; HybridTier, Song et al., ASPLOS 2025, Table 2",
         params: cachelib::PARAMS,
-        unthinnable: Some("what a cache lets through depends on what was left out"),
+        unthinnable: Some(CACHED),
         build: cachelib::build_cdn,
     },
     Generator {
@@ -202,7 +274,7 @@ pub const GENERATORS: &[Generator] = &[
         about: "CacheLib: requests for edges of a social graph, many of them once only",
         source: "CacheLib, Berg et al., OSDI 2020; HybridTier, Song et al., ASPLOS 2025, Table 2",
         params: cachelib::PARAMS,
-        unthinnable: Some("what a cache lets through depends on what was left out"),
+        unthinnable: Some(CACHED),
         build: cachelib::build_graph,
     },
     Generator {
@@ -210,13 +282,39 @@ pub const GENERATORS: &[Generator] = &[
         about: "the five transactions of TPC-C on tables and B+trees, orders growing",
         source: "TPC-C, revision 5.11; HotBox, Bergman et al., ISMM 2022, section 6",
         params: tpcc::PARAMS,
-        unthinnable: Some("what a cache lets through depends on what was left out"),
+        unthinnable: Some(CACHED),
         build: tpcc::build,
+    },
+    Generator {
+        name: "ocean",
+        about: "stencils and multigrid relaxation on two-dimensional grids",
+        source: "Ocean of SPLASH-2, Woo et al., ISCA 1995, as in GPAC, section 5.1",
+        params: ocean::PARAMS,
+        unthinnable: Some(CACHED),
+        build: ocean::build,
+    },
+    Generator {
+        name: "alloc-units",
+        about: "allocations that are hot or cold as a whole, others in each phase",
+        source: "PET, Doh et al., EuroSys 2025, section 3",
+        params: alloc_units::PARAMS,
+        unthinnable: Some("its phases are the workload"),
+        build: alloc_units::build,
+    },
+    Generator {
+        name: "phases",
+        about: "memory that comes, is hot and goes, beside some that stays and is mostly idle",
+        source: "imagick beside XSBench: PET, Doh et al., EuroSys 2025, Fig. 12",
+        params: phases::PARAMS,
+        unthinnable: Some("its phases are the workload"),
+        build: phases::build,
     },
 ];
 
-/// The generator of that name.
+/// The generator of that name, or with that as a further name.
 pub fn generator(name: &str) -> Option<&'static Generator> {
+    let alias = ALIASES.iter().find(|(alias, _)| *alias == name);
+    let name = alias.map_or(name, |(_, name)| name);
     GENERATORS.iter().find(|generator| generator.name == name)
 }
 

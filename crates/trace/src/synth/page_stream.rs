@@ -136,6 +136,17 @@ impl PageStream {
         sizes: [u32; N],
         thin: u32,
     ) -> Result<(Self, Stage, [Area; N]), TraceError> {
+        let (stream, stage, areas) = Self::open_many(settings, rng, &sizes, thin)?;
+        Ok((stream, stage, std::array::from_fn(|i| areas[i])))
+    }
+
+    /// As [`Self::open`], for a number of mappings that is not known before.
+    pub(super) fn open_many(
+        settings: &Settings,
+        rng: &mut Rng,
+        sizes: &[u32],
+        thin: u32,
+    ) -> Result<(Self, Stage, Vec<Area>), TraceError> {
         let threads = settings.count("threads", 1, 1024)? as u32;
         let gap = settings.gap()?;
         if gap.checked_mul(thin).is_none() {
@@ -147,7 +158,8 @@ impl PageStream {
         let mut header = header(settings)?;
         header.thinning = thin;
         let mut stage = Stage::new(header, threads);
-        let areas = sizes.map(|pages| stage.map(u64::from(pages) * PAGE_BYTES, MapKind::Anonymous));
+        let bytes = sizes.iter().map(|pages| u64::from(*pages) * PAGE_BYTES);
+        let areas: Vec<Area> = bytes.map(|len| stage.map(len, MapKind::Anonymous)).collect();
         let loader = Loader::new(init, &areas);
         let left = accesses.div_ceil(u64::from(thin));
         stage.header.expected_records = Some(left);
@@ -165,6 +177,12 @@ impl PageStream {
             turn: 0,
         };
         Ok((stream, stage, areas))
+    }
+
+    /// Leaves an area out of the initialisation.
+    pub(super) fn without_loading(mut self, area: Area) -> Self {
+        self.loader.parts.retain(|part| part.first != area.run.start.0);
+        self
     }
 
     /// Records of the measured phase made by now.

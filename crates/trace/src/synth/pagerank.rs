@@ -1,7 +1,7 @@
-//! PageRank by pulling, in place (Gauss-Seidel): the kernel of `kronecker-pr`.
+//! PageRank by pulling, in place (Gauss-Seidel): the kernel of `pagerank`.
 
-use super::graph::{Graph, written};
-use super::kronecker::{Kernel, Machine, for_each_neighbour};
+use super::graph::{Graph, GraphPlan, written};
+use super::graph_kernel::{Kernel, Machine, for_each_neighbour};
 use super::stage::{Area, Stage};
 use crate::event::{StreamId, TraceEvent};
 
@@ -22,7 +22,7 @@ pub(super) struct PageRank {
 impl Kernel for PageRank {
     const BYTES_PER_VERTEX: u64 = 8;
 
-    fn new(graph: &Graph, stage: &mut Stage, init: bool) -> Self {
+    fn new(_: &GraphPlan, graph: &Graph, stage: &mut Stage, init: bool) -> Self {
         let vertices = graph.vertices();
         let score = 1.0 / vertices as f32;
         let len_bytes = u64::from(vertices) * 4;
@@ -72,12 +72,12 @@ fn share(graph: &Graph, vertex: u32, score: f32) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::synth::kronecker::tests::on_small_graph;
+    use crate::synth::graph_kernel::tests::on_small_graph;
 
     #[test]
     fn scores_solve_the_equation_of_pagerank() {
-        on_small_graph(|machine| {
-            let mut kernel = PageRank::new(machine.graph, machine.stage, true);
+        on_small_graph(|plan, machine| {
+            let mut kernel = PageRank::new(plan, machine.graph, machine.stage, true);
             let vertices = machine.graph.vertices();
             for _ in 0..100 * vertices / VERTICES_PER_STEP {
                 kernel.step(machine);

@@ -30,6 +30,11 @@ pub(super) struct Area {
 }
 
 impl Area {
+    /// Its length.
+    pub(super) fn len_bytes(self) -> u64 {
+        self.len_bytes
+    }
+
     /// Position of the area's byte `offset` in the dense address space of page ids.
     #[inline]
     pub(super) fn at(self, offset: u64) -> u64 {
@@ -135,6 +140,19 @@ impl Stage {
         area
     }
 
+    /// Maps an area anew that was given back: the same addresses, the same pages.
+    pub(super) fn map_again(&mut self, area: Area) {
+        self.areas.push(area);
+        self.event(TraceEvent::Map {
+            process: PROCESS,
+            start: area.address,
+            len_bytes: area.len_bytes,
+            kind: MapKind::Anonymous,
+            accessible: true,
+            runs: vec![area.run],
+        });
+    }
+
     /// Completes the header: `more` records are to be expected than it says, and pages as mapped
     /// by now.
     pub(super) fn expect(&mut self, more: u64) {
@@ -145,6 +163,7 @@ impl Stage {
 
     /// Gives an area back.
     pub(super) fn unmap(&mut self, area: Area) {
+        self.end_store_bundle();
         self.areas.retain(|a| a.address != area.address);
         self.event(TraceEvent::Unmap {
             process: PROCESS,

@@ -1,16 +1,19 @@
-//! `kronecker-pr`, `kronecker-bfs`: graph kernels on a real graph, access by access.
+//! `pagerank`, `bfs`, `cc`, `bc`, `graph500`: graph kernels on a real graph, access by access.
 //!
-//! Model: a Kronecker graph is drawn and really stored in compressed sparse rows; PageRank (pull,
-//! in place) or breadth-first search (top-down, from random vertices) really runs on it, and its
-//! array accesses pass through the modelled caches. Rounds go on until enough accesses are made.
-//! Source: GAP benchmark suite (Beamer et al., 2015), generator of Graph500 (A = 0.57,
-//! B = C = 0.19); PageRank and Graph500 of MEMTIS, BFS and PR of HybridTier.
+//! Model: a Kronecker or uniform graph is drawn and really stored in compressed sparse rows; the
+//! kernel really runs on it, and its array accesses pass through the modelled caches. Rounds go on
+//! until enough accesses are made. `kronecker-pr` and `kronecker-bfs` are further names.
+//! Source: GAP benchmark suite (Beamer et al., 2015); Graph500, whose generator (A = 0.57,
+//! B = C = 0.19) draws the Kronecker graph. In MEMTIS, HybridTier, HotBox and GPAC.
 //! Not: GAP. One thread, no direction switch in BFS; further elements of a cache line just read
 //! are first-level hits without being looked up.
 
+use super::bc::Centrality;
 use super::bfs::Bfs;
+use super::cc::Components;
 use super::cpu::Cpu;
-use super::graph::{Graph, GraphPlan};
+use super::graph::{Graph, GraphPlan, Shape};
+use super::graph500::Graph500;
 use super::pagerank::PageRank;
 use super::params::{self, Param, Settings};
 use super::stage::Stage;
@@ -20,6 +23,7 @@ use frostline_core::rng::Rng;
 use frostline_core::types::{HUGE_PAGES, PAGE_BYTES};
 
 pub(super) const PARAMS: &[Param] = &[
+    Param::new("graph", "kronecker", "kronecker: few vertices have most edges; uniform: none does"),
     Param::new("scale", "20", "the graph has 2^scale vertices, 10 to 27"),
     Param::new("degree", "16", "edges drawn for each vertex, 1 to 1024; the graph at most 4GiB"),
     params::accesses("24M"),
@@ -40,17 +44,33 @@ pub(super) struct Machine<'a> {
     pub(super) rng: &'a mut Rng,
 }
 
+impl Machine<'_> {
+    /// A random vertex that has neighbours.
+    pub(super) fn source(&mut self) -> u32 {
+        loop {
+            let vertex = self.rng.below(u64::from(self.graph.vertices())) as u32;
+            if !self.graph.row(vertex).is_empty() {
+                return vertex;
+            }
+        }
+    }
+}
+
 /// A graph algorithm that can be interrupted.
 pub(super) trait Kernel: Send + Sized {
     /// Bytes of its own arrays, for each vertex.
     const BYTES_PER_VERTEX: u64;
+    /// Bytes of its own arrays, for each edge drawn; with those of the list, if it is kept.
+    const BYTES_PER_EDGE: u64 = 0;
+    /// Whether it goes on using the list of edges.
+    const KEEPS_LIST: bool = false;
     /// Maps its arrays and, with `init`, fills them.
-    fn new(graph: &Graph, stage: &mut Stage, init: bool) -> Self;
+    fn new(plan: &GraphPlan, graph: &Graph, stage: &mut Stage, init: bool) -> Self;
     /// Works on a vertex or a few; starts again when it has finished.
     fn step(&mut self, machine: &mut Machine<'_>);
 }
 
-struct Kronecker<K> {
+struct OnGraph<K> {
     cpu: Cpu,
     plan: GraphPlan,
     init: bool,
@@ -67,11 +87,25 @@ pub(super) fn build_bfs(settings: &Settings) -> Result<Made, TraceError> {
     build::<Bfs>(settings)
 }
 
+pub(super) fn build_cc(settings: &Settings) -> Result<Made, TraceError> {
+    build::<Components>(settings)
+}
+
+pub(super) fn build_bc(settings: &Settings) -> Result<Made, TraceError> {
+    build::<Centrality>(settings)
+}
+
+pub(super) fn build_graph500(settings: &Settings) -> Result<Made, TraceError> {
+    build::<Graph500>(settings)
+}
+
 fn build<K: Kernel + 'static>(settings: &Settings) -> Result<Made, TraceError> {
     let mut rng = settings.rng()?;
     let scale = settings.count("scale", 10, 27)? as u32;
     let degree = settings.count("degree", 1, 1024)? as u32;
-    let plan = GraphPlan::new(scale, degree, &mut rng);
+    let shapes = [("kronecker", Shape::Kronecker), ("uniform", Shape::Uniform)];
+    let shape = shapes[settings.choice("graph", &shapes.map(|(name, _)| name))?].1;
+    let plan = GraphPlan::new(shape, scale, degree, &mut rng);
     if plan.csr_bytes() > MAX_CSR_BYTES {
         return Err(settings.refuse(
             "scale",
@@ -80,25 +114,25 @@ fn build<K: Kernel + 'static>(settings: &Settings) -> Result<Made, TraceError> {
         ));
     }
     let init = settings.switch("init")?;
-    let own = u64::from(plan.vertices()) * K::BYTES_PER_VERTEX;
+    let own = u64::from(plan.vertices()) * K::BYTES_PER_VERTEX + plan.edges() * K::BYTES_PER_EDGE;
     let footprint = plan.csr_bytes() + own;
     let (cpu, mut stage) = Cpu::open(settings, footprint)?;
     // The graph is drawn at the first step; the header must do with upper limits.
-    let with_list = footprint + if init { plan.edges() * 8 } else { 0 };
+    let with_list = footprint + if init && !K::KEEPS_LIST { plan.edges() * 8 } else { 0 };
     let regions = with_list / (PAGE_BYTES * u64::from(HUGE_PAGES)) + 8;
     stage.header.expected_pages = Some(regions as u32 * HUGE_PAGES);
     let records = stage.header.expected_records.unwrap_or(0);
     let loaded = if init { with_list / PAGE_BYTES } else { 0 };
     stage.header.expected_records = Some(records + loaded);
-    let workload = Kronecker::<K> { cpu, plan, init, rng, running: None, before: 0 };
+    let workload = OnGraph::<K> { cpu, plan, init, rng, running: None, before: 0 };
     Ok(Made { stage, workload: Box::new(workload) })
 }
 
-impl<K: Kernel> Workload for Kronecker<K> {
+impl<K: Kernel> Workload for OnGraph<K> {
     fn step(&mut self, stage: &mut Stage) -> bool {
         let Some((graph, kernel)) = &mut self.running else {
-            let graph = Graph::build(&self.plan, stage, self.init);
-            let kernel = K::new(&graph, stage, self.init);
+            let graph = Graph::build(&self.plan, stage, self.init, K::KEEPS_LIST);
+            let kernel = K::new(&self.plan, &graph, stage, self.init);
             self.before = stage.records();
             self.running = Some((graph, kernel));
             return true;
@@ -119,6 +153,16 @@ pub(super) fn for_each_neighbour(
     vertex: u32,
     mut visit: impl FnMut(&mut Machine<'_>, u32),
 ) {
+    for_each_edge_of(machine, vertex, |machine, _, neighbour| visit(machine, neighbour));
+}
+
+/// As [`for_each_neighbour`], with the position of the neighbour among those of all vertices.
+#[inline]
+pub(super) fn for_each_edge_of(
+    machine: &mut Machine<'_>,
+    vertex: u32,
+    mut visit: impl FnMut(&mut Machine<'_>, u64, u32),
+) {
     let graph = machine.graph;
     machine.cpu.load(machine.stage, graph.rows_area, u64::from(vertex) * 8);
     machine.cpu.load(machine.stage, graph.rows_area, u64::from(vertex) * 8 + 8);
@@ -130,7 +174,7 @@ pub(super) fn for_each_neighbour(
         } else {
             machine.cpu.hit(machine.stage);
         }
-        visit(machine, graph.neighbour(position));
+        visit(machine, position, graph.neighbour(position));
     }
 }
 
@@ -142,20 +186,22 @@ pub(super) mod tests {
     use frostline_core::spec::Spec;
 
     /// Lends a graph of 1024 vertices, drawn sparsely enough to fall into pieces.
-    pub(in crate::synth) fn on_small_graph(run: impl FnOnce(&mut Machine<'_>)) {
+    pub(in crate::synth) fn on_small_graph(run: impl FnOnce(&GraphPlan, &mut Machine<'_>)) {
         let mut rng = Rng::new(4);
-        let plan = GraphPlan::new(10, 3, &mut rng);
-        let given = Spec::parse("kronecker-bfs").expect("a name");
+        let plan = GraphPlan::new(Shape::Kronecker, 10, 3, &mut rng);
+        let given = Spec::parse("bfs").expect("a name");
         let settings = Settings::new(given, PARAMS).expect("defaults");
         let (mut cpu, _) = Cpu::open(&settings, 1 << 20).expect("defaults");
         let mut stage = Stage::new(TraceHeader::named("test"), 1);
-        let graph = Graph::build(&plan, &mut stage, true);
-        run(&mut Machine { cpu: &mut cpu, stage: &mut stage, graph: &graph, rng: &mut rng });
+        let graph = Graph::build(&plan, &mut stage, true, true);
+        let machine =
+            &mut Machine { cpu: &mut cpu, stage: &mut stage, graph: &graph, rng: &mut rng };
+        run(&plan, machine);
     }
 
     #[test]
     fn the_list_of_edges_is_given_back_before_the_kernel_runs() {
-        for name in ["kronecker-pr", "kronecker-bfs"] {
+        for name in ["pagerank", "bfs", "cc", "bc", "kronecker-pr", "bfs:graph=uniform"] {
             let summary = check(&format!("{name}:scale=14:accesses=300K"));
             assert!(summary.unmapped_early && summary.marks > 1, "{name}");
             assert!(summary.by_kind[3] > 0, "{name}: dirty lines are written back");
