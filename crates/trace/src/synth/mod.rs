@@ -31,6 +31,7 @@ mod graph_kernel;
 mod hash;
 mod hotcold;
 mod item_cache;
+mod java_heap;
 mod liblinear;
 mod masim;
 mod memory;
@@ -308,6 +309,14 @@ pub const GENERATORS: &[Generator] = &[
         params: phases::PARAMS,
         unthinnable: Some("its phases are the workload"),
         build: phases::build,
+    },
+    Generator {
+        name: "java-heap",
+        about: "a database in a Java heap: bump allocation, copying collections, scattered objects",
+        source: "H2 of DaCapo: PET, Doh et al., EuroSys 2025, Fig. 15",
+        params: java_heap::PARAMS,
+        unthinnable: Some(CACHED),
+        build: java_heap::build,
     },
 ];
 

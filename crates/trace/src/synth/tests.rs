@@ -306,6 +306,8 @@ fn what_cannot_be_is_refused_with_a_hint() {
         ("gauss-kv:value=1MiB", "give 64 to 64KiB"),
         ("gauss-kv:spread=0", "too small"),
         ("hash:readers=0", "too small"),
+        ("java-heap:live=90%", "10% to 80%"),
+        ("java-heap:size=4MiB:garbage=1MiB:lookups=1000", "does not fit eden"),
         ("tpcc:size=64MiB", "fewer items"),
         ("tpcc:room=90%", "1% to 80%"),
         ("zipf:pages", "is not a parameter"),
