@@ -21,6 +21,9 @@ pub struct AddressMap {
 /// The last region stays unused: its end is no 32-bit number.
 const MOST_REGIONS: u32 = u32::MAX / HUGE_PAGES;
 
+/// Gaps that are looked into for numbers in a row.
+const MOST_GAPS: usize = 64;
+
 impl AddressMap {
     /// The page's id; `None` where its block has none.
     pub fn page(&self, process: ProcessId, vpn: Vpn) -> Option<PageId> {
@@ -104,8 +107,8 @@ impl AddressMap {
         u32::try_from(unknown.count()).unwrap_or(u32::MAX)
     }
 
-    /// `wanted` unused numbers in a row: those after `before`, else the first that there are; where
-    /// there are none in a row, one.
+    /// `wanted` unused numbers in a row: those after `before`, else among the lowest, else new ones;
+    /// one, where more than half of all numbers are unused and scattered.
     fn row(&self, wanted: u32, before: Option<Region>) -> Option<Range<u32>> {
         let end = self.places.len() as u32;
         let is_free = |number: u32| number >= end || self.unused.contains(&number);
@@ -117,14 +120,17 @@ impl AddressMap {
             return Some(row);
         }
         let mut at = 0;
-        while let Some(first) = self.unused.range(at..).next().copied() {
+        for _ in 0..MOST_GAPS {
+            let Some(first) = self.unused.range(at..).next().copied() else { break };
             if let Some(row) = fits(first) {
                 return Some(row);
             }
             // Behind the number that is in the way.
             at = (first..end).find(|number| !is_free(*number)).map_or(end, |taken| taken + 1);
         }
-        fits(end).or_else(|| self.unused.first().map(|first| *first..first + 1))
+        let one = || self.unused.first().map(|first| *first..first + 1);
+        let scattered = self.unused.len() > self.places.len() / 2;
+        if scattered { one() } else { fits(end).or_else(one) }
     }
 
     fn take(&mut self, region: Region, place: (ProcessId, u64)) -> Region {
@@ -208,6 +214,23 @@ mod tests {
         assert_eq!(regions(&mut ids, 500, 3), [8, 9, 10], "new ones join unused ones at the end");
         let places = (0..11).map(|number| ids.places[number].is_some());
         assert_eq!((places.filter(|taken| *taken).count(), ids.unused.len()), (11, 0));
+    }
+
+    #[test]
+    fn scattered_numbers_are_used_before_there_are_twice_as_many() {
+        let mut ids = AddressMap::default();
+        map(&mut ids, 0, 1000 * 512);
+        for region in (0..1000).filter(|region| region % 4 != 0) {
+            ids.release(Region(region));
+        }
+        // Nowhere are 4 in a row; 750 of 1000 are unused.
+        for round in 1..=60 {
+            let runs = map(&mut ids, round * 10_000 * 512, 4 * 512);
+            assert_eq!(runs.len(), 4);
+        }
+        assert_eq!(ids.pages(), 1000 * 512);
+        let taken = ids.places.iter().flatten().count();
+        assert_eq!((taken, taken + ids.unused.len()), (250 + 60 * 4, ids.places.len()));
     }
 
     #[test]

@@ -91,6 +91,9 @@ pub struct SourceStatus {
     pub lost: u64,
     /// Its processor time in our process.
     pub cpu_seconds: f64,
+    /// Pages that it has looked at; 0 for a source that is told.
+    #[serde(default)]
+    pub pages_looked_at: u64,
 }
 
 impl Driver {
@@ -152,6 +155,7 @@ impl Driver {
                         touches: stats.touches,
                         lost: stats.lost,
                         cpu_seconds: stats.cpu.as_secs_f64(),
+                        pages_looked_at: source.pages_looked_at(),
                     }
                 })
                 .collect(),

@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 
 /// Above what the allocator ever keeps for later (32 MiB): each is a mapping of its own.
 const LEN: usize = 40 << 20;
+/// Attempts to have two of them side by side.
+const MOST: usize = 16;
 /// With the header that the allocator puts before it.
 const PAGES: u32 = (LEN as u64 / PAGE_BYTES) as u32 + 1;
 
@@ -28,26 +30,36 @@ fn program(mut orders: &PipeReader, mut answers: &PipeWriter) -> u8 {
         let mut order = [0];
         orders.read_exact(&mut order).map(|()| order[0])
     };
-    let mut done = || answers.write_all(b".");
+    let mut done = |number: usize| answers.write_all(&[number as u8]);
     let mut work = || -> std::io::Result<()> {
         set_parent_process_death_signal(Some(Signal::KILL))?;
         next()?;
-        let low = vec![1_u8; LEN];
-        let mut grown = vec![2_u8; LEN];
-        done()?;
+        let mut others = vec![Vec::<u8>::with_capacity(LEN)];
+        let mut grown = Vec::<u8>::with_capacity(LEN);
+        // The kernel fills gaps first.
+        while grown.as_ptr().addr() + PAGES as usize * PAGE_BYTES as usize
+            != others[others.len() - 1].as_ptr().addr()
+            && others.len() < MOST
+        {
+            others.push(std::mem::replace(&mut grown, Vec::with_capacity(LEN)));
+        }
+        let mut low = others.pop().unwrap_or_default();
+        low.resize(LEN, 1_u8);
+        grown.resize(LEN, 2_u8);
+        done(others.len() + 2)?;
         next()?;
         // Above it is the other one: it has to move.
         grown.reserve_exact(2 * LEN - grown.len());
-        done()?;
+        done(0)?;
         next()?;
         drop(low);
-        done()?;
+        done(0)?;
         next()?;
         let child = in_forked_child(|| {
             let mut forked = || -> std::io::Result<()> {
                 set_parent_process_death_signal(Some(Signal::KILL))?;
                 let own = vec![3_u8; LEN];
-                done()?;
+                done(0)?;
                 next()?;
                 drop(own);
                 Err(Command::new("/bin/sleep").arg("100").exec())
@@ -76,9 +88,11 @@ impl Watched {
         Self { pid, orders, answers }
     }
 
-    fn order(&mut self) {
+    fn order(&mut self) -> u64 {
         self.orders.write_all(b"x").expect("it reads");
-        self.answers.read_exact(&mut [0]).expect("it answers");
+        let mut answer = [0];
+        self.answers.read_exact(&mut answer).expect("it answers");
+        answer[0].into()
     }
 }
 
@@ -174,8 +188,8 @@ fn the_engine_is_told_of_extents_as_they_were_asked_for() {
     let before = mapped(&driver, 0);
     let pages = u64::from(PAGES);
 
-    program.order();
-    until(&mut driver, clock, |driver| mapped(driver, 0) == before + run(2 * pages));
+    let count = program.order();
+    until(&mut driver, clock, |driver| mapped(driver, 0) == before + run(count * pages));
     let maps = root.read(format!("/proc/{}/maps", program.pid)).expect("it runs");
     let joined = maps.lines().any(|line| {
         let (start, end) =
@@ -188,7 +202,7 @@ fn the_engine_is_told_of_extents_as_they_were_asked_for() {
     until(&mut driver, clock, |driver| resident(driver) >= run(2 * pages));
 
     program.order();
-    let grown = before + run(3 * pages - 1);
+    let grown = before + run((count + 1) * pages - 1);
     until(&mut driver, clock, |driver| mapped(driver, 0) == grown);
     assert!(resident(&driver) >= run(2 * pages), "pages that move are known at once");
 
@@ -210,8 +224,9 @@ fn the_engine_is_told_of_extents_as_they_were_asked_for() {
     drop(driver);
 
     let events = events(&journal);
-    let two = extents(&events, program.pid, PAGES);
-    assert_eq!(two.len(), 2, "two extents of {PAGES} pages: {two:?}");
+    let mut all = extents(&events, program.pid, PAGES);
+    assert_eq!(all.len() as u64, count, "extents of {PAGES} pages: {all:?}");
+    let two = all.split_off(all.len() - 2);
     assert_eq!(extents(&events, program.pid, PAGES - 1).len(), 1, "what was added to one");
     let moved = events.iter().filter_map(|event| match event {
         Event::Remapped { from, .. } => Some(*from),
@@ -228,7 +243,8 @@ fn the_engine_is_told_of_extents_as_they_were_asked_for() {
         _ => None,
     });
     assert!(unmapped.sum::<u32>() >= PAGES, "the first one was given back");
-    assert_eq!(extents(&events, child, PAGES).len(), 1, "the child's own");
+    let others = all.len();
+    assert_eq!(extents(&events, child, PAGES).len(), others + 1, "the child's own is one more");
     assert_eq!(extents(&events, child, 2 * PAGES - 1).len(), 1, "the one that it was forked with");
     let replayed = journal::replay(&mut Entries::open(&journal).expect("a journal"));
     let replayed = replayed.expect("not damaged");

@@ -129,8 +129,10 @@ impl Extents {
                 Kind::Stack => Backing::Stack,
                 _ => Backing::Anonymous,
             };
-            for piece in common(&[mapping.span], &added) {
-                self.insert(piece, at_ns, backing, &mut tell);
+            let from = added.partition_point(|span| span.end() <= mapping.span.start);
+            let to = added.partition_point(|span| span.start < mapping.span.end());
+            for span in &added[from..to.max(from)] {
+                self.insert(span.intersect(mapping.span), at_ns, backing, &mut tell);
             }
         }
         let heap = mappings.iter().filter(|mapping| mapping.kind == Kind::Heap);

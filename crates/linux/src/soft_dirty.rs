@@ -130,12 +130,13 @@ impl SoftDirty {
     /// Appends the pages in memory that were written since [`Self::clear`], ascending, with
     /// [`Categories::HUGE`] where they are mapped as one folio. Without `PAGEMAP_SCAN`, memory
     /// that has been mapped since, or has got a new neighbour, is left out: all of it would count.
+    /// Returns how many pages were looked at.
     ///
     /// # Errors
     /// [`LinuxError::Gone`] where it has ended or runs another program by now.
-    pub fn written(&mut self, runs: &mut Vec<(Span, Categories)>) -> Result<(), LinuxError> {
+    pub fn written(&mut self, runs: &mut Vec<(Span, Categories)>) -> Result<u64, LinuxError> {
         self.maps.read(&self.target, &mut self.mappings)?;
-        let mut found = Vec::new();
+        let (mut found, mut looked) = (Vec::new(), 0);
         for span in tierable(&self.mappings) {
             if self.scans {
                 found.clear();
@@ -144,6 +145,7 @@ impl SoftDirty {
                     Ok(()) => {
                         let in_memory = found.iter().filter(|(_, is)| is.has(Categories::PRESENT));
                         runs.extend(in_memory);
+                        looked += span.pages;
                         continue;
                     }
                     Err(error) if matches!(error.errno(), Some(libc::ENOTTY | libc::EINVAL)) => {
@@ -159,9 +161,10 @@ impl SoftDirty {
                         push_run(runs, Span::single(page), written);
                     }
                 })?;
+                looked += span.pages;
             }
         }
-        Ok(())
+        Ok(looked)
     }
 
     /// How many of `pages` are in memory, and how many of those are marked as written.

@@ -133,11 +133,6 @@ impl Allocations {
             _ => {}
         }
     }
-
-    /// The extents of a process; `None` for one that is not followed.
-    pub fn of(&self, pid: u32) -> Option<&Extents> {
-        self.processes.get(&pid)
-    }
 }
 
 /// Gives the process that had to be told that it executed another program.

@@ -109,6 +109,11 @@ pub trait Source {
         None
     }
 
+    /// Pages that it has looked at so far, to know what one costs; 0 for a source that is told.
+    fn pages_looked_at(&self) -> u64 {
+        0
+    }
+
     /// What it has done so far.
     fn stats(&self) -> SourceStats;
 }

@@ -48,6 +48,8 @@ pub struct Writes {
     periods: (u32, u32),
     turns: u64,
     touches: u64,
+    /// Pages that were looked at.
+    looked: u64,
     cpu: Nanos,
 }
 
@@ -100,6 +102,7 @@ impl Writes {
             periods: (period.max(1), period),
             turns: 0,
             touches: 0,
+            looked: 0,
             cpu: Nanos::ZERO,
         }
     }
@@ -163,7 +166,7 @@ impl Writes {
             }
             Phase::Window => {
                 let mut runs = Vec::new();
-                process.bits.written(&mut runs)?;
+                self.looked += process.bits.written(&mut runs)?;
                 self.turns += 1;
                 let chosen = spread(&runs, MOST, self.turns);
                 self.touches += chosen.len() as u64;
@@ -183,7 +186,7 @@ impl Writes {
                     return Ok(Fate::Dropped);
                 }
                 let mut runs = Vec::new();
-                process.bits.written(&mut runs)?;
+                self.looked += process.bits.written(&mut runs)?;
                 let cost = faults(&runs) as f64 * FAULT.0 as f64 / TARGET_SHARE;
                 let allowed = process.cleared_at.saturating_add(Nanos(cost as u64));
                 if now < allowed {
@@ -277,6 +280,10 @@ impl Source for Writes {
         if kind == SampleKind::Store {
             self.periods.1 = period;
         }
+    }
+
+    fn pages_looked_at(&self) -> u64 {
+        self.looked
     }
 
     fn stats(&self) -> SourceStats {
@@ -388,6 +395,7 @@ mod tests {
         assert!(fake.poll(3000).is_empty());
         assert!(fake.cleared());
         assert_eq!(fake.writes.stats().touches, PAGES as u64 / 100);
+        assert_eq!(fake.writes.pages_looked_at(), 2 * PAGES as u64);
         assert!(fake.writes.stats().cpu > Nanos::ZERO);
     }
 
