@@ -186,7 +186,10 @@ pub(super) fn build(settings: &Settings) -> Result<Made, TraceError> {
     let layout = Layout::new(value);
     let pair = layout.group_bytes / GROUP;
     let bits = (footprint / (pair + 12)).next_power_of_two().trailing_zeros();
-    let groups = ((footprint - (8 << bits)) / layout.group_bytes).max(1);
+    let groups = footprint.saturating_sub(8 << bits) / layout.group_bytes;
+    if groups == 0 {
+        return Err(settings.refuse("value", "is too large", "give less, or a larger size"));
+    }
     let keys = (groups * GROUP - 1).min(1 << 30) as u32;
     let deviation = settings.share("spread")?;
     if deviation < 1e-6 {

@@ -304,6 +304,7 @@ fn what_cannot_be_is_refused_with_a_hint() {
         ("cachelib-graph:pop=zipf", "normal"),
         ("gauss-kv:load=sorted", "shuffled"),
         ("gauss-kv:value=1MiB", "give 64 to 64KiB"),
+        ("gauss-kv:size=16MiB:value=64KiB", "a larger size"),
         ("gauss-kv:spread=0", "too small"),
         ("hash:readers=0", "too small"),
         ("java-heap:live=90%", "10% to 80%"),
