@@ -7,6 +7,7 @@ use crate::error::DriverError;
 use crate::journal::{Entry, Journal, Setup};
 use crate::pacer::{Pacer, Patience};
 use crate::place::Places;
+use crate::scans::Scans;
 use crate::source::Source;
 use crate::watched::{Selection, Watched};
 use crate::{FastLimit, SlowTier};
@@ -28,6 +29,8 @@ mod limit;
 mod listen;
 mod moving;
 mod targets;
+#[cfg(test)]
+mod tests;
 
 /// How often targets, mappings and limits are looked at.
 const REFRESH: Nanos = Nanos(1_000_000_000);
@@ -98,6 +101,7 @@ pub struct Driver {
     audit_at: (u32, Vpn),
     probe_credit: f64,
     wants_samples: bool,
+    scans: Scans,
     reported_cpu: (Nanos, Nanos),
     lost: u64,
 }
@@ -151,6 +155,7 @@ impl Driver {
             audit_at: (0, Vpn(0)),
             probe_credit: 0.0,
             wants_samples: needs.load_sample_period > 0,
+            scans: Scans::default(),
             reported_cpu: (Nanos::ZERO, Nanos::ZERO),
             lost: 0,
             root,

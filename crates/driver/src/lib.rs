@@ -16,6 +16,7 @@ pub mod journal;
 mod pacer;
 pub mod place;
 mod reconcile;
+mod scans;
 pub mod source;
 pub mod start;
 pub mod status;

@@ -126,7 +126,6 @@ fn places(root: &Root, slow: &SlowTier) -> Result<Places, DriverError> {
 fn check(policy: &str, needs: Telemetry) -> Result<(), DriverError> {
     let missing = [
         (needs.offline, "knowledge of the future", "it runs in `frostline sim` only"),
-        (needs.access_bits, "access bits of single pages", "take a policy that works with samples"),
         (needs.faults, "faults on armed pages", "take a policy that works with samples"),
         (needs.counters, "counters of accesses by tier", "take a policy that works with samples"),
     ];

@@ -15,6 +15,7 @@ impl Driver {
         for touch in touches {
             let process = ProcessId(touch.pid);
             let Some(page) = self.map.page(process, touch.page) else { continue };
+            self.scans.touched(page);
             let Some(tier) = self.engine.view().state(page).tier() else { continue };
             let kind = match touch.kind {
                 TouchKind::Sample(kind) => kind,
@@ -34,6 +35,8 @@ impl Driver {
                 events.push(Event::Sample(Sample { page, kind, tier, process }));
             }
         }
+        let view = self.engine.view();
+        self.scans.tell(|page| view.state(page), events);
         let lost: u64 = self.sources.iter().map(|source| source.stats().lost).sum();
         if lost > self.lost {
             events.push(Event::SamplesLost { count: lost - self.lost });
@@ -45,6 +48,12 @@ impl Driver {
     /// Gives sources that look at a part of the pages another part: evenly spread, from another
     /// page on each time.
     pub(super) fn assign(&mut self) -> Result<(), DriverError> {
+        if self.scans.is_busy() {
+            return self.look();
+        }
+        if !self.wants_samples {
+            return Ok(());
+        }
         let pages = u64::from(self.map.pages());
         for source in &mut self.sources {
             let wanted = source.wants_pages(self.now) as u64;
@@ -62,6 +71,28 @@ impl Driver {
             });
             let chosen: Vec<(u32, Vpn)> = chosen.collect();
             source.watch(self.now, &chosen)?;
+        }
+        Ok(())
+    }
+
+    /// Has a source look at pages of which the policy wants to know whether they are used.
+    fn look(&mut self) -> Result<(), DriverError> {
+        for source in &mut self.sources {
+            // A source asks for some more than it looks at.
+            let most = source.wants_pages(self.now) * 4 / 5;
+            if most == 0 {
+                continue;
+            }
+            let (view, map, places) = (self.engine.view(), &self.map, &self.places);
+            let owner = |page| {
+                let tier = view.state(page).tier().filter(|tier| places.is_direct(*tier));
+                tier.and_then(|_| Some(map.place(page)?.0))
+            };
+            let pages = self.scans.next(most, |page| view.state(page), owner);
+            let places = pages.iter().filter_map(|page| map.place(*page));
+            let places: Vec<(u32, Vpn)> = places.map(|(process, vpn)| (process.0, vpn)).collect();
+            source.watch(self.now, &places)?;
+            break;
         }
         Ok(())
     }

@@ -37,9 +37,9 @@ impl Driver {
                 Action::SetSampling { kind, period } => {
                     self.sources.iter_mut().for_each(|source| source.set_period(kind, period));
                 }
+                Action::Scan { scan, .. } => self.scans.push(scan, self.map.pages()),
                 // Policies that need these are turned down before they start.
-                Action::Scan { .. }
-                | Action::Arm { .. }
+                Action::Arm { .. }
                 | Action::Disarm { .. }
                 | Action::Consolidate { .. }
                 | Action::DemoteFile { .. } => {}

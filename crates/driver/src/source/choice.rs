@@ -9,6 +9,7 @@ use super::refaults::Refaults;
 use super::writes::Writes;
 use frostline_core::event::SampleKind;
 use frostline_core::policy::Telemetry;
+use frostline_core::types::Nanos;
 use frostline_linux::changes::Changes;
 use frostline_linux::damon::{Availability, availability};
 use frostline_linux::perf::pmu;
@@ -30,7 +31,7 @@ pub struct Choice {
 ///
 /// # Errors
 /// Where the kernel refuses one that it claims to have; [`LinuxError::Unsupported`] where the
-/// extents of allocations are needed and cannot be followed.
+/// extents of allocations, or access bits, are needed and cannot be had.
 pub fn choose(
     root: &Root,
     needs: Telemetry,
@@ -45,7 +46,12 @@ pub fn choose(
     {
         choice.sources.push(Box::new(writes));
         let why = choice.why.get_or_insert_default();
-        *why += "; stores come from soft-dirty bits, which CRIU must not use meanwhile";
+        let and = if why.is_empty() { "" } else { "; " };
+        *why += and;
+        *why += "stores come from soft-dirty bits, which CRIU must not use meanwhile";
+    }
+    if needs.access_bits {
+        add_bits(root, cpu_share, &mut choice)?;
     }
     if needs.allocation_extents {
         choice.sources.push(Box::new(Allocations::new(root)?));
@@ -53,6 +59,35 @@ pub fn choose(
         choice.allocations = Some(how.into());
     }
     Ok(choice)
+}
+
+/// A source that can be asked about single pages.
+fn add_bits(root: &Root, cpu_share: f64, choice: &mut Choice) -> Result<(), LinuxError> {
+    let can = |source: &dyn Source| source.wants_pages(Nanos::MAX) > 0;
+    let fvaddr = |operations: &[String]| operations.iter().any(|name| name == "fvaddr");
+    let name = if let Some(source) = choice.sources.iter().find(|source| can(&***source)) {
+        source.name()
+    } else if let Ok(idle) = IdlePages::new(root, cpu_share) {
+        choice.sources.push(Box::new(idle));
+        "page-idle"
+    } else if matches!(availability(root)?, Availability::Free { operations } if fvaddr(&operations))
+    {
+        let changes = Changes::of_this_process(root)?;
+        choice.sources.push(Box::new(DamonPages::new(changes, cpu_share)));
+        "damon"
+    } else {
+        return Err(LinuxError::Unsupported {
+            what: "access bits of single pages cannot be had: there is no idle page tracking, and \
+                   DAMON is missing or used by somebody else"
+                .into(),
+            hint: "take a policy that works with samples; `frostline doctor` says what would help"
+                .into(),
+        });
+    };
+    let why = choice.why.get_or_insert_default();
+    let and = if why.is_empty() { "" } else { "; " };
+    *why += &format!("{and}access bits come from {name}, some pages at a time");
+    Ok(())
 }
 
 fn of_loads(

@@ -1,0 +1,128 @@
+//! Access bits on demand, of our own memory, by a source that is made up.
+
+use super::*;
+use crate::place::Place;
+use crate::source::{SourceStats, Touch, TouchKind};
+use frostline_core::TierLimits;
+use frostline_core::action::{Lane, Scan};
+use frostline_core::event::{AccessBits, Level, SampleKind};
+use frostline_linux::LinuxError;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Looks at 100 pages at a time, and finds every one with an even number used. Says so when it is
+/// given others to look at.
+#[derive(Default)]
+struct Even {
+    turns: Rc<RefCell<Vec<usize>>>,
+    watched: Vec<(u32, Vpn)>,
+    found: Vec<Touch>,
+}
+
+impl Source for Even {
+    fn name(&self) -> &'static str {
+        "even"
+    }
+
+    fn attach(&mut self, _: &Root, _: u32, _: bool) -> Result<(), LinuxError> {
+        Ok(())
+    }
+
+    fn wants_pages(&self, _: Nanos) -> usize {
+        125
+    }
+
+    fn watch(&mut self, _: Nanos, pages: &[(u32, Vpn)]) -> Result<(), LinuxError> {
+        self.turns.borrow_mut().push(pages.len());
+        let used = self.watched.iter().filter(|(_, page)| page.0.is_multiple_of(2));
+        let kind = TouchKind::Sample(SampleKind::LoadMiss);
+        self.found.extend(used.map(|(pid, page)| Touch { pid: *pid, page: *page, kind }));
+        self.watched = pages.to_vec();
+        Ok(())
+    }
+
+    fn poll(&mut self, _: &Root, sink: &mut dyn FnMut(Touch)) -> Result<(), LinuxError> {
+        self.found.drain(..).for_each(sink);
+        Ok(())
+    }
+
+    fn stats(&self) -> SourceStats {
+        SourceStats::default()
+    }
+}
+
+#[test]
+fn access_bits_are_read_when_they_are_asked_for() {
+    const PAGES: usize = 1000;
+    let folder = tempfile::tempdir().unwrap();
+    let journal = folder.path().join("journal");
+    // Large enough that it is a mapping of its own, and all of it in memory.
+    let memory = std::hint::black_box(vec![1_u8; PAGES * PAGE_BYTES as usize]);
+    let tier = |capacity| TierLimits {
+        capacity: PageCount(capacity),
+        keep_free: PageCount::ZERO,
+        direct_access: true,
+    };
+    let options = Options {
+        policy: "first-touch".into(),
+        slow: SlowTier::Observe,
+        fast: FastLimit::Share(1.0),
+        cpu_share: 1.0,
+        settling_cpu_share: 1.0,
+        migration_bytes_per_second: None,
+        seed: 1,
+        dry_run: true,
+        journal: Some(journal.clone()),
+        extents: false,
+    };
+    let setup = Setup {
+        policy: options.policy.clone(),
+        seed: 1,
+        scale: 1.0,
+        fast_pages: 1 << 20,
+        total_pages_hint: 1 << 20,
+        latency_gap: 1.0,
+        tiers: vec![tier(1 << 20), tier(0)],
+        migration_bytes_per_second: None,
+        migration_burst: Bytes::ZERO,
+    };
+    let selection = Selection::Process { pid: std::process::id(), tree: false };
+    let places = Places(vec![Place::Memory, Place::Swap]);
+    let even = Even::default();
+    let turns = Rc::clone(&even.turns);
+    let root = Root::system();
+    let mut driver =
+        Driver::new(root, options, selection, &setup, places, vec![Box::new(even)]).unwrap();
+    driver.step(Nanos(0)).unwrap();
+    assert_eq!(turns.borrow().len(), 0, "nobody has asked for anything");
+    let process = ProcessId(std::process::id());
+    let first = Vpn((memory.as_ptr() as u64).div_ceil(PAGE_BYTES));
+    let page = driver.map.page(process, first).expect("it is mapped");
+    let run = PageRun { start: page, pages: HUGE_PAGES - page.offset() };
+    assert!(run.iter().all(|page| driver.engine.view().state(page).is_resident()));
+    let scan = Scan { run, clear: true, level: Level::Base, skip_untouched: false };
+    driver.queue.push_back(Action::Scan { scan, lane: Lane::SCAN });
+    for step in 1..20 {
+        driver.step(Nanos(step * STEP.0)).unwrap();
+    }
+    drop(driver);
+    assert!(turns.borrow().iter().all(|pages| *pages <= 100));
+    let mut told: Vec<AccessBits> = Vec::new();
+    let mut entries = crate::journal::Entries::open(&journal).unwrap();
+    while let Some(entry) = entries.next_entry().unwrap() {
+        let Entry::Events(_, events) = entry else { continue };
+        told.extend(events.into_iter().filter_map(|event| match event {
+            Event::AccessBits(bits) => Some(bits),
+            _ => None,
+        }));
+    }
+    assert_eq!(told.iter().map(|bits| bits.run.pages).sum::<u32>(), run.pages);
+    let huge = told.iter().all(|bits| bits.accessed == 0 || bits.accessed.count_ones() > 32);
+    for bits in told.iter().filter(|_| !huge) {
+        for (i, page) in bits.run.iter().enumerate() {
+            let even = (first.0 + u64::from(page.0 - run.start.0)).is_multiple_of(2);
+            assert_eq!(bits.accessed >> i & 1 == 1, even, "{bits:?}");
+        }
+    }
+    drop(memory);
+}
