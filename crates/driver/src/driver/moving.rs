@@ -5,7 +5,7 @@ use crate::accounts::Account;
 use crate::clock;
 use crate::error::DriverError;
 use crate::place::{Place, Unit};
-use frostline_core::Action;
+use frostline_core::action::{Action, Lane, MoveId};
 use frostline_core::event::{Event, MoveCause, MoveOutcome};
 use frostline_core::types::*;
 use frostline_linux::LinuxError;
@@ -23,13 +23,12 @@ impl Driver {
             let mut events = Vec::new();
             match action {
                 Action::Migrate { id, run, to, lane } => {
-                    let head = self.head_of(run);
-                    if head.pages < run.pages {
-                        let rest = PageRun::between(head.end(), run.end());
-                        self.queue.push_front(Action::Migrate { id, run: rest, to, lane });
-                    }
-                    for (run, outcome) in self.migrate(&[head], to, Purpose::Policy)? {
-                        events.push(Event::MigrationDone { id, run, outcome });
+                    let batch = self.batch(id, run, to, lane);
+                    let runs: Vec<PageRun> = batch.iter().map(|(run, _)| *run).collect();
+                    for (run, outcome) in self.migrate(&runs, to, Purpose::Policy)? {
+                        by_move(&batch, run, |run, id| {
+                            events.push(Event::MigrationDone { id, run, outcome });
+                        });
                     }
                 }
                 Action::Split { region, .. } => events.extend(self.split(region)?),
@@ -48,6 +47,29 @@ impl Driver {
             self.pacer.charge(clock::thread_cpu());
         }
         Ok(())
+    }
+
+    /// What is moved in one go, ascending: the head of this run, and of what is queued next as far
+    /// as it goes to the same tier. A call to the kernel costs more than a page that it moves.
+    fn batch(&mut self, id: MoveId, run: PageRun, to: TierId, lane: Lane) -> Vec<(PageRun, MoveId)> {
+        self.queue.push_front(Action::Migrate { id, run, to, lane });
+        let mut batch = Vec::new();
+        let mut pages = 0;
+        while let Some(&Action::Migrate { id, run, to: next, lane }) = self.queue.front()
+            && next == to
+            && pages < MOVE_PAGES
+        {
+            self.queue.pop_front();
+            let head = self.head_of(run);
+            if head.pages < run.pages {
+                let run = PageRun::between(head.end(), run.end());
+                self.queue.push_front(Action::Migrate { id, run, to, lane });
+            }
+            pages += head.pages;
+            batch.push((head, id));
+        }
+        batch.sort_unstable_by_key(|(run, _)| run.start);
+        batch
     }
 
     /// As much of a run as is moved in one go: whole folios.
@@ -190,6 +212,16 @@ impl Driver {
     }
 }
 
+/// Hands the parts of a run to `sink` with the moves that they belong to. Those are ascending and
+/// do not overlap.
+fn by_move(batch: &[(PageRun, MoveId)], run: PageRun, mut sink: impl FnMut(PageRun, MoveId)) {
+    let first = batch.partition_point(|(part, _)| part.end() <= run.start.0);
+    for (part, id) in batch[first..].iter().take_while(|(part, _)| part.start.0 < run.end()) {
+        let start = part.start.0.max(run.start.0);
+        sink(PageRun::between(start, part.end().min(run.end())), *id);
+    }
+}
+
 /// Appends a unit; base pages that follow each other are moved together.
 fn push_unit(units: &mut Vec<Unit>, unit: Unit) {
     match units.last_mut() {
@@ -215,4 +247,25 @@ pub(super) enum Purpose {
     Policy,
     Limit,
     Probe,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outcomes_find_their_moves() {
+        let run = |start, end| PageRun::between(start, end);
+        let batch =
+            [(run(0, 4), MoveId(7)), (run(4, 5), MoveId(8)), (run(9, 12), MoveId(3))];
+        let parts = |run| {
+            let mut parts = Vec::new();
+            by_move(&batch, run, |run, id| parts.push((run.start.0, run.end(), id.0)));
+            parts
+        };
+        assert_eq!(parts(run(0, 5)), [(0, 4, 7), (4, 5, 8)]);
+        assert_eq!(parts(run(2, 4)), [(2, 4, 7)]);
+        assert_eq!(parts(run(10, 11)), [(10, 11, 3)]);
+        assert_eq!(parts(run(5, 9)), []);
+    }
 }
