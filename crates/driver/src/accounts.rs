@@ -57,6 +57,10 @@ pub struct Accounts {
     pub failed_collapses: u64,
     /// Pages that came back from a slower tier because the program touched them.
     pub refaults: u64,
+    /// Touches of pages in slower nodes that faults reported: hint faults, and writes to pages that
+    /// are being looked at for writes.
+    #[serde(default)]
+    pub hint_faults: u64,
     /// Pages found elsewhere than we had left them, other than by refault.
     pub moved_by_others: u64,
 }

@@ -9,6 +9,8 @@ use crate::pacer::{Pacer, Patience};
 use crate::place::Places;
 use crate::scans::Scans;
 use crate::source::Source;
+use crate::source::choice::Samples;
+use crate::source::rotation::Rotation;
 use crate::watched::{Selection, Watched};
 use crate::{FastLimit, SlowTier};
 use frostline_core::Action;
@@ -58,6 +60,8 @@ pub struct Options {
     pub migration_bytes_per_second: Option<Bytes>,
     /// Seed of all random choices.
     pub seed: u64,
+    /// Where samples of accesses shall come from.
+    pub samples: Samples,
     /// Only watch: nothing is moved.
     pub dry_run: bool,
     /// Where to write the journal.
@@ -78,6 +82,8 @@ pub struct Driver {
     pub(crate) map: AddressMap,
     pub(crate) watched: BTreeMap<u32, Watched>,
     pub(crate) sources: Vec<Box<dyn Source>>,
+    /// What each of them has looked at.
+    rotations: Vec<Rotation>,
     pub(crate) accounts: Accounts,
     pub(crate) now: Nanos,
     pub(crate) footprint: Bytes,
@@ -135,6 +141,7 @@ impl Driver {
             places,
             map: AddressMap::default(),
             watched: BTreeMap::new(),
+            rotations: vec![Rotation::default(); sources.len()],
             sources,
             accounts: Accounts::default(),
             now: Nanos::ZERO,

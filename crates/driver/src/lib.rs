@@ -25,6 +25,7 @@ mod watched;
 
 pub use driver::{Driver, Options};
 pub use error::DriverError;
+pub use source::choice::Samples;
 pub use start::start;
 pub use status::Status;
 pub use tier::{FastLimit, SlowTier};

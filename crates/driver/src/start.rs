@@ -16,11 +16,6 @@ use frostline_linux::{LinuxError, Root, process, swap};
 
 /// Most bytes that an unused migration rate saves up.
 const BURST: Bytes = Bytes(64 << 20);
-/// Samples between adaptations of a histogram, and between coolings, where samples are made from
-/// refaults: about a thousand come in a second, whatever the size of the program. The published
-/// intervals suit the hundred times as many of a hardware sampler.
-const RARE_SAMPLES: [(&str, u64); 2] = [("adaptation", 2000), ("cooling", 40_000)];
-
 /// Something that the user should know about the choices made.
 pub type Notes = Vec<String>;
 
@@ -62,12 +57,8 @@ pub fn start(
     let mut needs = make(&options.policy, &context)?.needs();
     check(&options.policy, needs)?;
     needs.allocation_extents |= options.extents;
-    let mut policy = options.policy.clone();
-    let swap = places.0.get(1) == Some(&Place::Swap);
-    let choice = choose(&root, needs, swap, options.cpu_share)?;
-    if choice.rare_samples {
-        policy = with_rare_samples(&policy)?;
-    }
+    let choice = choose(&root, needs, &options, &places)?;
+    let policy = with_parameters(&options.policy, choice.parameters)?;
     if let Some(why) = choice.why {
         notes.push(format!("{why} (policy {policy})"));
     }
@@ -135,13 +126,16 @@ fn check(policy: &str, needs: Telemetry) -> Result<(), DriverError> {
     }
 }
 
-/// Sets the intervals in samples that the user did not, where samples are rare.
-fn with_rare_samples(policy: &str) -> Result<String, DriverError> {
+/// Sets parameters that the policy has and the user did not set.
+fn with_parameters(policy: &str, parameters: &[(&str, &str)]) -> Result<String, DriverError> {
+    if parameters.is_empty() {
+        return Ok(policy.to_owned());
+    }
     let mut spec = Spec::parse(policy).map_err(frostline_core::policy::PolicyError::from)?;
     let entry = frostline_core::policy::registry::check(policy)?;
-    for (key, value) in RARE_SAMPLES {
+    for (key, value) in parameters {
         if entry.default_of(key).is_some() && spec.get(key).is_none() {
-            spec = spec.with(key, &value.to_string());
+            spec = spec.with(key, value);
         }
     }
     Ok(spec.to_string())

@@ -5,7 +5,7 @@ use frostline_core::event::Event;
 use frostline_core::types::{Bytes, Nanos, PAGE_BYTES, PageRun, ProcessId};
 use frostline_driver::journal::{self, Entries, Entry};
 use frostline_driver::start::Stopwatch;
-use frostline_driver::{Driver, FastLimit, Options, Selection, SlowTier, start};
+use frostline_driver::{Driver, FastLimit, Options, Samples, Selection, SlowTier, start};
 use frostline_linux::perf::tracefs::Tracefs;
 use frostline_linux::{Root, in_forked_child};
 use rustix::process::{
@@ -176,6 +176,7 @@ fn the_engine_is_told_of_extents_as_they_were_asked_for() {
         dry_run: false,
         journal: Some(journal.clone()),
         extents: true,
+        samples: Samples::Auto,
     };
     let selection = Selection::Process { pid: program.pid, tree: true };
     let (mut driver, notes) = match start(root.clone(), options, selection) {
@@ -277,6 +278,7 @@ fn without_tracepoints_extents_are_refused_with_a_reason() {
         dry_run: true,
         journal: None,
         extents: true,
+        samples: Samples::Auto,
     };
     let selection = Selection::Process { pid, tree: false };
     let started = start(root, options, selection);

@@ -222,6 +222,13 @@ impl Changes {
         self.release_where(SwapOff::WhenUnused, |change| *change == Change::Damon { pid })
     }
 
+    /// As [`Self::release`], of settings, by their files.
+    pub(crate) fn release_settings(&self, paths: &[&str]) -> Result<Restored, LinuxError> {
+        self.release_where(SwapOff::WhenUnused, |change| {
+            matches!(change, Change::Setting { path, .. } if paths.contains(&path.as_str()))
+        })
+    }
+
     fn release_where(
         &self,
         swap_off: SwapOff,
@@ -251,6 +258,16 @@ pub fn restore(root: &Root, swap_off: SwapOff) -> Result<Restored, LinuxError> {
         return Ok(Restored::default());
     }
     Store::lock(root)?.undo(swap_off, |_| true)
+}
+
+/// Whether this setting was changed by a process of ours, one that was killed included.
+///
+/// # Errors
+/// Where the list cannot be read.
+pub(crate) fn is_set(root: &Root, setting: &str) -> Result<bool, LinuxError> {
+    let ours =
+        |entry: &Entry| matches!(&entry.change, Change::Setting { path, .. } if path == setting);
+    Ok(load(root)?.entries.iter().any(ours))
 }
 
 fn list_path(root: &Root) -> PathBuf {

@@ -233,7 +233,10 @@ fn accesses(fields: &[Field; 4], sample: &RawSample<'_>) -> Option<Accesses> {
 }
 
 /// Fails, with words why, where DAMON cannot be used for given regions.
-fn check_free(root: &Root) -> Result<(), LinuxError> {
+///
+/// # Errors
+/// [`LinuxError::Unsupported`] there; where its files cannot be read.
+pub fn check_free(root: &Root) -> Result<(), LinuxError> {
     let (what, hint) = match availability(root)? {
         Availability::Free { operations } if operations.iter().any(|name| name == "fvaddr") => {
             return Ok(());

@@ -5,6 +5,7 @@
 #![deny(unsafe_code)]
 
 pub mod advise;
+pub mod balancing;
 pub mod changes;
 pub mod damon;
 pub mod doctor;

@@ -79,6 +79,8 @@ fn call(
 
 fn refused(pid: u32, node: Option<i32>, errno: i32) -> LinuxError {
     let (what, hint) = match (errno, node) {
+        // It is ending, and has let go of its memory (`find_mm_struct` in the kernel).
+        (libc::EINVAL, _) => return LinuxError::Gone { pid },
         (libc::EPERM, _) => (
             format!("no right to move the pages of process {pid}"),
             "run as root, or with CAP_SYS_NICE and CAP_SYS_PTRACE",

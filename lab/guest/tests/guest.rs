@@ -199,7 +199,7 @@ fn doctor_says_yes_to_what_is_there_and_no_to_what_is_not() {
     let told = doctor(two, "doctor");
     let there = "numa-nodes memory-tiers hmat numa-balancing-off huge-pages zram cgroup-v2 advise \
         move-pages collapse split fault-sampling tracefs allocation-tracing pagemap page-frames \
-        pagemap-scan soft-dirty damon";
+        pagemap-scan soft-dirty damon hint-faults";
     for name in there.split_whitespace() {
         assert!(told[name].0, "{name}: {}", told[name].1);
     }
@@ -209,13 +209,20 @@ fn doctor_says_yes_to_what_is_there_and_no_to_what_is_not() {
     assert!(told["move-pages"].1.contains("from node 0 to 1"), "{}", told["move-pages"].1);
 
     let told = doctor(one, "doctor");
-    for name in ["memory-tiers", "hmat"] {
+    for name in ["memory-tiers", "hmat", "hint-faults"] {
         assert!(!told[name].0, "without HMAT, {name}: {}", told[name].1);
     }
     assert!(told["numa-nodes"].0 && told["move-pages"].0);
 
     let told = doctor(two, "doctor-nobody");
-    for name in ["cap-sys-nice", "cap-sys-admin", "damon", "page-frames", "allocation-tracing"] {
+    for name in [
+        "cap-sys-nice",
+        "cap-sys-admin",
+        "damon",
+        "page-frames",
+        "allocation-tracing",
+        "hint-faults",
+    ] {
         assert!(!told[name].0, "without rights, {name}: {}", told[name].1);
     }
 }

@@ -7,20 +7,36 @@ use std::sync::LazyLock;
 /// An emulated processor is slow, hence the shares of it. What the kernel counted and what
 /// frostline says it moved are compared in the guest, both in pages.
 const SCRIPT: &str = r#"
-limits="--cpu-limit 50% --settling-cpu-limit 50%"
-migrated() { awk '/^pgmigrate_success / { print $2 }' /proc/vmstat; }
+limits="--cpu-limit 30% --settling-cpu-limit 50%"
+count() { awk "/^$1 / { print \$2 }" /proc/vmstat; }
+migrated() { count pgmigrate_success; }
+settings() { cat /proc/sys/kernel/numa_balancing*; }
 until_ready() {
     tries=0
     while [ ! -s "$1" ] && [ $tries -lt 120 ]; do sleep 0.5 && tries=$((tries + 1)); done
     test -s "$1"
 }
+hot_share() {
+    frostline-load check --truth /tmp/truth | awk '/^hot / { print int($9) }'
+}
 tiered() {
     before=$(migrated)
     frostline run --slow node:1 --fast 40% $limits --summary /out/summary --journal /out/journal \
-        --extents -- frostline-load --size 96MiB --hot 20% --seconds 45 --truth /tmp/truth >/tmp/load 2>/tmp/notes &
+        --extents -- frostline-load --size 128MiB --hot 20% --cold-rate 500/s --seconds 600 --truth /tmp/truth \
+        >/tmp/load 2>/tmp/notes &
     run=$!
-    until_ready /tmp/truth && sleep 40
+    # How long it takes depends on how busy the machine is that emulates this one.
+    until_ready /tmp/truth
+    tries=0
+    while sleep 2 && [ $tries -lt 80 ]; do
+        tries=$((tries + 1))
+        [ "$(hot_share)" -lt 90 ] || break
+    done
+    sleep 5
     frostline-load check --truth /tmp/truth
+    echo "looks $tries"
+    settings | tr '\n' ' ' && echo while
+    kill -INT $(pidof frostline-load)
     wait $run
     code=$?
     cat /tmp/load /tmp/notes
@@ -28,6 +44,10 @@ tiered() {
     awk '/"verified_bytes"/ { sum += $2 } END { print "frostline", sum / 4096 }' /out/summary
     awk -F '[ ":,]+' '$2 == "name" { name = $3 }
         $2 == "touches" || $2 == "lost" || $2 == "cpu_seconds" { print name "-" $2, $3 }' /out/summary
+    awk '/"hint_faults"/ { print "seen", int($2) }' /out/summary
+    echo "faults $(count numa_hint_faults)"
+    echo "promoted by the kernel $(count numa_pages_migrated) $(count pgpromote_success)"
+    settings | tr '\n' ' ' && echo after
     return $code
 }
 killed() {
@@ -42,11 +62,30 @@ killed() {
     echo "left: $(pidof frostline-load | wc -w)"
     while pidof frostline-load >/dev/null; do sleep 0.2; done
     cat /tmp/load2 /tmp/notes2
+    settings | tr '\n' ' ' && echo left
     frostline clean
+    settings | tr '\n' ' ' && echo cleaned
+}
+# Whose setting it is: one that has the kernel promote is overruled on demand only.
+chosen() {
+    echo "$1" >/proc/sys/kernel/numa_balancing
+    shift
+    frostline run --slow node:1 $limits "$@" -- sleep 1
+    echo "code $?: $(settings | tr '\n' ' ')"
+    echo 0 >/proc/sys/kernel/numa_balancing
+}
+choices() {
+    chosen 1 --samples auto
+    chosen 2 --samples auto
+    chosen 2 --samples hint-faults
+    chosen 0 --samples damon
+    chosen 0 --samples refaults
+    chosen 0 --samples hint-faults --dry-run
 }
 section tiered tiered
 section replay frostline replay /out/journal
 section killed killed
+section choices choices
 "#;
 
 static LIVE: LazyLock<Outcome> = LazyLock::new(|| {
@@ -104,7 +143,7 @@ fn the_limit_holds_and_hot_pages_are_on_the_fast_node() {
     let (cold, cold_share) = on_node_0(text, "cold");
     let fast = (hot * hot_share + cold * cold_share) / (hot + cold);
     assert!(fast < 0.42, "of the load's memory {fast} is fast: {text}");
-    assert!(hot_share > cold_share, "{text}");
+    assert!(hot_share >= 0.9, "{text}");
     assert_eq!(number(text, "mismatches"), 0.0, "{text}");
 }
 
@@ -124,6 +163,43 @@ fn writes_and_allocations_are_seen() {
     assert!(number(text, "allocations-touches") > 0.0, "{text}");
     assert_eq!(number(text, "allocations-lost"), 0.0, "{text}");
     assert!(text.contains("stores come from soft-dirty bits"), "{text}");
+}
+
+#[test]
+fn hint_faults_are_seen_and_the_kernel_does_not_act_on_them() {
+    let Some(text) = section("tiered") else { return };
+    assert!(text.contains("samples come from hint faults"), "{text}");
+    let (faults, seen) = (number(text, "faults"), number(text, "seen"));
+    assert!(faults > 3000.0 && seen > 3000.0, "{text}");
+    assert_eq!(words(text, "promoted by the kernel"), ["0", "0"], "{text}");
+    assert!(text.contains("\n2 0 while\n"), "{text}");
+}
+
+#[test]
+fn settings_are_restored_in_the_end_and_after_a_crash() {
+    let (Some(tiered), Some(killed)) = (section("tiered"), section("killed")) else { return };
+    assert!(tiered.ends_with("\n0 65536 after"), "{tiered}");
+    assert!(killed.contains("\n2 0 left\n"), "{killed}");
+    assert!(killed.ends_with("\n0 65536 cleaned"), "{killed}");
+}
+
+#[test]
+fn who_has_the_kernel_promote_is_overruled_on_demand_only() {
+    let Some(text) = section("choices") else { return };
+    let parts: Vec<&str> = text.split_inclusive("code ").collect();
+    let [balancing, promoting, insisting, damon, refaults, dry, _] = parts[..] else {
+        panic!("six runs: {text}")
+    };
+    assert!(balancing.contains("samples come from hint faults"), "{text}");
+    assert!(promoting.contains("samples come from DAMON"), "{text}");
+    assert!(promoting.contains("kernel.numa_balancing=2"), "{text}");
+    assert!(insisting.contains("samples come from hint faults"), "{text}");
+    assert!(damon.contains("samples come from DAMON, which"), "{text}");
+    assert!(refaults.contains("hint: "), "{text}");
+    assert!(dry.contains("a dry run"), "{text}");
+    for mode in [1, 2, 2, 0, 0, 0] {
+        assert!(text.contains(&format!("{mode} 65536")), "{text}");
+    }
 }
 
 #[test]

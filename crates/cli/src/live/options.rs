@@ -4,7 +4,7 @@ use super::slow;
 use anyhow::Context;
 use frostline_core::policy::registry;
 use frostline_core::spec::{parse_bytes, parse_ratio};
-use frostline_driver::{FastLimit, Options, SlowTier};
+use frostline_driver::{FastLimit, Options, Samples, SlowTier};
 use frostline_linux::Root;
 use std::path::PathBuf;
 
@@ -18,6 +18,8 @@ pub mod default {
     pub const CPU_LIMIT: &str = "1.5%";
     /// Share of one core until the limit of fast memory holds.
     pub const SETTLING_CPU_LIMIT: &str = "6%";
+    /// Source of samples.
+    pub const SAMPLES: &str = "auto";
     /// Seed of random choices.
     pub const SEED: u64 = 1;
 }
@@ -41,6 +43,10 @@ pub struct Tiering {
     /// Share of one core until then, for a minute at most
     #[arg(long, value_name = "SHARE", default_value = default::SETTLING_CPU_LIMIT)]
     pub settling_cpu_limit: String,
+    /// Where samples of accesses come from: pmu, hint-faults, damon, page-idle, refaults, or auto
+    /// (the best that there is)
+    #[arg(long, value_name = "SOURCE", default_value = default::SAMPLES)]
+    pub samples: String,
     /// Most bytes per second that the policy may have moved [default: no limit]
     #[arg(long, value_name = "SIZE")]
     pub migration_limit: Option<String>,
@@ -95,6 +101,7 @@ impl Tiering {
             cpu_share: share(&self.cpu_limit, "--cpu-limit")?,
             settling_cpu_share: share(&self.settling_cpu_limit, "--settling-cpu-limit")?,
             migration_bytes_per_second: limit,
+            samples: Samples::parse(&self.samples).context("--samples")?,
             seed: self.seed,
             dry_run: self.dry_run,
             journal: self.journal.clone(),

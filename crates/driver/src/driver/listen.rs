@@ -2,7 +2,7 @@
 
 use super::Driver;
 use crate::error::DriverError;
-use crate::source::{Touch, TouchKind};
+use crate::source::{Assignment, Touch, TouchKind};
 use frostline_core::event::{Event, Fault, MoveCause, Sample, SampleKind};
 use frostline_core::types::*;
 
@@ -19,6 +19,13 @@ impl Driver {
             let Some(tier) = self.engine.view().state(page).tier() else { continue };
             let kind = match touch.kind {
                 TouchKind::Sample(kind) => kind,
+                TouchKind::Fault if tier == TierId::FAST || !self.places.is_direct(tier) => {
+                    continue;
+                }
+                TouchKind::Fault => {
+                    self.accounts.hint_faults += 1;
+                    SampleKind::LoadMiss
+                }
                 TouchKind::Refault => {
                     self.spared.insert(page.0);
                     self.accounts.refaults += 1;
@@ -45,8 +52,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Gives sources that look at a part of the pages another part: evenly spread, from another
-    /// page on each time.
+    /// Gives sources that look at a part of the pages other ones.
     pub(super) fn assign(&mut self) -> Result<(), DriverError> {
         if self.scans.is_busy() {
             return self.look();
@@ -54,23 +60,26 @@ impl Driver {
         if !self.wants_samples {
             return Ok(());
         }
-        let pages = u64::from(self.map.pages());
-        for source in &mut self.sources {
-            let wanted = source.wants_pages(self.now) as u64;
-            if wanted == 0 || pages == 0 {
+        let only_fast = self.sources.iter().any(|source| source.sees_slower_tiers());
+        let view = self.engine.view();
+        let counts = |tier: TierId| match only_fast {
+            true => tier == TierId::FAST,
+            false => self.places.is_direct(tier),
+        };
+        let tiers = (0..self.places.0.len()).map(|tier| TierId(tier as u8));
+        let of: u64 = tiers.filter(|tier| counts(*tier)).map(|tier| view.used(tier).0).sum();
+        for (source, rotation) in self.sources.iter_mut().zip(&mut self.rotations) {
+            let wanted = source.wants_pages(self.now);
+            if wanted == 0 || of == 0 {
                 continue;
             }
-            let step = pages.div_ceil(wanted).max(2);
-            let first = self.rng.below(step);
-            let view = self.engine.view();
-            let chosen = (0..pages / step).filter_map(|i| {
-                let page = PageId((first + i * step) as u32);
+            let pages = rotation.next(self.map.pages().into(), of, wanted, |page| {
+                let page = PageId(page as u32);
                 let tier = view.state(page).tier()?;
                 let (process, vpn) = self.map.place(page)?;
-                self.places.is_direct(tier).then_some((process.0, vpn))
+                counts(tier).then_some((process.0, vpn))
             });
-            let chosen: Vec<(u32, Vpn)> = chosen.collect();
-            source.watch(self.now, &chosen)?;
+            source.watch(self.now, Assignment { pages: &pages, of, only_fast })?;
         }
         Ok(())
     }
@@ -78,8 +87,7 @@ impl Driver {
     /// Has a source look at pages of which the policy wants to know whether they are used.
     fn look(&mut self) -> Result<(), DriverError> {
         for source in &mut self.sources {
-            // A source asks for some more than it looks at.
-            let most = source.wants_pages(self.now) * 4 / 5;
+            let most = source.wants_pages(self.now);
             if most == 0 {
                 continue;
             }
@@ -91,7 +99,8 @@ impl Driver {
             let pages = self.scans.next(most, |page| view.state(page), owner);
             let places = pages.iter().filter_map(|page| map.place(*page));
             let places: Vec<(u32, Vpn)> = places.map(|(process, vpn)| (process.0, vpn)).collect();
-            source.watch(self.now, &places)?;
+            let of = places.len() as u64;
+            source.watch(self.now, Assignment { pages: &places, of, only_fast: false })?;
             break;
         }
         Ok(())

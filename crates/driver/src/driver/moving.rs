@@ -51,7 +51,13 @@ impl Driver {
 
     /// What is moved in one go, ascending: the head of this run, and of what is queued next as far
     /// as it goes to the same tier. A call to the kernel costs more than a page that it moves.
-    fn batch(&mut self, id: MoveId, run: PageRun, to: TierId, lane: Lane) -> Vec<(PageRun, MoveId)> {
+    fn batch(
+        &mut self,
+        id: MoveId,
+        run: PageRun,
+        to: TierId,
+        lane: Lane,
+    ) -> Vec<(PageRun, MoveId)> {
         self.queue.push_front(Action::Migrate { id, run, to, lane });
         let mut batch = Vec::new();
         let mut pages = 0;
@@ -256,8 +262,7 @@ mod tests {
     #[test]
     fn outcomes_find_their_moves() {
         let run = |start, end| PageRun::between(start, end);
-        let batch =
-            [(run(0, 4), MoveId(7)), (run(4, 5), MoveId(8)), (run(9, 12), MoveId(3))];
+        let batch = [(run(0, 4), MoveId(7)), (run(4, 5), MoveId(8)), (run(9, 12), MoveId(3))];
         let parts = |run| {
             let mut parts = Vec::new();
             by_move(&batch, run, |run, id| parts.push((run.start.0, run.end(), id.0)));

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::place::Place;
-use crate::source::{SourceStats, Touch, TouchKind};
+use crate::source::{Assignment, SourceStats, Touch, TouchKind};
 use frostline_core::TierLimits;
 use frostline_core::action::{Lane, Scan};
 use frostline_core::event::{AccessBits, Level, SampleKind};
@@ -29,15 +29,15 @@ impl Source for Even {
     }
 
     fn wants_pages(&self, _: Nanos) -> usize {
-        125
+        100
     }
 
-    fn watch(&mut self, _: Nanos, pages: &[(u32, Vpn)]) -> Result<(), LinuxError> {
-        self.turns.borrow_mut().push(pages.len());
+    fn watch(&mut self, _: Nanos, assigned: Assignment<'_>) -> Result<(), LinuxError> {
+        self.turns.borrow_mut().push(assigned.pages.len());
         let used = self.watched.iter().filter(|(_, page)| page.0.is_multiple_of(2));
         let kind = TouchKind::Sample(SampleKind::LoadMiss);
         self.found.extend(used.map(|(pid, page)| Touch { pid: *pid, page: *page, kind }));
-        self.watched = pages.to_vec();
+        self.watched = assigned.pages.to_vec();
         Ok(())
     }
 
@@ -64,6 +64,7 @@ fn access_bits_are_read_when_they_are_asked_for() {
         direct_access: true,
     };
     let options = Options {
+        samples: Samples::Auto,
         policy: "first-touch".into(),
         slow: SlowTier::Observe,
         fast: FastLimit::Share(1.0),

@@ -3,46 +3,126 @@
 use super::Source;
 use super::allocations::Allocations;
 use super::damon::DamonPages;
+use super::hint_faults::HintFaults;
 use super::idle::IdlePages;
 use super::pmu::Pmu;
 use super::refaults::Refaults;
 use super::writes::Writes;
+use crate::driver::Options;
+use crate::place::{Place, Places};
 use frostline_core::event::SampleKind;
 use frostline_core::policy::Telemetry;
+use frostline_core::spec::SpecError;
 use frostline_core::types::Nanos;
+use frostline_linux::balancing::{self, Availability};
 use frostline_linux::changes::Changes;
-use frostline_linux::damon::{Availability, availability};
-use frostline_linux::perf::pmu;
+use frostline_linux::damon;
+use frostline_linux::perf::pmu::{self, PmuSource};
 use frostline_linux::{LinuxError, Root};
+use std::fmt;
+
+/// Where samples of accesses shall come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Samples {
+    /// The first of the others that works here.
+    #[default]
+    Auto,
+    /// The processor's sampling unit.
+    Pmu,
+    /// NUMA hint faults of pages in slower nodes; DAMON or idle page tracking for fast ones, where
+    /// there is either.
+    HintFaults,
+    /// DAMON.
+    Damon,
+    /// Idle page tracking.
+    PageIdle,
+    /// Pages that come back from swap.
+    Refaults,
+}
+
+impl Samples {
+    const ALL: [(Self, &'static str); 6] = [
+        (Self::Auto, "auto"),
+        (Self::Pmu, "pmu"),
+        (Self::HintFaults, "hint-faults"),
+        (Self::Damon, "damon"),
+        (Self::PageIdle, "page-idle"),
+        (Self::Refaults, "refaults"),
+    ];
+
+    /// Reads a name.
+    ///
+    /// # Errors
+    /// Where there is no such source.
+    pub fn parse(text: &str) -> Result<Self, SpecError> {
+        let names = Self::ALL.map(|(_, name)| name);
+        let found = Self::ALL.into_iter().find(|(_, name)| *name == text);
+        found
+            .map(|(samples, _)| samples)
+            .ok_or_else(|| SpecError::unknown("source of samples", text, &names))
+    }
+}
+
+impl fmt::Display for Samples {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Self::ALL.into_iter().find(|(samples, _)| samples == self);
+        f.write_str(name.map_or("", |(_, name)| name))
+    }
+}
 
 /// Sources, and what the user should know about them.
+#[derive(Default)]
 pub struct Choice {
     /// In the order in which they are asked.
     pub sources: Vec<Box<dyn Source>>,
-    /// Samples are much rarer than a hardware sampler's.
-    pub rare_samples: bool,
+    /// Parameters that suit them, for policies that have these, unless the user has set them.
+    pub parameters: &'static [(&'static str, &'static str)],
     /// Where samples come from; `None` where the policy needs none.
     pub why: Option<String>,
     /// How allocations are followed; `None` where nobody needs to know.
     pub allocations: Option<String>,
 }
 
-/// Chooses sources. With a `swap` tier, refaults are always among them: they are moves, too.
+/// Samples between adaptations of a histogram, and between coolings, where about a thousand come in
+/// a second, whatever the size of the program. The published intervals suit the hundred times as
+/// many of a hardware sampler.
+const RARE: &[(&str, &str)] = &[("adaptation", "2000"), ("cooling", "40000")];
+/// Where single pages are looked at in turn, what was moved is not seen again soon enough to judge
+/// by it whether that has paid.
+const IN_TURN: &[(&str, &str)] = &[("adaptation", "2000"), ("cooling", "40000"), ("payoff", "off")];
+/// Where hint faults come in addition, there are more.
+const BOTH: &[(&str, &str)] = &[("adaptation", "2000"), ("cooling", "100000"), ("payoff", "off")];
+
+fn parameters(sources: &[Box<dyn Source>]) -> &'static [(&'static str, &'static str)] {
+    let has = |names: &[&str]| sources.iter().any(|source| names.contains(&source.name()));
+    if has(&["pmu-loads"]) {
+        &[]
+    } else if has(&["hint-faults"]) {
+        BOTH
+    } else if has(&["damon", "page-idle"]) {
+        IN_TURN
+    } else {
+        RARE
+    }
+}
+
+/// Chooses sources. With a swap tier, refaults are always among them: they are moves, too.
 ///
 /// # Errors
-/// Where the kernel refuses one that it claims to have; [`LinuxError::Unsupported`] where the
-/// extents of allocations, or access bits, are needed and cannot be had.
+/// Where what is wanted cannot be had, and where the kernel refuses a source that it claims to
+/// have; [`LinuxError::Unsupported`] where the extents of allocations, or access bits, are needed
+/// and cannot be had.
 pub fn choose(
     root: &Root,
     needs: Telemetry,
-    swap: bool,
-    cpu_share: f64,
+    options: &Options,
+    places: &Places,
 ) -> Result<Choice, LinuxError> {
-    let mut choice = of_loads(root, needs, swap, cpu_share)?;
+    let mut choice = of_loads(root, needs, options, places)?;
     let sampled = choice.sources.iter().any(|source| source.name() == Pmu::STORES);
     if needs.store_sample_period > 0
         && !sampled
-        && let Ok(writes) = Writes::new(root, cpu_share, needs.store_sample_period)
+        && let Ok(writes) = Writes::new(root, options.cpu_share, needs.store_sample_period)
     {
         choice.sources.push(Box::new(writes));
         let why = choice.why.get_or_insert_default();
@@ -51,7 +131,7 @@ pub fn choose(
         *why += "stores come from soft-dirty bits, which CRIU must not use meanwhile";
     }
     if needs.access_bits {
-        add_bits(root, cpu_share, &mut choice)?;
+        add_bits(root, options.cpu_share, &mut choice)?;
     }
     if needs.allocation_extents {
         choice.sources.push(Box::new(Allocations::new(root)?));
@@ -64,14 +144,12 @@ pub fn choose(
 /// A source that can be asked about single pages.
 fn add_bits(root: &Root, cpu_share: f64, choice: &mut Choice) -> Result<(), LinuxError> {
     let can = |source: &dyn Source| source.wants_pages(Nanos::MAX) > 0;
-    let fvaddr = |operations: &[String]| operations.iter().any(|name| name == "fvaddr");
     let name = if let Some(source) = choice.sources.iter().find(|source| can(&***source)) {
         source.name()
     } else if let Ok(idle) = IdlePages::new(root, cpu_share) {
         choice.sources.push(Box::new(idle));
         "page-idle"
-    } else if matches!(availability(root)?, Availability::Free { operations } if fvaddr(&operations))
-    {
+    } else if damon::check_free(root).is_ok() {
         let changes = Changes::of_this_process(root)?;
         choice.sources.push(Box::new(DamonPages::new(changes, cpu_share)));
         "damon"
@@ -93,47 +171,277 @@ fn add_bits(root: &Root, cpu_share: f64, choice: &mut Choice) -> Result<(), Linu
 fn of_loads(
     root: &Root,
     needs: Telemetry,
-    swap: bool,
-    cpu_share: f64,
+    options: &Options,
+    places: &Places,
 ) -> Result<Choice, LinuxError> {
-    let (sources, rare_samples, why, allocations) = (Vec::new(), false, None, None);
-    let mut choice = Choice { sources, rare_samples, why, allocations };
+    let swap = places.0.contains(&Place::Swap);
+    let mut choice = Choice::default();
     if swap {
         choice.sources.push(Box::new(Refaults::new(root)?));
     }
     if needs.load_sample_period == 0 {
         return Ok(choice);
     }
-    let hardware = pmu::sources(root)?;
-    if let Some(source) = Pmu::best(&hardware, SampleKind::LoadMiss) {
-        choice.why = Some(format!("samples come from the processor ({})", source.device));
+    let here = Here { root, places, cpu_share: options.cpu_share, dry_run: options.dry_run };
+    let (sources, why) = match options.samples {
+        Samples::Auto => here.best(needs)?,
+        Samples::Pmu => {
+            let hardware = pmu::sources(root)?;
+            here.pmu(&hardware, needs)?
+                .ok_or_else(|| unsupported("no processor here can sample", "take --samples auto"))?
+        }
+        Samples::HintFaults => here.hint_faults(true)?,
+        Samples::Damon => here.damon()?,
+        Samples::PageIdle => here.page_idle()?,
+        Samples::Refaults if swap => here.refaults(),
+        Samples::Refaults => {
+            return Err(unsupported(
+                "no samples from refaults: no tier is swap",
+                "add --slow zram, or take --samples auto",
+            ));
+        }
+    };
+    choice.sources.extend(sources);
+    choice.parameters = parameters(&choice.sources);
+    choice.why = Some(why);
+    Ok(choice)
+}
+
+fn unsupported(what: &str, hint: &str) -> LinuxError {
+    LinuxError::Unsupported { what: what.into(), hint: hint.into() }
+}
+
+/// Sources, and what is said of them.
+type Found = (Vec<Box<dyn Source>>, String);
+/// An error in a few words.
+fn briefly(error: &LinuxError) -> String {
+    match error {
+        LinuxError::Unsupported { what, .. } => what.clone(),
+        other => other.to_string(),
+    }
+}
+
+struct Here<'a> {
+    root: &'a Root,
+    places: &'a Places,
+    cpu_share: f64,
+    dry_run: bool,
+}
+
+impl Here<'_> {
+    fn best(&self, needs: Telemetry) -> Result<Found, LinuxError> {
+        if let Some(found) = self.pmu(&pmu::sources(self.root)?, needs)? {
+            return Ok(found);
+        }
+        let swap = self.places.0.contains(&Place::Swap);
+        if !self.places.0.iter().skip(1).any(|place| matches!(place, Place::Node(_))) {
+            return Ok(self.refaults());
+        }
+        let (sources, mut text) = self.for_nodes();
+        if swap {
+            text += "; those of pages in swap from refaults";
+        }
+        Ok((sources, text))
+    }
+
+    /// The best for slower nodes.
+    fn for_nodes(&self) -> Found {
+        let no_faults = match self.hint_faults(false) {
+            Ok(found) => return found,
+            Err(error) => briefly(&error),
+        };
+        let (sources, mut text) = match self.damon().or_else(|_| self.page_idle()) {
+            Ok(found) => found,
+            Err(_) => {
+                let text = "no source of samples for nodes: the policy will not learn which pages \
+                            are hot\nhint: `frostline doctor` says what this system lacks";
+                return (Vec::new(), text.into());
+            }
+        };
+        text += &format!("; {no_faults}");
+        (sources, text)
+    }
+
+    fn pmu(&self, hardware: &[PmuSource], needs: Telemetry) -> Result<Option<Found>, LinuxError> {
         let kind = SampleKind::LoadMiss;
-        choice.sources.push(Box::new(Pmu::new(root, source, kind, needs.load_sample_period)?));
-        if let Some(source) = Pmu::best(&hardware, SampleKind::Store)
+        let Some(source) = Pmu::best(hardware, kind) else { return Ok(None) };
+        let text = format!("samples come from the processor ({})", source.device);
+        let loads = Pmu::new(self.root, source, kind, needs.load_sample_period)?;
+        let mut sources: Vec<Box<dyn Source>> = vec![Box::new(loads)];
+        let kind = SampleKind::Store;
+        if let Some(source) = Pmu::best(hardware, kind)
             && needs.store_sample_period > 0
         {
-            let kind = SampleKind::Store;
-            choice.sources.push(Box::new(Pmu::new(root, source, kind, needs.store_sample_period)?));
+            let stores = Pmu::new(self.root, source, kind, needs.store_sample_period)?;
+            sources.push(Box::new(stores));
         }
-        return Ok(choice);
+        Ok(Some((sources, text)))
     }
-    choice.rare_samples = true;
-    let can = |operations: &[String]| operations.iter().any(|name| name == "fvaddr");
-    choice.why = Some(if swap {
-        "samples come from refaults: pages that are paged out, some at random among them, and \
-         touched again"
-            .into()
-    } else if matches!(availability(root)?, Availability::Free { operations } if can(&operations)) {
-        let changes = Changes::of_this_process(root)?;
-        choice.sources.push(Box::new(DamonPages::new(changes, cpu_share)));
-        "samples come from DAMON, which looks at some pages at a time".into()
-    } else if let Ok(idle) = IdlePages::new(root, cpu_share) {
-        choice.sources.push(Box::new(idle));
-        "samples come from idle page tracking, which looks at some pages at a time".into()
-    } else {
-        "no source of samples for nodes: the policy will not learn which pages are hot\nhint: \
-         `frostline doctor` says what this system lacks"
-            .into()
-    });
-    Ok(choice)
+
+    fn refaults(&self) -> Found {
+        let text = "samples come from refaults: pages that are paged out, some at random among \
+                    them, and touched again";
+        (Vec::new(), text.into())
+    }
+
+    /// With `insist`, also where that overrules what the administrator has set.
+    fn hint_faults(&self, insist: bool) -> Result<Found, LinuxError> {
+        let no = |what: &str, hint: &str| unsupported(&format!("no hint faults: {what}"), hint);
+        let nodes = match balancing::availability(self.root)? {
+            Availability::Free { nodes, .. } => nodes,
+            Availability::Promoting { nodes, .. } if insist => nodes,
+            Availability::Promoting { mode, .. } => {
+                return Err(no(
+                    &format!("by kernel.numa_balancing={mode}, the kernel promotes pages itself"),
+                    "--samples hint-faults stops that for the time being",
+                ));
+            }
+            Availability::NoLowerTier => {
+                let what = "to the kernel, all nodes are of one tier";
+                return Err(no(what, "firmware must report speeds (HMAT)"));
+            }
+            Availability::Missing => {
+                let what = "the kernel cannot be kept from promoting";
+                return Err(no(what, "needs Linux 6.1 with CONFIG_NUMA_BALANCING"));
+            }
+        };
+        if self.dry_run {
+            let what = "they take a setting of the kernel's, and a dry run changes none";
+            return Err(no(what, "take --samples auto"));
+        }
+        let slower = |place: &Place| matches!(place, Place::Node(node) if nodes.contains(node));
+        if !self.places.0.iter().skip(1).filter(|place| **place != Place::Swap).all(slower) {
+            let what = "the slow node is in no lower tier of the kernel's";
+            return Err(no(what, "`frostline doctor` lists the tiers"));
+        }
+        if !self.places.0.iter().skip(1).any(slower) {
+            return Err(no("no tier is a slower node", "take --samples auto"));
+        }
+        let faults = HintFaults::new(Changes::of_this_process(self.root)?)?;
+        let mut text = String::from(
+            "samples come from hint faults of pages in slower nodes (kernel.numa_balancing, for \
+             the whole system: the kernel promotes nothing meanwhile)",
+        );
+        if !faults.sees_slower_tiers() {
+            text += ", as soon as less fast memory is free";
+        }
+        let mut sources: Vec<Box<dyn Source>> = vec![Box::new(faults)];
+        if let Ok((others, _)) = self.damon() {
+            sources.extend(others);
+            text += ", and from DAMON for fast pages";
+        } else if let Ok((others, _)) = self.page_idle() {
+            sources.extend(others);
+            text += ", and from idle page tracking for fast pages";
+        }
+        Ok((sources, text))
+    }
+
+    fn damon(&self) -> Result<Found, LinuxError> {
+        damon::check_free(self.root)?;
+        let changes = Changes::of_this_process(self.root)?;
+        let source = DamonPages::new(changes, self.cpu_share);
+        let text = "samples come from DAMON, which looks at some pages at a time";
+        Ok((vec![Box::new(source)], text.into()))
+    }
+
+    fn page_idle(&self) -> Result<Found, LinuxError> {
+        let source = IdlePages::new(self.root, self.cpu_share)?;
+        let text = "samples come from idle page tracking, which looks at some pages at a time";
+        Ok((vec![Box::new(source)], text.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::two_tiers;
+    use super::*;
+    use crate::{FastLimit, SlowTier};
+    use frostline_linux::balancing::{MODE, RATE};
+
+    fn choose_here(root: &Root, samples: &str, places: &[Place], dry_run: bool) -> String {
+        let options = Options {
+            policy: "memtis".into(),
+            slow: SlowTier::Node(1),
+            fast: FastLimit::Share(0.5),
+            cpu_share: 0.1,
+            settling_cpu_share: 0.1,
+            migration_bytes_per_second: None,
+            samples: Samples::parse(samples).unwrap(),
+            seed: 1,
+            dry_run,
+            extents: false,
+            journal: None,
+        };
+        let needs = Telemetry { load_sample_period: 200, ..Telemetry::default() };
+        match choose(root, needs, &options, &Places(places.to_vec())) {
+            Err(error) => format!("error: {error}"),
+            Ok(choice) => {
+                let names: Vec<&str> = choice.sources.iter().map(|s| s.name()).collect();
+                let payoff = choice.parameters.contains(&("payoff", "off"));
+                format!("{names:?} {payoff} {}", choice.why.unwrap_or_default())
+            }
+        }
+    }
+
+    const NODES: &[Place] = &[Place::Node(0), Place::Node(1)];
+
+    #[test]
+    fn names_are_read_and_written() {
+        for (samples, name) in Samples::ALL {
+            assert_eq!(
+                (Samples::parse(name).unwrap(), samples.to_string()),
+                (samples, name.into())
+            );
+        }
+        let error = Samples::parse("damn").unwrap_err().to_string();
+        assert!(error.contains("`damon`"), "{error}");
+    }
+
+    #[test]
+    fn hint_faults_come_first_and_leave_no_trace() {
+        let Some((_dir, root)) = two_tiers("1") else { return };
+        let settings = || [MODE, RATE].map(|path| root.read(path).unwrap());
+        for samples in ["auto", "hint-faults"] {
+            let text = choose_here(&root, samples, NODES, false);
+            assert!(text.starts_with("[\"hint-faults\"] true samples come from hint"), "{text}");
+        }
+        assert_eq!(settings(), ["1", "65536"]);
+        let text = choose_here(&root, "auto", NODES, true);
+        assert!(text.starts_with("[] false no source") && text.contains("hint:"), "{text}");
+        let text = choose_here(&root, "hint-faults", NODES, true);
+        assert!(text.contains("dry run") && text.contains("\nhint: "), "{text}");
+        let both = [Place::Node(0), Place::Node(1), Place::Swap];
+        let text = choose_here(&root, "auto", &both, false);
+        assert!(text.starts_with("[\"refaults\", \"hint-faults\"] true"), "{text}");
+    }
+
+    #[test]
+    fn what_the_administrator_wants_is_overruled_only_on_demand() {
+        let Some((_dir, root)) = two_tiers("2") else { return };
+        let text = choose_here(&root, "auto", NODES, false);
+        assert!(text.starts_with("[] false"), "{text}");
+        let text = choose_here(&root, "hint-faults", NODES, false);
+        assert!(text.starts_with("[\"hint-faults\"] true"), "{text}");
+        assert_eq!(root.read(RATE).unwrap(), "65536");
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_a_hint() {
+        let Some((_dir, root)) = two_tiers("0") else { return };
+        let swap = [Place::Memory, Place::Swap];
+        for (samples, places, what) in [
+            ("refaults", NODES, "no tier is swap"),
+            ("pmu", NODES, "no processor"),
+            ("damon", NODES, "no DAMON"),
+            ("page-idle", NODES, "idle pages"),
+            ("hint-faults", &swap, "no tier is a slower node"),
+            ("hint-faults", &[Place::Node(1), Place::Node(0)], "no lower tier"),
+        ] {
+            let text = choose_here(&root, samples, places, false);
+            assert!(text.starts_with("error: ") && text.contains("\nhint: "), "{text}");
+            assert!(text.contains(what), "{samples}: {text}");
+        }
+        let text = choose_here(&root, "auto", &swap, false);
+        assert!(text.starts_with("[\"refaults\"] false samples come from refaults"), "{text}");
+    }
 }

@@ -5,7 +5,7 @@
 //! looks at. So every page is watched now and then, and counts as sampled if it is accessed in that
 //! time. Several processes take turns.
 
-use super::{Source, SourceStats, Touch, TouchKind};
+use super::{Assignment, Source, SourceStats, Touch, TouchKind};
 use crate::clock;
 use frostline_core::event::SampleKind;
 use frostline_core::types::{Nanos, Vpn};
@@ -24,6 +24,12 @@ const OPTIONS: DamonOptions =
 const FIRST: usize = 1024;
 const LEAST: usize = 256;
 const MOST: usize = 16_384;
+/// How often a touch of a page in a slower tier is seen, at most, where all are seen.
+const WINDOW: Nanos = Nanos(1_000_000_000);
+/// Samples that a page can be worth, and all pages together until each has been looked at once:
+/// policies cool hotness after so many samples, and pages must not be forgotten in between.
+const MOST_WEIGHT: f64 = 16.0;
+const ROUND_SAMPLES: f64 = 50_000.0;
 /// Length of a clock tick in which the kernel counts processor time: `USER_HZ` is 100.
 const TICK: Nanos = Nanos(10_000_000);
 
@@ -41,6 +47,8 @@ pub struct DamonPages {
     lost: u64,
     /// Pages that were accessed in this turn: each counts once.
     seen: BTreeSet<Vpn>,
+    /// Samples that a page is worth.
+    weight: u32,
     /// Processor time of kernel threads that have ended, and of telling them what to watch.
     cpu_before: Nanos,
     /// Time and processor time when the turn began.
@@ -60,6 +68,7 @@ impl DamonPages {
             touches: 0,
             lost: 0,
             seen: BTreeSet::new(),
+            weight: 1,
             cpu_before: Nanos::ZERO,
             turn_began: (Nanos::ZERO, Nanos::ZERO),
         }
@@ -90,6 +99,19 @@ impl DamonPages {
     }
 }
 
+/// Samples that a page is worth which was accessed in a turn of this length. Where slower tiers
+/// are watched all the time, a page there can be sampled once in [`WINDOW`]; one that is looked at
+/// rarely counts for the time between two looks, as far as [`ROUND_SAMPLES`] go.
+fn weight(assigned: Assignment<'_>, turn: Nanos) -> u32 {
+    let looked_at = assigned.pages.len() as f64;
+    if !assigned.only_fast || looked_at == 0.0 {
+        return 1;
+    }
+    let between = assigned.of as f64 / looked_at * turn.0 as f64;
+    let most = (ROUND_SAMPLES / assigned.of as f64).clamp(1.0, MOST_WEIGHT);
+    (between / WINDOW.0 as f64).clamp(1.0, most).round() as u32
+}
+
 impl Source for DamonPages {
     fn name(&self) -> &'static str {
         "damon"
@@ -101,21 +123,21 @@ impl Source for DamonPages {
     }
 
     fn wants_pages(&self, now: Nanos) -> usize {
-        // Some more, so that it can be the same number each time.
-        if now >= self.turn_ends { self.pages + self.pages / 4 } else { 0 }
+        if now >= self.turn_ends { self.pages } else { 0 }
     }
 
-    fn watch(&mut self, now: Nanos, pages: &[(u32, Vpn)]) -> Result<(), LinuxError> {
+    fn watch(&mut self, now: Nanos, assigned: Assignment<'_>) -> Result<(), LinuxError> {
         self.adapt(now);
         self.turn_began = (now, self.stats().cpu);
         self.seen.clear();
         let began = clock::thread_cpu();
-        let watched = self.begin_turn(pages);
+        let watched = self.begin_turn(assigned.pages);
         let used = clock::thread_cpu().saturating_sub(began);
         // Telling the kernel what to watch costs time for every page, too.
         self.cpu_before = self.cpu_before.saturating_add(used);
         let turn = (used.0 as f64 / self.share).max(TURN.0 as f64);
         self.turn_ends = now.saturating_add(Nanos(turn as u64));
+        self.weight = weight(assigned, Nanos(turn as u64));
         watched
     }
 
@@ -126,7 +148,8 @@ impl Source for DamonPages {
                 if found.count > 0 && found.span.pages == 1 && seen.insert(found.span.start) {
                     *touches += 1;
                     let kind = TouchKind::Sample(SampleKind::LoadMiss);
-                    sink(Touch { pid: *pid, page: found.span.start, kind });
+                    let touch = Touch { pid: *pid, page: found.span.start, kind };
+                    (0..self.weight).for_each(|_| sink(touch));
                 }
             });
         }

@@ -3,7 +3,7 @@
 //!
 //! For kernels with idle page tracking, where DAMON is missing or taken.
 
-use super::{Source, SourceStats, Touch, TouchKind};
+use super::{Assignment, Source, SourceStats, Touch, TouchKind};
 use crate::clock;
 use frostline_core::event::SampleKind;
 use frostline_core::types::{Nanos, Vpn};
@@ -117,7 +117,7 @@ impl Source for IdlePages {
         if now >= self.turn_ends { self.pages } else { 0 }
     }
 
-    fn watch(&mut self, now: Nanos, pages: &[(u32, Vpn)]) -> Result<(), LinuxError> {
+    fn watch(&mut self, now: Nanos, assigned: Assignment<'_>) -> Result<(), LinuxError> {
         let (at, before) = self.turn_began;
         let wall = now.saturating_sub(at).0 as f64;
         let used = self.cpu.saturating_sub(before).0.max(1) as f64;
@@ -126,7 +126,7 @@ impl Source for IdlePages {
         self.turn_began = (now, self.cpu);
         self.turn_ends = now.saturating_add(TURN);
         let began = clock::thread_cpu();
-        let done = self.finish().and_then(|()| self.begin(pages));
+        let done = self.finish().and_then(|()| self.begin(assigned.pages));
         self.cpu = self.cpu.saturating_add(clock::thread_cpu().saturating_sub(began));
         done
     }

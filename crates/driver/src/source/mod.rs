@@ -3,9 +3,13 @@
 pub mod allocations;
 pub mod choice;
 pub mod damon;
+pub mod hint_faults;
 pub mod idle;
 pub mod pmu;
 pub mod refaults;
+pub mod rotation;
+#[cfg(test)]
+mod testing;
 pub mod writes;
 
 use frostline_core::event::SampleKind;
@@ -30,6 +34,20 @@ pub enum TouchKind {
     Refault,
     /// It was sampled.
     Sample(SampleKind),
+    /// It made a fault that needed no I/O. Says something of pages in slower tiers only: others
+    /// fault when they are mapped for the first time, too.
+    Fault,
+}
+
+/// Pages for a source that looks at some of them at a time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Assignment<'a> {
+    /// Whose, and which.
+    pub pages: &'a [(u32, Vpn)],
+    /// How many pages there are from which these were taken.
+    pub of: u64,
+    /// These are pages of the fastest tier. Another source sees the others all the time.
+    pub only_fast: bool,
 }
 
 /// Polls between two looks for threads that nobody watches.
@@ -93,9 +111,15 @@ pub trait Source {
     ///
     /// # Errors
     /// Where the source has broken down for good.
-    fn watch(&mut self, now: Nanos, pages: &[(u32, Vpn)]) -> Result<(), LinuxError> {
-        let _ = (now, pages);
+    fn watch(&mut self, now: Nanos, assigned: Assignment<'_>) -> Result<(), LinuxError> {
+        let _ = (now, assigned);
         Ok(())
+    }
+
+    /// Whether it sees all that is touched in slower tiers, so that others need to look at the
+    /// fastest only.
+    fn sees_slower_tiers(&self) -> bool {
+        false
     }
 
     /// Samples wanted, one per so many accesses; 0 for none. A source that cannot count accesses

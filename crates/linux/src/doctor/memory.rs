@@ -2,6 +2,7 @@
 
 use super::Capability;
 use super::rights::is_admin;
+use crate::balancing;
 use crate::error::LinuxError;
 use crate::process::cgroup_mount;
 use crate::root::Root;
@@ -14,7 +15,7 @@ pub fn examine(root: &Root) -> Vec<Capability> {
             numa_nodes(&topology),
             memory_tiers(&topology),
             hmat(&topology),
-            numa_balancing_off(&topology),
+            numa_balancing_off(root, &topology),
         ],
         Err(error) => vec![Capability::failed("numa-nodes", &error)],
     };
@@ -97,11 +98,15 @@ fn hmat(topology: &Topology) -> Capability {
     }
 }
 
-fn numa_balancing_off(topology: &Topology) -> Capability {
+fn numa_balancing_off(root: &Root, topology: &Topology) -> Capability {
     let name = "numa-balancing-off";
     match topology.numa_balancing {
         None => Capability::yes(name, "not built into the kernel"),
         Some(0) => Capability::yes(name, "kernel.numa_balancing is 0"),
+        Some(mode) if balancing::is_ours(root).unwrap_or(false) => {
+            let why = format!("kernel.numa_balancing is {mode}, set by a run that sees touches so");
+            Capability::yes(name, why)
+        }
         Some(mode) => Capability::no(
             name,
             format!("kernel.numa_balancing is {mode}: the kernel moves pages against us"),

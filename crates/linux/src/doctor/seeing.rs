@@ -4,7 +4,8 @@ use super::child::{ALLOCATED_BYTES, Child, Order, TOUCHED_PAGES};
 use super::rights::is_admin;
 use super::{Capability, on_child};
 use crate::advise::{drain_page_lists, page_out_verified};
-use crate::damon::{Availability, availability};
+use crate::balancing::{self, Availability};
+use crate::damon;
 use crate::error::LinuxError;
 use crate::idle::IdleBitmap;
 use crate::pagemap::{PageEntry, Pagemap};
@@ -17,6 +18,7 @@ use crate::root::Root;
 use crate::span::Span;
 use crate::swap;
 use crate::sys::uffd;
+use crate::topology::format_list;
 use frostline_core::PAGE_BYTES;
 use std::time::Duration;
 
@@ -40,6 +42,7 @@ pub fn examine(root: &Root, child: &mut Probed<'_>) -> Vec<Capability> {
         on_child("soft-dirty", child, |child| soft_dirty(root, child)),
         on_child("page-idle", child, |child| page_idle(root, child)),
         Capability::of("damon", damon(root)),
+        on_child("hint-faults", child, |child| hint_faults(root, child)),
         on_child("userfaultfd", child, |_| Ok(userfaultfd())),
     ]
 }
@@ -225,24 +228,67 @@ fn damon(root: &Root) -> Result<Capability, LinuxError> {
     if !is_admin(root) {
         return Ok(Capability::no(name, "needs CAP_SYS_ADMIN").hint("run as root"));
     }
-    Ok(match availability(root)? {
-        Availability::Missing => Capability::no(name, "not built into the kernel")
+    Ok(match damon::availability(root)? {
+        damon::Availability::Missing => Capability::no(name, "not built into the kernel")
             .hint("needs CONFIG_DAMON_SYSFS and CONFIG_DAMON_VADDR"),
-        Availability::Taken { kdamonds } => {
+        damon::Availability::Taken { kdamonds } => {
             Capability::no(name, format!("used by somebody else ({kdamonds} kernel threads)"))
                 .hint("stop the other user, such as damo; it is never taken over")
         }
-        Availability::Free { operations } if operations.iter().any(|name| name == "fvaddr") => {
+        damon::Availability::Free { operations }
+            if operations.iter().any(|name| name == "fvaddr") =>
+        {
             match Tracefs::find(root)?.format(root, "damon/damon_aggregated") {
                 Ok(_) => Capability::yes(name, "free, and can watch given pages of a process"),
                 Err(error) => Capability::failed(name, &error),
             }
         }
-        Availability::Free { operations } => {
+        damon::Availability::Free { operations } => {
             Capability::no(name, format!("free, but watches only: {}", operations.join(", ")))
                 .hint("needs CONFIG_DAMON_VADDR")
         }
     })
+}
+
+/// Not tried: it takes a setting that all programs feel. What the kernel says leaves no doubt.
+fn hint_faults(root: &Root, child: &mut Child) -> Result<Capability, LinuxError> {
+    let name = "hint-faults";
+    let nodes = match balancing::availability(root)? {
+        Availability::Free { nodes } => nodes,
+        Availability::Promoting { mode, .. } => {
+            let why = format!("by kernel.numa_balancing={mode}, the kernel promotes pages itself");
+            return Ok(Capability::no(name, why).hint(
+                "sysctl kernel.numa_balancing=0; or --samples hint-faults, which stops promotion \
+                 for the time being",
+            ));
+        }
+        Availability::NoLowerTier => {
+            return Ok(Capability::no(name, "no node is in a lower tier than all processors")
+                .hint("firmware must report speeds of slow memory (HMAT)"));
+        }
+        Availability::Missing => {
+            return Ok(Capability::no(
+                name,
+                "the kernel has none, or cannot be kept from promoting",
+            )
+            .hint("needs Linux 6.1 with CONFIG_NUMA_BALANCING"));
+        }
+    };
+    for path in [balancing::MODE, balancing::RATE] {
+        let path = root.path(path);
+        if let Err(error) = std::fs::OpenOptions::new().write(true).open(&path) {
+            return Err(LinuxError::io("open", path, &error));
+        }
+    }
+    FaultSampler::open(root, child.target().pid(), FaultKind::All)?;
+    let share = balancing::plenty(root)?;
+    if share >= 1.0 {
+        let why = "with so much free fast memory, the kernel promotes whatever is touched";
+        return Ok(Capability::no(name, why)
+            .hint("it is used as soon as less is free; other sources are, until then"));
+    }
+    let nodes = format_list(&nodes);
+    Ok(Capability::yes(name, format!("touches of pages of nodes {nodes} can be made faults")))
 }
 
 fn userfaultfd() -> Capability {

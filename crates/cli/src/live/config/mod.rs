@@ -85,6 +85,8 @@ pub struct Target {
     pub cpu_limit: String,
     #[serde(default = "values::default_settling_cpu_limit", deserialize_with = "values::share")]
     pub settling_cpu_limit: String,
+    #[serde(default = "values::default_samples", deserialize_with = "values::samples")]
+    pub samples: String,
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "values::size")]
     pub migration_limit: Option<String>,
     /// From 1, which gives way first, to 100.
@@ -212,6 +214,7 @@ impl Target {
             slow: self.slow.clone(),
             cpu_limit: self.cpu_limit.clone(),
             settling_cpu_limit: self.settling_cpu_limit.clone(),
+            samples: self.samples.clone(),
             migration_limit: self.migration_limit.clone(),
             seed: default::SEED,
             dry_run: self.dry_run,

@@ -46,6 +46,7 @@ fn wrong_values_are_refused_with_line_and_remedy() {
         ("fast = 12", "expected a string", "in quotes"),
         ("slow = \"zarm\"", "zarm", "`zram`"),
         ("cpu_limit = \"0%\"", "no time at all", "1.5%"),
+        ("samples = \"damn\"", "unknown source of samples `damn`", "`damon`"),
         ("migration_limit = \"0\"", "too few", "no limit"),
         ("priority = 0", "0 is no priority", "to 100"),
         ("priority = 101", "101 is no priority", "to 100"),

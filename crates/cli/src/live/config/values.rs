@@ -3,7 +3,7 @@
 use crate::live::options::default;
 use frostline_core::policy::registry;
 use frostline_core::spec::{SpecError, parse_bytes, parse_ratio};
-use frostline_driver::{FastLimit, SlowTier};
+use frostline_driver::{FastLimit, Samples, SlowTier};
 use serde::de::{Deserialize, Deserializer, Error};
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -31,6 +31,10 @@ pub fn default_settling_cpu_limit() -> String {
     default::SETTLING_CPU_LIMIT.into()
 }
 
+pub fn default_samples() -> String {
+    default::SAMPLES.into()
+}
+
 pub fn default_priority() -> u8 {
     PRIORITY
 }
@@ -50,6 +54,10 @@ pub fn policy<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
 
 pub fn fast<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     text(from, FastLimit::parse)
+}
+
+pub fn samples<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    text(from, Samples::parse)
 }
 
 pub fn slow<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {

@@ -1,0 +1,152 @@
+//! Accesses to pages in slower nodes, by NUMA hint faults: the kernel takes the access rights off
+//! pages of lower tiers, round and round, and the next touch of each is a fault.
+//!
+//! Every page in a slow node that is in use is seen within seconds, for a microsecond of the
+//! program's time. Pages in fast memory are not seen. The settings concern the whole system: no
+//! program's pages are promoted by the kernel meanwhile.
+
+use super::{Rescan, Source, SourceStats, Touch, TouchKind};
+use frostline_core::types::{Nanos, PAGE_BYTES, Vpn};
+use frostline_linux::balancing::{Armed, plenty};
+use frostline_linux::changes::Changes;
+use frostline_linux::perf::Start;
+use frostline_linux::perf::faults::{FaultKind, FaultSampler};
+use frostline_linux::{LinuxError, Root};
+use std::sync::Arc;
+
+/// Polls between two looks at free memory: about a second.
+const CHECK_POLLS: u32 = 20;
+/// From this share on of the free memory with which the kernel promotes by itself, faults are
+/// switched off, and below the other switched on again.
+const TOO_MUCH: f64 = 0.95;
+const LITTLE: f64 = 0.85;
+
+/// See the module.
+#[derive(Debug)]
+pub struct HintFaults {
+    changes: Changes,
+    sampler: FaultSampler,
+    armed: Option<Arc<Armed>>,
+    polls: u32,
+    touches: u64,
+    rescan: Rescan,
+}
+
+impl HintFaults {
+    /// Watches nobody yet. Hint faults are switched on unless the kernel would promote by itself.
+    ///
+    /// # Errors
+    /// Where the kernel does not allow it.
+    pub fn new(changes: Changes) -> Result<Self, LinuxError> {
+        let sampler = FaultSampler::new(changes.root(), FaultKind::All)?;
+        let (polls, touches, rescan) = (0, 0, Rescan::default());
+        let mut source = Self { changes, sampler, armed: None, polls, touches, rescan };
+        source.arm()?;
+        Ok(source)
+    }
+
+    /// Switches hint faults on or off, by how much fast memory is free.
+    fn arm(&mut self) -> Result<(), LinuxError> {
+        let free = plenty(self.changes.root())?;
+        if self.armed.is_none() && free < LITTLE {
+            self.armed = Some(Armed::new(&self.changes)?);
+        } else if free >= TOO_MUCH {
+            self.armed = None;
+        }
+        Ok(())
+    }
+}
+
+impl Source for HintFaults {
+    fn name(&self) -> &'static str {
+        "hint-faults"
+    }
+
+    fn attach(&mut self, root: &Root, pid: u32, child: bool) -> Result<(), LinuxError> {
+        if child {
+            self.sampler.follow(pid);
+            return Ok(());
+        }
+        self.sampler.attach(root, pid, Start::Now).map(|_| ())
+    }
+
+    fn poll(&mut self, root: &Root, sink: &mut dyn FnMut(Touch)) -> Result<(), LinuxError> {
+        self.polls += 1;
+        if self.polls.is_multiple_of(CHECK_POLLS) {
+            self.arm()?;
+        }
+        let (touches, armed) = (&mut self.touches, self.armed.is_some());
+        self.sampler.poll(&mut |fault| {
+            if armed {
+                *touches += 1;
+                let page = Vpn(fault.address / PAGE_BYTES);
+                sink(Touch { pid: fault.pid, page, kind: TouchKind::Fault });
+            }
+        });
+        self.sampler.take_lifecycle();
+        self.rescan.poll(|| self.sampler.rescan(root))
+    }
+
+    fn sees_slower_tiers(&self) -> bool {
+        self.armed.is_some()
+    }
+
+    fn stats(&self) -> SourceStats {
+        let cost = self.sampler.cost();
+        SourceStats { touches: self.touches, lost: self.sampler.lost(), cpu: Nanos(cost.busy_ns) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{free, two_tiers};
+    use super::*;
+    use frostline_linux::balancing::MODE;
+
+    #[test]
+    fn with_much_free_memory_they_are_off() {
+        let Some((_dir, root)) = two_tiers("0") else { return };
+        let mode = || root.read(MODE).unwrap();
+        let changes = || Changes::of_this_process(&root).unwrap();
+        free(&root, 240_000);
+        let mut source = HintFaults::new(changes()).unwrap();
+        assert!(!source.sees_slower_tiers(), "nine tenths: off as it has been");
+        let mut second = |pages| {
+            free(&root, pages);
+            for _ in 0..CHECK_POLLS {
+                source.poll(&root, &mut |_| {}).unwrap();
+            }
+            (source.sees_slower_tiers(), mode())
+        };
+        assert_eq!(second(200_000), (true, "2".into()));
+        assert_eq!(second(240_000), (true, "2".into()), "nine tenths: on as it has been");
+        assert_eq!(second(260_000), (false, "0".into()));
+        assert_eq!(second(100), (true, "2".into()));
+        let other = HintFaults::new(changes()).unwrap();
+        drop(source);
+        assert_eq!(mode(), "2", "another one in this process needs them");
+        drop(other);
+        assert_eq!(mode(), "0");
+    }
+
+    /// The tree's processes are not those of the system, which is why this one is attached to by
+    /// the system's root.
+    #[test]
+    fn faults_of_this_process_are_reported() {
+        let Some((_dir, root)) = two_tiers("0") else { return };
+        let system = Root::system();
+        let mut source = HintFaults::new(Changes::of_this_process(&root).unwrap()).unwrap();
+        source.attach(&system, std::process::id(), false).unwrap();
+        let memory = vec![1u8; 4 << 20];
+        let first = memory.as_ptr() as u64 / PAGE_BYTES;
+        let pages = Vpn(first)..Vpn(first + (4 << 20) / PAGE_BYTES);
+        let mut found = 0;
+        let mut sink = |touch: Touch| {
+            let here = pages.contains(&touch.page) && touch.kind == TouchKind::Fault;
+            found += u64::from(here && touch.pid == std::process::id());
+        };
+        source.poll(&system, &mut sink).unwrap();
+        assert!(found > 0, "new memory faults");
+        assert!(source.stats().touches >= found);
+    }
+}
