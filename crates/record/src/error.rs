@@ -37,12 +37,14 @@ pub enum RecordError {
         hint: String,
     },
     /// The recorder's sources did not compile.
-    #[error("the recorder could not be built in {dir}: {why}\nhint: apt-get install valgrind gcc make libc6-dev", dir = dir.display())]
+    #[error("the recorder could not be built in {dir}: {why}\nhint: apt-get install {packages}", dir = dir.display())]
     Build {
         /// Where.
         dir: PathBuf,
         /// Last lines of the compiler, or the operating system's answer.
         why: String,
+        /// Debian packages that it needs.
+        packages: &'static str,
     },
     /// A cache geometry that the recorder cannot model.
     #[error("--llc: {what}\nhint: {hint}")]
@@ -62,11 +64,13 @@ pub enum RecordError {
     },
     /// The recorder ended before the program began.
     #[error(
-        "the recorder did not start the program: {why}\nhint: try `valgrind --tool=none PROGRAM`; what that cannot run cannot be recorded"
+        "the recorder did not start the program: {why}\nhint: try `{trial}`; what that cannot run cannot be recorded"
     )]
     Silent {
         /// What it wrote to its log.
         why: String,
+        /// A command that shows whether the program can be run.
+        trial: &'static str,
     },
     /// The stream of the recorder makes no sense.
     #[error(

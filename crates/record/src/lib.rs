@@ -1,21 +1,24 @@
 //! Records memory traces of real, unmodified programs.
 //!
-//! The program runs under a Valgrind tool that models a cache hierarchy and sends what misses it
-//! through a pipe; this crate finds or builds the tool ([`Tool`]), starts it, reads the pipe and
-//! writes a native trace ([`record`]). The tool is a separate program with a licence of its own
-//! (GPL-2.0-or-later); the pipe is documented in `docs/formats/recorder-pipe.md`.
+//! The program runs under a tool for Valgrind or a plugin for QEMU ([`Recorder`]) that models a cache
+//! hierarchy and sends what misses it through a pipe; this crate finds or builds it ([`Tool`]), starts
+//! it, reads the pipe and writes a native trace ([`record`]). The recorders are separate programs with
+//! a licence of their own (GPL-2.0-or-later); the pipe is documented in
+//! `docs/formats/recorder-pipe.md`.
 #![forbid(unsafe_code)]
 
 mod address_space;
 mod error;
 mod packet;
 mod program;
+mod qemu;
 mod session;
 mod signals;
 mod tool;
 mod translate;
+mod valgrind;
 
 pub use error::RecordError;
 pub use session::{Options, Outcome, Progress, Stop, record};
 pub use signals::Forwarder;
-pub use tool::Tool;
+pub use tool::{Recorder, Tool};

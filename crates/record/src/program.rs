@@ -2,7 +2,7 @@
 
 use crate::error::RecordError;
 use rustix::fs::{Access, access};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -50,6 +50,19 @@ pub fn check(program: &OsStr) -> Result<PathBuf, RecordError> {
         }
     }
     Ok(path)
+}
+
+/// The first line of a script (execve(2)): its interpreter and that one's argument, if any.
+pub fn interpreter(path: &Path) -> Option<(PathBuf, Option<OsString>)> {
+    let mut head = [0; 256];
+    let n = File::open(path).and_then(|mut file| read_up_to(&mut file, &mut head)).ok()?;
+    let line = head[..n].strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let line = line.trim_ascii();
+    let end = line.iter().position(u8::is_ascii_whitespace).unwrap_or(line.len());
+    let (name, argument) = line.split_at(end);
+    let argument = argument.trim_ascii();
+    let argument = (!argument.is_empty()).then(|| OsStr::from_bytes(argument).to_owned());
+    (!name.is_empty()).then(|| (PathBuf::from(OsStr::from_bytes(name)), argument))
 }
 
 fn find(program: &OsStr) -> Option<PathBuf> {
@@ -110,6 +123,22 @@ mod tests {
         write(&path, &elf32, 0o755);
         let error = check(path.as_os_str()).unwrap_err();
         assert!(error.to_string().contains("not a 64-bit x86 program"), "{error}");
+    }
+
+    #[test]
+    fn scripts_name_their_interpreter() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("p");
+        for (text, expected) in [
+            (&b"#!/bin/sh\necho"[..], Some(("/bin/sh", None))),
+            (b"#! /usr/bin/env  -S a b \n", Some(("/usr/bin/env", Some("-S a b")))),
+            (b"#!\n", None),
+            (b"\x7fELF", None),
+        ] {
+            write(&path, text, 0o755);
+            let expected = expected.map(|(name, arg)| (name.into(), arg.map(OsString::from)));
+            assert_eq!(interpreter(&path), expected);
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, ExitStatus};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -45,7 +45,7 @@ pub struct Options {
     pub epoch: u64,
     /// Model instruction fetches. Default true.
     pub fetch: bool,
-    /// Record what the program forks and executes too. Default false.
+    /// Record what the program forks, and (except under QEMU) executes, too. Default false.
     pub follow: bool,
     /// Stop recording at this size of the trace in bytes; the program goes on. Default: never.
     pub max_bytes: Option<u64>,
@@ -125,7 +125,7 @@ pub struct Outcome {
     pub bytes: u64,
     /// Processes recorded.
     pub processes: u32,
-    /// What Valgrind had to say, usually nothing: instructions it does not know, for instance.
+    /// What the recorder had to say, usually nothing: instructions it does not know, for instance.
     pub log: String,
 }
 
@@ -147,26 +147,26 @@ pub fn record(
 ) -> Result<Outcome, RecordError> {
     options.check()?;
     let program = command.first().ok_or_else(|| RecordError::NotFound { program: "".into() })?;
-    program::check(program)?;
+    let program = program::check(program)?;
     let system = |doing| move |source| RecordError::System { doing, source };
     let errno = |doing| move |errno: Errno| RecordError::System { doing, source: errno.into() };
     let logs = tempfile::Builder::new()
         .prefix("frostline-record-")
         .tempdir()
         .map_err(system("create a directory for logs"))?;
-    let writer = TraceWriter::create(output, &header(command, options))
+    let writer = TraceWriter::create(output, &header(tool, command, options))
         .map_err(|error| RecordError::output(output, error))?;
 
     let (read_end, write_end) = pipe_with(PipeFlags::CLOEXEC).map_err(errno("create a pipe"))?;
     // A smaller pipe works too, with more switches between the two.
     let _ = fcntl_setpipe_size(&read_end, PIPE_BYTES);
     fcntl_setfl(&read_end, OFlags::NONBLOCK).map_err(errno("set up a pipe"))?;
-    let mut valgrind = valgrind(tool, options, logs.path(), &write_end);
+    let mut recorded = tool.command(options, logs.path(), write_end.as_raw_fd(), &program, command);
     let mut child = {
         // One at a time, or the programs of two recordings would inherit both pipes.
         let _launch = LAUNCH.lock().unwrap_or_else(PoisonError::into_inner);
         fcntl_setfd(&write_end, FdFlags::empty()).map_err(errno("set up a pipe"))?;
-        let child = valgrind.args(command).spawn().map_err(system("start Valgrind"))?;
+        let child = recorded.spawn().map_err(system(tool.starting()))?;
         drop(write_end);
         child
     };
@@ -186,49 +186,21 @@ pub fn record(
     }
     let status = wait(pid, &mut child, forwarder).map_err(system("wait for the program"))?;
     let log = read_logs(logs.path());
-    session.end(stop, status, log)
+    session.end(tool, stop, status, log)
 }
 
-fn header(command: &[OsString], options: &Options) -> TraceHeader {
+fn header(tool: &Tool, command: &[OsString], options: &Options) -> TraceHeader {
     let command: Vec<String> =
         command.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
     let cache = |size_bytes, ways| Some(CacheModel { size_bytes, ways, line_bytes: LINE_BYTES });
     let mut header = TraceHeader::named(command.first().cloned().unwrap_or_default());
     header.command = command;
-    header.recorder = format!("frostline {} valgrind", env!("CARGO_PKG_VERSION"));
-    header.cpu_model = cpu_model();
+    header.recorder = tool.signature();
+    header.cpu_model = tool.cpu_model();
     header.l1 = cache(options.l1_bytes, 1);
     header.llc = cache(options.llc_bytes, options.llc_ways);
     header.epoch_length = options.epoch;
     header
-}
-
-/// `model name` of proc_cpuinfo(5); empty where it is not known.
-fn cpu_model() -> String {
-    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let line = info.lines().find_map(|line| line.strip_prefix("model name"));
-    line.and_then(|rest| rest.split_once(':')).map_or("", |(_, name)| name.trim()).to_owned()
-}
-
-fn valgrind(tool: &Tool, options: &Options, logs: &Path, pipe: &OwnedFd) -> Command {
-    let mut command = Command::new(&tool.launcher);
-    // `%` begins a pattern in the log's name.
-    let log = logs.join("log").to_string_lossy().replace('%', "%%");
-    command
-        .env("VALGRIND_LIB", &tool.dir)
-        .env_remove("VALGRIND_OPTS")
-        .args(["--tool=frostline", "--command-line-only=yes", "-q", "--vgdb=no"])
-        .args(["--sigill-diagnostics=yes", "--fair-sched=try"])
-        .arg(format!("--log-file={log}.%p"))
-        .arg(format!("--trace-children={}", if options.follow { "yes" } else { "no" }))
-        .arg(format!("--pipe-fd={}", pipe.as_raw_fd()))
-        .arg(format!("--l1-size={}", options.l1_bytes))
-        .arg(format!("--llc-size={}", options.llc_bytes))
-        .arg(format!("--llc-ways={}", options.llc_ways))
-        .arg(format!("--epoch={}", options.epoch))
-        .arg(format!("--fetch={}", if options.fetch { "yes" } else { "no" }))
-        .arg("--");
-    command
 }
 
 /// Signals are forwarded until the program has ended, but not afterwards: its number may belong to
@@ -355,10 +327,16 @@ impl Session<'_> {
         RecordError::Damaged { offset: self.offset, what }
     }
 
-    fn end(mut self, stop: Stop, status: ExitStatus, log: String) -> Result<Outcome, RecordError> {
+    fn end(
+        mut self,
+        tool: &Tool,
+        stop: Stop,
+        status: ExitStatus,
+        log: String,
+    ) -> Result<Outcome, RecordError> {
         if matches!(stop, Stop::Ended) && !self.translator.has_begun() {
             let why = if log.is_empty() { format!("it ended with {status}") } else { log };
-            return Err(RecordError::Silent { why });
+            return Err(tool.silent(why));
         }
         let code = shell_code(status);
         let bytes = self.translator.writer().bytes_written();

@@ -1,54 +1,100 @@
-//! Finds the recorder, or builds it.
+//! Finds a recorder, or builds it.
 
 use crate::error::RecordError;
+use crate::session::Options;
+use crate::{qemu, valgrind};
+use std::ffi::OsString;
+use std::fmt;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The tool's file name, as Valgrind's launcher wants it.
-const BINARY: &str = "frostline-amd64-linux";
-/// Names the directory to take the tool from.
+/// Names the directory to take the recorder from.
 const DIR_VARIABLE: &str = "FROSTLINE_RECORDER_DIR";
-/// The launcher without its shell wrapper, which would change the program's environment.
-const LAUNCHERS: [&str; 2] = ["/usr/bin/valgrind.bin", "/usr/bin/valgrind"];
-const INCLUDE: &str = "/usr/include/valgrind/pub_tool_tooliface.h";
-const CORE: &str = "/usr/lib/x86_64-linux-gnu/valgrind/libcoregrind-amd64-linux.a";
-const PRELOAD: &str = "/usr/libexec/valgrind/vgpreload_core-amd64-linux.so";
 
 macro_rules! sources {
     ($($path:literal),* $(,)?) => {
-        [$(($path, include_str!(concat!("../../../recorder/valgrind/", $path)))),*]
+        &[$(($path, include_str!(concat!("../../../recorder/", $path)))),*]
     };
 }
+pub(crate) use sources;
 
-/// The tool's sources: a program of its own (GPL-2.0-or-later), carried along to be built where it
-/// is missing.
-const SOURCES: [(&str, &str); 15] = sources![
-    "COPYING",
-    "Makefile",
-    "src/cache.c",
-    "src/cache.h",
-    "src/core_extra.h",
-    "src/instrument.c",
-    "src/instrument.h",
-    "src/main.c",
-    "src/options.h",
-    "src/program.c",
-    "src/program.h",
-    "src/stream.c",
-    "src/stream.h",
-    "README.md",
-    "frostline_marks.h",
-];
+/// What records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Recorder {
+    /// A tool for Valgrind: the quicker one. Threads run in turns.
+    #[default]
+    Valgrind,
+    /// A plugin for QEMU's user mode: runs programs that Valgrind cannot, and threads side by side.
+    Qemu,
+}
+
+impl Recorder {
+    /// All, the default first.
+    pub const ALL: [Self; 2] = [Self::Valgrind, Self::Qemu];
+
+    /// As users name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Valgrind => "valgrind",
+            Self::Qemu => "qemu",
+        }
+    }
+
+    fn kit(self) -> &'static Kit {
+        match self {
+            Self::Valgrind => &valgrind::KIT,
+            Self::Qemu => &qemu::KIT,
+        }
+    }
+}
+
+impl fmt::Display for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What a recorder is made of: a program of its own (GPL-2.0-or-later), carried along to be built
+/// where it is missing.
+#[derive(Debug)]
+pub(crate) struct Kit {
+    /// Its folder below `recorder`.
+    pub folder: &'static str,
+    /// File name of what `make` makes there.
+    pub binary: &'static str,
+    /// Paths below `recorder`, with their texts.
+    pub sources: &'static [(&'static str, &'static str)],
+    /// Programs that run it, the best first.
+    pub launchers: &'static [&'static str],
+    /// What else must be there for it to run.
+    pub support: &'static [&'static str],
+    /// What must be there to build it. Another version of the last one needs another build.
+    pub headers: &'static [&'static str],
+    /// What the launcher is called in a sentence.
+    pub called: &'static str,
+    /// Debian packages that bring all of it.
+    pub packages: &'static str,
+    /// A command that tells whether the launcher can run a program at all.
+    pub trial: &'static str,
+}
+
+impl Kit {
+    fn missing(&self, why: String) -> RecordError {
+        let hint = format!("apt-get install {}", self.packages);
+        RecordError::NoTool { why, hint }
+    }
+}
 
 /// The recorder, ready to run.
 #[derive(Clone, Debug)]
 pub struct Tool {
-    /// Holds the tool and links to what Valgrind needs beside it.
+    recorder: Recorder,
+    /// Holds what was built.
     pub(crate) dir: PathBuf,
-    /// Valgrind's launcher.
+    /// The program that runs it.
     pub(crate) launcher: PathBuf,
 }
 
@@ -58,46 +104,103 @@ impl Tool {
     /// seconds and is told to `note` beforehand.
     ///
     /// # Errors
-    /// Where it is not there and cannot be built, or where Valgrind itself is missing.
-    pub fn find(note: impl FnOnce(&str)) -> Result<Self, RecordError> {
+    /// Where it is not there and cannot be built, or where Valgrind or QEMU is missing.
+    pub fn find(recorder: Recorder, note: impl FnOnce(&str)) -> Result<Self, RecordError> {
         if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
             return Err(RecordError::Platform);
         }
-        let launcher = LAUNCHERS.iter().map(PathBuf::from).find(|path| path.is_file());
-        let Some(launcher) = launcher.filter(|_| Path::new(PRELOAD).is_file()) else {
-            return Err(RecordError::NoTool {
-                why: "Valgrind is not installed".into(),
-                hint: "apt-get install valgrind gcc make libc6-dev".into(),
-            });
+        let kit = recorder.kit();
+        let is_file = |path: &&&str| Path::new(path).is_file();
+        let launcher = kit.launchers.iter().find(is_file).map(PathBuf::from);
+        let supported = kit.support.iter().all(|path| Path::new(path).is_file());
+        let Some(launcher) = launcher.filter(|_| supported) else {
+            return Err(kit.missing(format!("{} is not installed", kit.called)));
         };
-        let ready = |dir: PathBuf| Self { dir, launcher: launcher.clone() };
+        let ready = |dir: PathBuf| Self { recorder, dir, launcher: launcher.clone() };
         if let Some(dir) = std::env::var_os(DIR_VARIABLE).map(PathBuf::from) {
-            return if dir.join(BINARY).is_file() {
+            return if dir.join(kit.binary).is_file() {
                 Ok(ready(dir))
             } else {
                 Err(RecordError::NoTool {
-                    why: format!("{DIR_VARIABLE}={} holds no {BINARY}", dir.display()),
+                    why: format!("{DIR_VARIABLE}={} holds no {}", dir.display(), kit.binary),
                     hint: format!(
-                        "unset it, or build there: make -C recorder/valgrind BUILD={}",
+                        "unset it, or build there: make -C recorder/{} BUILD={}",
+                        kit.folder,
                         dir.display()
                     ),
                 })
             };
         }
         let beside = std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_owned));
-        if let Some(dir) = beside.filter(|dir| dir.join(BINARY).is_file()) {
+        if let Some(dir) = beside.filter(|dir| dir.join(kit.binary).is_file()) {
             return Ok(ready(dir));
         }
-        let dir = cache_dir();
-        if !dir.join(BINARY).is_file() {
-            build(&dir, note)?;
+        let dir = cache_dir(kit);
+        if !dir.join(kit.binary).is_file() {
+            build(kit, &dir, note)?;
         }
         Ok(ready(dir))
     }
+
+    /// Which one it is.
+    pub fn recorder(&self) -> Recorder {
+        self.recorder
+    }
+
+    /// What was built.
+    pub(crate) fn binary(&self) -> PathBuf {
+        self.dir.join(self.recorder.kit().binary)
+    }
+
+    /// Runs `program` (and its arguments) recorded. `pipe` is the descriptor to write to, `logs`
+    /// a directory for what the recorder has to say.
+    pub(crate) fn command(
+        &self,
+        options: &Options,
+        logs: &Path,
+        pipe: i32,
+        program: &Path,
+        command: &[OsString],
+    ) -> Command {
+        match self.recorder {
+            Recorder::Valgrind => valgrind::command(self, options, logs, pipe, command),
+            Recorder::Qemu => qemu::command(self, options, pipe, program, command),
+        }
+    }
+
+    /// The processor that the program sees, for the trace.
+    pub(crate) fn cpu_model(&self) -> String {
+        match self.recorder {
+            Recorder::Valgrind => valgrind::cpu_model(),
+            Recorder::Qemu => qemu::cpu_model(),
+        }
+    }
+
+    /// Name and version for the trace.
+    pub(crate) fn signature(&self) -> String {
+        let ours = format!("frostline {} {}", env!("CARGO_PKG_VERSION"), self.recorder);
+        match self.recorder {
+            Recorder::Valgrind => ours,
+            Recorder::Qemu => format!("{ours} {}", qemu::version(&self.launcher)).trim().to_owned(),
+        }
+    }
+
+    /// The program did not begin.
+    pub(crate) fn silent(&self, why: String) -> RecordError {
+        RecordError::Silent { why, trial: self.recorder.kit().trial }
+    }
+
+    /// How to say that it could not be started.
+    pub(crate) fn starting(&self) -> &'static str {
+        match self.recorder {
+            Recorder::Valgrind => "start Valgrind",
+            Recorder::Qemu => "start QEMU",
+        }
+    }
 }
 
-/// A directory of its own for each version of the sources and of Valgrind's libraries.
-fn cache_dir() -> PathBuf {
+/// A directory of its own for each version of the sources and of what they are built against.
+fn cache_dir(kit: &Kit) -> PathBuf {
     let absolute = |path: &PathBuf| path.is_absolute();
     let base = std::env::var_os("XDG_CACHE_HOME")
         .map(PathBuf::from)
@@ -106,51 +209,47 @@ fn cache_dir() -> PathBuf {
         .filter(absolute)
         .unwrap_or_else(std::env::temp_dir);
     let mut hasher = DefaultHasher::new();
-    SOURCES.hash(&mut hasher);
-    let stamp = fs::metadata(CORE).and_then(|meta| Ok((meta.len(), meta.modified()?))).ok();
+    kit.sources.hash(&mut hasher);
+    let built_against = kit.headers.last().map(fs::metadata);
+    let stamp = built_against.and_then(|meta| meta.and_then(|m| Ok((m.len(), m.modified()?))).ok());
     stamp.hash(&mut hasher);
-    base.join("frostline").join(format!("recorder-{:016x}", hasher.finish()))
+    base.join("frostline").join(format!("recorder-{}-{:016x}", kit.folder, hasher.finish()))
 }
 
-fn build(dir: &Path, note: impl FnOnce(&str)) -> Result<(), RecordError> {
-    for (path, what) in [(INCLUDE, "headers"), (CORE, "libraries")] {
-        if !Path::new(path).is_file() {
-            return Err(RecordError::NoTool {
-                why: format!("Valgrind's {what} are missing ({path})"),
-                hint: "apt-get install valgrind gcc make libc6-dev".into(),
-            });
-        }
+fn build(kit: &Kit, dir: &Path, note: impl FnOnce(&str)) -> Result<(), RecordError> {
+    if let Some(path) = kit.headers.iter().find(|path| !Path::new(path).is_file()) {
+        return Err(kit.missing(format!("{path} is missing, which it is built with")));
     }
     note(&format!("building the recorder in {}", dir.display()));
-    let refused =
-        |source: io::Error| RecordError::Build { dir: dir.to_owned(), why: source.to_string() };
+    let failed =
+        |why: String| RecordError::Build { dir: dir.to_owned(), why, packages: kit.packages };
+    let refused = |source: io::Error| failed(source.to_string());
     let parent = dir.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(parent).map_err(refused)?;
     // Built aside and renamed, so that two recordings at once do not meet a half-built tool.
     let aside = tempfile::Builder::new().prefix("build-").tempdir_in(parent).map_err(refused)?;
-    for (path, text) in SOURCES {
+    for (path, text) in kit.sources {
         let path = aside.path().join(path);
         fs::create_dir_all(path.parent().unwrap_or(parent)).map_err(refused)?;
         fs::write(path, text).map_err(refused)?;
     }
     let output = Command::new("make")
-        .args(["-s", "BUILD=tool"])
+        .args(["-s", "-C", kit.folder, "BUILD=../tool"])
         .current_dir(aside.path())
         .env_remove("MAKEFLAGS")
         .output()
         .map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => refused(io::Error::other("`make` is not installed")),
+            io::ErrorKind::NotFound => failed("`make` is not installed".into()),
             _ => refused(error),
         })?;
     if !output.status.success() {
         let text = String::from_utf8_lossy(&output.stderr);
         let last: Vec<&str> = text.lines().rev().take(5).collect();
-        let why = last.into_iter().rev().collect::<Vec<_>>().join("\n");
-        return Err(RecordError::Build { dir: dir.to_owned(), why });
+        return Err(failed(last.into_iter().rev().collect::<Vec<_>>().join("\n")));
     }
     match fs::rename(aside.path().join("tool"), dir) {
         // Somebody else was faster; theirs is as good.
-        Err(_) if dir.join(BINARY).is_file() => Ok(()),
+        Err(_) if dir.join(kit.binary).is_file() => Ok(()),
         other => other.map_err(refused),
     }
 }

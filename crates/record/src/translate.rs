@@ -61,6 +61,8 @@ struct Process {
     store_samples: u64,
     /// Exit code, once it has said so.
     exit: Option<i32>,
+    /// The last that was heard of it is that it is about to execute another program.
+    executes: bool,
     /// Its exit has been written.
     gone: bool,
 }
@@ -146,6 +148,7 @@ impl<W: Write> Translator<W> {
                 return Err(format!("packet {found} of process {pid} instead of {expected}").into());
             }
         };
+        self.process(pid).executes = false;
         let base = self.now.wrapping_sub(header.clock_start);
         let stream = self.stream(id, header.tid, self.now)?;
         let mut place = Place { pid, process: id, stream, clock: self.now };
@@ -189,8 +192,10 @@ impl<W: Write> Translator<W> {
                 self.processes.iter().filter(|(_, p)| !p.gone).map(|(pid, _)| *pid).collect();
             pids.sort_unstable_by_key(|pid| self.processes[pid].id);
             for pid in pids {
-                // Only SIGKILL ends a process without a word.
-                let known = self.processes[&pid].exit.unwrap_or(128 + 9);
+                // A program that is not recorded has taken its place, and ends as it likes; else
+                // only SIGKILL ends a process without a word.
+                let process = &self.processes[&pid];
+                let known = process.exit.unwrap_or(if process.executes { 0 } else { 128 + 9 });
                 let is_main = self.main == Some(pid);
                 self.process_gone(pid, if is_main { status } else { known })?;
             }
@@ -261,7 +266,8 @@ impl<W: Write> Translator<W> {
         let (clock, process, pid) = (place.clock, place.process, place.pid);
         let stream = place.stream;
         match item {
-            Item::Access { .. } | Item::Clock(_) | Item::Thread(_) | Item::Exec => {}
+            Item::Access { .. } | Item::Clock(_) | Item::Thread(_) => {}
+            Item::Exec => self.process(pid).executes = true,
             Item::StoreSample { vpn } => {
                 let page = self.page(place, vpn)?;
                 self.samples.push((stream, page));

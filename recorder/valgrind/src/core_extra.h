@@ -19,21 +19,4 @@ extern Bool VG_(clo_trace_children);
 /* Whether translations may be discarded at this moment. */
 extern Bool VG_(ok_to_discard_translations);
 
-#define FL_POLLOUT 4
-#define FL_MAP_GROWSDOWN 0x100
-#define FL_NR_write 1
-#define FL_NR_rt_sigtimedwait 128
-
-/* A raw system call: the result, or the negated errno. */
-static inline Word fl_syscall4(UWord nr, UWord a, UWord b, UWord c, UWord d)
-{
-   Word ret;
-   register UWord r10 __asm__("r10") = d;
-   __asm__ volatile("syscall"
-                    : "=a"(ret)
-                    : "a"(nr), "D"(a), "S"(b), "d"(c), "r"(r10)
-                    : "rcx", "r11", "memory");
-   return ret;
-}
-
 #endif

@@ -11,7 +11,7 @@
    a helper called. */
 #include "instrument.h"
 
-#include "cache.h"
+#include "checks.h"
 #include "pub_tool_libcassert.h"
 #include "pub_tool_machine.h"
 #include "stream.h"
@@ -69,7 +69,7 @@ static void check_access(IRSB* sb, IRExpr* addr, UInt size, Bool is_store, IRExp
       call_access(sb, guard, addr, is_store, meta);
       return;
    }
-   const Addr* table = is_store ? fl_l1.stores : fl_l1.loads;
+   const Addr* table = is_store ? fl_tables.stores : fl_tables.loads;
    /* The table has 8-byte entries and lines have 64 bytes. */
    ULong offset_mask = ((ULong)fl_l1_lines - 1) << 3;
    IRExpr* shifted = binop64(sb, Iop_Shr64, addr, IRExpr_Const(IRConst_U8(3)));
@@ -89,7 +89,7 @@ static void check_access(IRSB* sb, IRExpr* addr, UInt size, Bool is_store, IRExp
 /* The address and size of a code line are known now: one comparison. */
 static void check_fetch(IRSB* sb, Addr line, UInt remaining)
 {
-   const Addr* slot = &fl_l1.code[(line >> FL_LINE_BITS) & (fl_l1_lines - 1)];
+   const Addr* slot = &fl_tables.code[(line >> FL_LINE_BITS) & (fl_l1_lines - 1)];
    IRExpr* present = assign(sb, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, u64((Addr)slot)));
    IRExpr* miss = assign(sb, Ity_I1, IRExpr_Binop(Iop_CmpNE64, present, u64(line)));
    call(sb, miss, "fl_miss_fetch", fl_miss_fetch,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
    Frostline's recorder: a Valgrind tool that sends the memory accesses that miss
    a modelled cache hierarchy through a pipe. */
-#include "cache.h"
+#include "checks.h"
 #include "core_extra.h"
 #include "instrument.h"
 #include "options.h"
@@ -97,8 +97,8 @@ static void post_clo_init(void)
    fl_check_options();
    fl_model_fetch = fl_opt.fetch;
    fl_follow = VG_(clo_trace_children);
-   fl_cache_init(fl_opt.l1_bytes, fl_opt.llc_bytes, fl_opt.llc_ways, fl_opt.epoch,
-                 fl_opt.store_period);
+   fl_cache_init(fl_opt.l1_bytes, fl_opt.llc_bytes, fl_opt.llc_ways, fl_opt.epoch);
+   fl_checks_init(fl_opt.store_period);
    if (fl_opt.pipe_fd < 0)
       return;
    fl_stream_open(hide_pipe(fl_opt.pipe_fd));
@@ -109,16 +109,8 @@ static void fini(Int code)
 {
    if (!fl_recording)
       return;
-   fl_cache_finish();
-   ULong words[7] = {fl_now(),
-                     fl_counts.by_kind[FL_LOAD],
-                     fl_counts.by_kind[FL_STORE],
-                     fl_counts.by_kind[FL_FETCH],
-                     fl_counts.by_kind[FL_WRITEBACK],
-                     fl_counts.store_samples,
-                     0};
-   fl_stream_event(FL_PROCESS_EXIT, (UInt)code, words, 6, NULL, fl_now());
-   fl_stream_flush(True);
+   fl_cache_finish(fl_now());
+   fl_stream_end(code, fl_now());
 }
 
 /* Operation marks; the numbers are in frostline_marks.h. */

@@ -6,7 +6,7 @@ use crate::live::journal_trace;
 use crate::{cancel, progress};
 use anyhow::Context;
 use frostline_core::spec::{Spec, parse_bytes, parse_count};
-use frostline_record::{Options, Progress, RecordError, Stop, Tool, record};
+use frostline_record::{Options, Progress, RecordError, Recorder, Stop, Tool, record};
 use frostline_trace::TraceSource;
 use indicatif::ProgressBar;
 use std::ffi::OsString;
@@ -20,6 +20,10 @@ Runs PROGRAM under a modelled cache hierarchy and writes what misses it to a tra
 allocations, file operations, threads and the pages touched. The program is not modified; it runs \
 4 to 20 times slower.
 
+Two recorders can run it. Valgrind (--from valgrind, the default) is the more exact one; it runs threads \
+in turns. QEMU (--from qemu) runs what Valgrind cannot, and threads side by side; to the program it is \
+always the same processor. What programs execute is followed under Valgrind only.
+
 With --from live=JOURNAL nothing is run: the samples in the journal of `frostline run --journal`, with \
 the allocations around them, become a trace for `frostline sim`.
 
@@ -31,6 +35,7 @@ Examples:
   frostline record -o s.flt -- sqlite3 :memory: \"select count(*) from generate_series(1, 1000000)\"
   frostline record -o r.flt --llc size=8MiB:ways=16 --max-size 4GiB -- redis-server --save ''
   frostline record -o b.flt --follow -- make
+  frostline record -o m.flt --from qemu -- memcached -u nobody -m 1024
   frostline run --journal j -- redis-server; frostline record --from live=j -o l.flt";
 
 #[derive(clap::Args)]
@@ -48,7 +53,7 @@ pub struct Args {
     /// Stop recording when the trace has this size; the program goes on
     #[arg(long, value_name = "BYTES")]
     max_size: Option<String>,
-    /// Record the programs that PROGRAM starts, too
+    /// Record the processes that PROGRAM starts, too (under QEMU: those that it forks)
     #[arg(short, long)]
     follow: bool,
     /// Instructions between two sets of touched pages
@@ -60,12 +65,19 @@ pub struct Args {
     /// Print a line of progress every few seconds even where standard error is no terminal
     #[arg(long)]
     progress: bool,
-    /// Take the samples of a live run's journal instead of running a program
-    #[arg(long, value_name = "live=JOURNAL", conflicts_with = "command", value_parser = journal_of)]
-    from: Option<PathBuf>,
+    /// What records PROGRAM: valgrind or qemu; or the journal of a live run, whose samples to take
+    #[arg(long, value_name = "RECORDER|live=JOURNAL", default_value = "valgrind", value_parser = from_of)]
+    from: From,
     /// The program to run, and its arguments
-    #[arg(last = true, required_unless_present = "from", value_name = "PROGRAM")]
+    #[arg(last = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
+}
+
+/// Where accesses come from.
+#[derive(Clone, Debug)]
+enum From {
+    Program(Recorder),
+    Journal(PathBuf),
 }
 
 impl Args {
@@ -97,11 +109,22 @@ impl Args {
 /// # Errors
 /// Where the program cannot be run or its trace not be written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    if let Some(journal) = &args.from {
-        return from_journal(journal, &args.output).map_err(|error| coded(error, 125));
-    }
+    let recorder = match &args.from {
+        From::Journal(_) if !args.command.is_empty() => {
+            let hint = "leave the program out, or --from live=JOURNAL";
+            return Err(with_code(125, "a journal is read, and no program run", hint));
+        }
+        From::Journal(journal) => {
+            return from_journal(journal, &args.output).map_err(|error| coded(error, 125));
+        }
+        From::Program(_) if args.command.is_empty() => {
+            let hint = "name it behind two dashes: frostline record -o TRACE -- PROGRAM ARGUMENTS";
+            return Err(with_code(125, "no program to record", hint));
+        }
+        From::Program(recorder) => *recorder,
+    };
     let options = args.options().map_err(|error| coded(error, 125))?;
-    let tool = Tool::find(progress::note).map_err(ours)?;
+    let tool = Tool::find(recorder, progress::note).map_err(ours)?;
     let mut display = Display::new(args.progress);
     let outcome = record(&tool, &args.command, &args.output, &options, &mut |at, stop| {
         display.show(at, stop)
@@ -134,12 +157,15 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// What follows `live=`.
-fn journal_of(text: &str) -> Result<PathBuf, String> {
-    match text.strip_prefix("live=") {
-        Some(path) if !path.is_empty() => Ok(path.into()),
-        _ => Err("write live=JOURNAL, with a journal of `frostline run --journal`".to_owned()),
+fn from_of(text: &str) -> Result<From, String> {
+    if let Some(path) = text.strip_prefix("live=").filter(|path| !path.is_empty()) {
+        return Ok(From::Journal(path.into()));
     }
+    let recorder = Recorder::ALL.into_iter().find(|recorder| recorder.name() == text);
+    recorder.map(From::Program).ok_or_else(|| {
+        "write valgrind, qemu, or live=JOURNAL with a journal of `frostline run --journal`"
+            .to_owned()
+    })
 }
 
 fn from_journal(journal: &Path, output: &Path) -> anyhow::Result<ExitCode> {

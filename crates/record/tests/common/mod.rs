@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "shared by test files, each of which uses a part")]
 
 use frostline_core::types::{AccessKind, PageId, PageRun};
-use frostline_record::{Options, Outcome, RecordError, Tool, record};
+use frostline_record::{Options, Outcome, RecordError, Recorder, Tool, record};
 use frostline_trace::batch::Want;
 use frostline_trace::event::StreamId;
 use frostline_trace::{Batch, Ending, TraceEvent, TraceReader, TraceSource};
@@ -13,18 +13,26 @@ use std::process::Command;
 use std::sync::OnceLock;
 use tempfile::TempDir;
 
-/// The recorder, built once; none where Valgrind is not installed, which is printed.
-pub fn tool() -> Option<&'static Tool> {
-    static TOOL: OnceLock<Option<Tool>> = OnceLock::new();
-    TOOL.get_or_init(|| match Tool::find(|note| eprintln!("{note}")) {
+/// The recorder, built once; none where Valgrind or QEMU is not installed, which is printed.
+pub fn tool(recorder: Recorder) -> Option<&'static Tool> {
+    static TOOLS: [OnceLock<Option<Tool>>; 2] = [OnceLock::new(), OnceLock::new()];
+    let find = || match Tool::find(recorder, |note| eprintln!("{note}")) {
         Ok(tool) => Some(tool),
         Err(error @ RecordError::NoTool { .. }) => {
             eprintln!("SKIPPED: {error}");
             None
         }
         Err(error) => panic!("{error}"),
-    })
-    .as_ref()
+    };
+    TOOLS[recorder as usize].get_or_init(find).as_ref()
+}
+
+/// Runs a test with each of the recorders.
+pub fn each(test: impl Fn(Recorder)) {
+    for recorder in Recorder::ALL {
+        eprintln!("recorder: {recorder}");
+        test(recorder);
+    }
 }
 
 /// One access of a trace.
@@ -92,10 +100,10 @@ pub fn words(command: &[&str]) -> Vec<OsString> {
     command.iter().map(OsString::from).collect()
 }
 
-pub fn run(command: &[&str], options: &Options) -> Option<Recorded> {
+pub fn run(recorder: Recorder, command: &[&str], options: &Options) -> Option<Recorded> {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("t.flt");
-    let outcome = record(tool()?, &words(command), &path, options, &mut |_, _| {}).unwrap();
+    let outcome = record(tool(recorder)?, &words(command), &path, options, &mut |_, _| {}).unwrap();
     Some(read(&path, outcome))
 }
 
@@ -134,7 +142,7 @@ impl Program {
         let dir = TempDir::new().unwrap();
         let (c, path) = (dir.path().join("p.c"), dir.path().join("p"));
         std::fs::write(&c, source).unwrap();
-        let marks = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recorder/valgrind");
+        let marks = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recorder");
         let status = Command::new("cc")
             .arg("-O1")
             .arg("-I")

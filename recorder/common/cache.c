@@ -4,15 +4,10 @@
 
 #include <emmintrin.h>
 
-#include "pub_tool_aspacemgr.h"
-#include "pub_tool_libcassert.h"
-#include "pub_tool_libcbase.h"
-#include "pub_tool_mallocfree.h"
 #include "stream.h"
 
-FlL1 fl_l1;
 UInt fl_l1_lines;
-Long fl_work;
+ULong fl_epoch_end;
 
 /* ---- touched pages ---------------------------------------------------- */
 
@@ -29,13 +24,11 @@ typedef struct {
 static Chunk* chunks[CHUNKS];
 static UInt* touched; /* region numbers of this epoch, in order of touching */
 static UInt n_touched, cap_touched;
-static ULong epoch_length, epoch_index, epoch_start, epoch_end;
+static ULong epoch_length, epoch_index, epoch_start;
 
 static __attribute__((noinline)) Chunk* new_chunk(Addr addr)
 {
-   Chunk* c = VG_(am_shadow_alloc)(sizeof(Chunk));
-   if (c == NULL)
-      VG_(out_of_memory_NORETURN)("frostline: touched pages", sizeof(Chunk));
+   Chunk* c = fl_port_alloc(sizeof(Chunk));
    chunks[addr >> (REGION_BITS + 13)] = c;
    return c;
 }
@@ -48,7 +41,7 @@ static __attribute__((noinline)) void list_region(Chunk* c, Addr addr)
    c->listed[region % CHUNK_REGIONS] = 1;
    if (n_touched == cap_touched) {
       cap_touched = cap_touched ? cap_touched * 2 : 1024;
-      touched = VG_(realloc)("frostline.touched", touched, cap_touched * sizeof *touched);
+      touched = fl_port_grow(touched, cap_touched * sizeof *touched);
    }
    touched[n_touched++] = region;
 }
@@ -66,7 +59,6 @@ static inline void touch(Addr addr)
    }
 }
 
-
 static void drop_touched(Bool send)
 {
    for (UInt i = 0; i < n_touched; i++) {
@@ -75,7 +67,7 @@ static void drop_touched(Bool send)
       ULong* pages = c->pages[region % CHUNK_REGIONS];
       if (send)
          fl_stream_event(FL_TOUCHED, region, pages, 8, NULL, 0);
-      VG_(memset)(pages, 0, sizeof c->pages[0]);
+      fl_memset(pages, 0, sizeof c->pages[0]);
       c->listed[region % CHUNK_REGIONS] = 0;
    }
    n_touched = 0;
@@ -88,62 +80,45 @@ static void end_epoch(ULong end)
    fl_stream_event(FL_EPOCH_END, epoch_index, words, 3, NULL, end);
 }
 
-/* ---- sampling of stores ------------------------------------------------ */
+/* ---- first levels ------------------------------------------------------- */
 
-static UInt sample_period;
-static Bool sample_armed;
-static ULong sample_skip; /* stores to let pass before the sampled one */
+static FlL1* l1s[FL_MAX_L1S];
+static UInt n_l1s;
 
-/* While a sample is due, fl_l1.stores is blanked so that every store comes
-   here; the true table waits in `parked`. This keeps counting to a store out of
-   the fast path. */
-static Addr parked[FL_L1_MAX_LINES];
-static Addr* store_lines = fl_l1.stores;
-
-/* The core's memcpy and memset go byte by byte or word by word. */
-static void copy_lines(Addr* to, const Addr* from)
-{
-   UWord n = fl_l1_lines;
-   __asm__ volatile("rep movsq" : "+D"(to), "+S"(from), "+c"(n)::"memory");
-}
-
+/* One of the recorders has no memset but one that goes byte by byte. */
 static void fill_lines(Addr* to)
 {
    UWord n = fl_l1_lines;
    __asm__ volatile("rep stosq" : "+D"(to), "+c"(n) : "a"(FL_NO_LINE) : "memory");
 }
 
-void fl_arm_sample(ULong stores)
+static void clear(FlL1* l1)
 {
-   /* The stretch began with (counter + stores) stores to go. */
-   Long counter = fl_work >> FL_CLOCK_BITS;
-   Long skip = counter + (Long)stores;
-   while (counter < 0) {
-      counter += sample_period;
-      fl_work += (Long)sample_period << FL_CLOCK_BITS;
-   }
-   if (sample_armed || !fl_recording)
-      return;
-   sample_armed = True;
-   sample_skip = skip < 0 ? 0 : skip;
-   copy_lines(parked, fl_l1.stores);
-   fill_lines(fl_l1.stores);
-   store_lines = parked;
+   fill_lines(l1->loads);
+   fill_lines(l1->stores);
+   fill_lines(l1->code);
+   l1->used = False;
 }
 
-static void clear_l1(void)
+static void clear_l1s(void)
 {
-   fill_lines(fl_l1.loads);
-   fill_lines(fl_l1.stores);
-   fill_lines(fl_l1.code);
-   fill_lines(store_lines);
+   for (UInt i = 0; i < n_l1s; i++)
+      if (l1s[i]->used)
+         clear(l1s[i]);
 }
 
-static void disarm_sample(void)
+void fl_l1_add(FlL1* l1)
 {
-   sample_armed = False;
-   copy_lines(fl_l1.stores, parked);
-   store_lines = fl_l1.stores;
+   fl_assert(n_l1s < FL_MAX_L1S);
+   clear(l1);
+   l1s[n_l1s++] = l1;
+}
+
+void fl_l1_remove(FlL1* l1)
+{
+   for (UInt i = 0; i < n_l1s; i++)
+      if (l1s[i] == l1)
+         l1s[i] = l1s[--n_l1s];
 }
 
 /* ---- epochs ------------------------------------------------------------ */
@@ -151,44 +126,30 @@ static void disarm_sample(void)
 /* The first level starts each epoch empty, or a page whose lines stay in it
    would look untouched. The last level keeps everything, so no access is
    recorded because of this. */
-static __attribute__((noinline)) void close_epochs(ULong now)
+void fl_close_epochs(ULong now)
 {
-   end_epoch(epoch_end);
+   end_epoch(fl_epoch_end);
    ULong passed = (now - epoch_start) / epoch_length;
    epoch_index += passed;
    epoch_start += passed * epoch_length;
-   epoch_end = epoch_start + epoch_length;
-   clear_l1();
+   fl_epoch_end = epoch_start + epoch_length;
+   clear_l1s();
 }
 
-static inline ULong clock_at(ULong meta)
-{
-   ULong now = fl_now() - FL_META_REMAINING(meta);
-   if (UNLIKELY(now >= epoch_end))
-      close_epochs(now);
-   return now;
-}
-
-void fl_cache_forget_epoch(void)
+void fl_cache_forget_epoch(ULong now)
 {
    drop_touched(False);
-   clear_l1();
-   if (sample_armed) {
-      sample_armed = False;
-      store_lines = fl_l1.stores;
-   }
-   epoch_start = fl_now();
-   epoch_end = epoch_start + epoch_length;
+   clear_l1s();
+   epoch_start = now;
+   fl_epoch_end = epoch_start + epoch_length;
    epoch_index = 0;
 }
 
-void fl_cache_finish(void)
+void fl_cache_finish(ULong now)
 {
    if (!fl_recording)
       return;
-   ULong now = fl_now();
-   if (now >= epoch_end)
-      close_epochs(now);
+   fl_cache_clock(now);
    end_epoch(now);
 }
 
@@ -220,8 +181,22 @@ static inline Addr line_of(Way entry, ULong set)
 
 static inline Bool in_l1(Addr line)
 {
-   UInt i = l1_index(line);
-   return fl_l1.loads[i] == line || fl_l1.code[i] == line;
+   UInt at = l1_index(line);
+   for (UInt i = 0; i < n_l1s; i++)
+      if (l1s[i]->used && (l1s[i]->loads[at] == line || l1s[i]->code[at] == line))
+         return True;
+   return False;
+}
+
+static void drop_from_l1(Addr line)
+{
+   UInt at = l1_index(line);
+   for (UInt i = 0; i < n_l1s; i++) {
+      if (l1s[i]->loads[at] == line)
+         l1s[i]->loads[at] = l1s[i]->stores[at] = FL_NO_LINE;
+      if (l1s[i]->code[at] == line)
+         l1s[i]->code[at] = FL_NO_LINE;
+   }
 }
 
 /* The last level includes the first. A victim that the first level still holds
@@ -233,12 +208,7 @@ static inline UInt choose_victim(const Way* ways, ULong set)
    for (UInt way = llc_ways; way-- > 0;)
       if (ways[way] == EMPTY || !in_l1(line_of(ways[way], set)))
          return way;
-   Addr line = line_of(ways[llc_ways - 1], set);
-   UInt i = l1_index(line);
-   if (fl_l1.loads[i] == line)
-      fl_l1.loads[i] = store_lines[i] = FL_NO_LINE;
-   if (fl_l1.code[i] == line)
-      fl_l1.code[i] = FL_NO_LINE;
+   drop_from_l1(line_of(ways[llc_ways - 1], set));
    return llc_ways - 1;
 }
 
@@ -248,6 +218,7 @@ static inline Int find16(const Way* ways, Way tag)
    const __m128i *v = (const __m128i*)ways, key = _mm_set1_epi32(tag),
                  clean = _mm_set1_epi32(~DIRTY);
    __m128i hits[4];
+#pragma GCC unroll 4
    for (Int i = 0; i < 4; i++)
       hits[i] = _mm_cmpeq_epi32(_mm_and_si128(v[i], clean), key);
    UInt mask = _mm_movemask_epi8(_mm_packs_epi16(_mm_packs_epi32(hits[0], hits[1]),
@@ -265,11 +236,13 @@ static inline void to_front16(Way* ways, UInt way, Way entry)
 {
    __m128i* v = (__m128i*)ways;
    __m128i moved[4];
+#pragma GCC unroll 4
    for (Int i = 0; i < 4; i++) {
       __m128i before = _mm_loadu_si128((const __m128i*)(ways + 4 * i - 1));
       __m128i mask = _mm_loadu_si128((const __m128i*)(up_to + 15 - way + 4 * i));
       moved[i] = _mm_or_si128(_mm_and_si128(mask, before), _mm_andnot_si128(mask, v[i]));
    }
+#pragma GCC unroll 4
    for (Int i = 0; i < 4; i++)
       v[i] = moved[i];
    ways[0] = entry;
@@ -321,105 +294,83 @@ static void llc_init(ULong bytes, UInt ways)
    llc_ways = ways;
    llc_set_mask = sets - 1;
    llc_set_bits = __builtin_ctzl(sets);
-   SizeT size = (sets * ways + 16) * sizeof(Way);
-   Way* memory = VG_(am_shadow_alloc)(size);
-   if (memory == NULL)
-      VG_(out_of_memory_NORETURN)("frostline: last-level cache", size);
-   llc_sets = memory + 16;
+   llc_sets = (Way*)fl_port_alloc((sets * ways + 16) * sizeof(Way)) + 16;
    for (ULong i = 0; i < sets * ways; i++)
       llc_sets[i] = EMPTY;
 }
 
-/* ---- first level ------------------------------------------------------- */
+/* ---- accesses ------------------------------------------------------------ */
 
-static inline Bool foreign(Addr line)
-{
-   return (line >> FL_ADDRESS_BITS) != 0;
-}
-
-static inline void load_line(Addr line, ULong now)
+static inline void load_line(FlL1* l1, Addr line, ULong now)
 {
    UInt i = l1_index(line);
-   if (fl_l1.loads[i] == line || foreign(line))
+   if (l1->loads[i] == line || fl_foreign(line))
       return;
    touch(line);
-   fl_l1.loads[i] = line;
-   store_lines[i] = FL_NO_LINE;
+   l1->used = True;
+   l1->loads[i] = line;
+   l1->stores[i] = FL_NO_LINE;
    llc_access(line, FL_LOAD, now);
 }
 
-static inline void store_line(Addr line, ULong now)
+static inline void store_line(FlL1* l1, Addr line, ULong now)
 {
    UInt i = l1_index(line);
-   if (store_lines[i] == line || foreign(line))
+   if (l1->stores[i] == line || fl_foreign(line))
       return;
    touch(line);
-   fl_l1.loads[i] = line;
-   store_lines[i] = line;
+   l1->used = True;
+   l1->loads[i] = line;
+   l1->stores[i] = line;
    llc_access(line, FL_STORE, now);
 }
 
-static inline void access_range(Addr addr, ULong size, Bool is_store, ULong now)
+void fl_cache_access(FlL1* l1, Addr addr, ULong size, Bool is_store, ULong now)
 {
+   fl_cache_clock(now);
    Addr last = (addr + size - 1) & ~(Addr)(FL_LINE - 1);
    for (Addr line = addr & ~(Addr)(FL_LINE - 1);; line += FL_LINE) {
       if (is_store)
-         store_line(line, now);
+         store_line(l1, line, now);
       else
-         load_line(line, now);
+         load_line(l1, line, now);
       if (line == last)
          break;
    }
 }
 
-void fl_miss_load(Addr addr, ULong meta)
+void fl_cache_fetch(FlL1* l1, Addr line, ULong now)
 {
-   if (!fl_recording)
+   if (fl_foreign(line))
       return;
-   access_range(addr, FL_META_SIZE(meta), False, clock_at(meta));
-}
-
-void fl_miss_store(Addr addr, ULong meta)
-{
-   if (!fl_recording)
-      return;
-   ULong now = clock_at(meta);
-   access_range(addr, FL_META_SIZE(meta), True, now);
-   if (UNLIKELY(sample_armed) && sample_skip-- == 0) {
-      if (!foreign(addr)) {
-         fl_counts.store_samples++;
-         fl_stream_event(FL_STORE_SAMPLE, addr >> FL_LINE_BITS, NULL, 0, NULL, now);
-      }
-      disarm_sample();
-   }
-}
-
-void fl_miss_fetch(Addr line, ULong meta)
-{
-   if (!fl_recording || foreign(line))
-      return;
-   ULong now = clock_at(meta);
+   fl_cache_clock(now);
    touch(line);
-   fl_l1.code[l1_index(line)] = line;
+   l1->used = True;
+   l1->code[l1_index(line)] = line;
    llc_access(line, FL_FETCH, now);
 }
 
-void fl_kernel_access(Addr addr, SizeT size, Bool is_store)
+void fl_cache_kernel(FlL1* l1, Addr addr, SizeT size, Bool is_store, ULong now)
 {
    /* A larger size is a nonsense argument that the kernel will refuse. */
-   if (!fl_recording || size == 0 || size > 1UL << 30 || foreign(addr) || foreign(addr + size))
+   if (!fl_recording || size == 0 || size > 1UL << 30 || fl_foreign(addr) ||
+       fl_foreign(addr + size))
       return;
-   access_range(addr, size, is_store, clock_at(0));
+   fl_cache_access(l1, addr, size, is_store, now);
 }
 
-void fl_cache_init(ULong l1_bytes, ULong llc_bytes, UInt ways, ULong epoch,
-                   UInt store_period)
+void fl_cache_store_sample(Addr addr, ULong now)
+{
+   if (fl_foreign(addr))
+      return;
+   fl_counts.store_samples++;
+   fl_stream_event(FL_STORE_SAMPLE, addr >> FL_LINE_BITS, NULL, 0, NULL, now);
+}
+
+void fl_cache_init(ULong l1_bytes, ULong llc_bytes, UInt ways, ULong epoch)
 {
    fl_l1_lines = l1_bytes / FL_LINE;
    llc_init(llc_bytes, ways);
    epoch_length = epoch;
-   epoch_end = epoch;
-   sample_period = store_period;
-   fl_work = (Long)(store_period - 1) << FL_CLOCK_BITS;
-   clear_l1();
+   fl_epoch_end = epoch;
 }

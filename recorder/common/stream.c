@@ -2,19 +2,14 @@
    Packets of at most PIPE_BUF bytes on an inherited pipe. */
 #include "stream.h"
 
-#include "core_extra.h"
-#include "pub_tool_libcassert.h"
-#include "pub_tool_libcbase.h"
-#include "pub_tool_libcfile.h"
-#include "pub_tool_libcproc.h"
-#include "pub_tool_transtab.h"
-#include "pub_tool_vki.h"
+#include "kernel.h"
 
 FlCounts fl_counts;
 Bool fl_recording = False;
+Bool fl_abandoned = False;
 UInt fl_running_tid = 0;
+Int fl_pipe_fd = -1;
 
-static Int pipe_fd = -1;
 static UInt pid;
 static ULong sequence;
 static ULong packet[FL_PACKET_WORDS];
@@ -33,8 +28,8 @@ static void begin_packet(void)
 
 void fl_stream_open(Int fd)
 {
-   pipe_fd = fd;
-   pid = VG_(getpid)();
+   fl_pipe_fd = fd;
+   pid = fl_syscall4(__NR_getpid, 0, 0, 0, 0);
    fl_running_tid = pid;
    sequence = 0;
    last_clock = 0;
@@ -46,40 +41,38 @@ void fl_stream_restart(Int new_pid)
 {
    pid = new_pid;
    sequence = 0;
-   VG_(memset)(&fl_counts, 0, sizeof fl_counts);
+   fl_memset(&fl_counts, 0, sizeof fl_counts);
    begin_packet();
 }
-
-static Bool stale_translations;
 
 void fl_stream_abandon(void)
 {
    if (!fl_recording)
       return;
    fl_recording = False;
-   VG_(close)(pipe_fd);
-   pipe_fd = -1;
-   stale_translations = True;
+   fl_abandoned = True;
+   fl_syscall4(__NR_close, fl_pipe_fd, 0, 0, 0);
+   fl_pipe_fd = -1;
 }
 
-/* When nothing is recorded any more, the program need not pay for it: the
-   translations go, and the instrumenter leaves new ones as they are. The core
-   allows that at some moments only. */
-void fl_stream_drop_stale(void)
-{
-   if (stale_translations && VG_(ok_to_discard_translations)) {
-      stale_translations = False;
-      VG_(discard_translations_safely)(0, ~(SizeT)0, "frostline");
-   }
-}
-
-/* The failed write left a SIGPIPE pending (the core keeps signals blocked while
-   tool code runs).  Take it away, or the core would deliver it to the program. */
+/* A write that nobody will read leaves a SIGPIPE pending while signals are blocked.
+   Take it away, or it would be delivered to the program. */
 static void swallow_sigpipe(void)
 {
-   ULong set = 1UL << (VKI_SIGPIPE - 1);
-   struct vki_timespec zero = {0, 0};
-   fl_syscall4(FL_NR_rt_sigtimedwait, (UWord)&set, 0, (UWord)&zero, sizeof set);
+   ULong set = 1UL << (FL_SIGPIPE - 1);
+   Long zero[2] = {0, 0};
+   fl_syscall4(__NR_rt_sigtimedwait, (UWord)&set, 0, (UWord)zero, sizeof set);
+}
+
+static Word write_packet(UInt bytes)
+{
+   ULong set = 1UL << (FL_SIGPIPE - 1), before;
+   fl_syscall4(__NR_rt_sigprocmask, FL_SIG_BLOCK, (UWord)&set, (UWord)&before, sizeof set);
+   Word r = fl_syscall4(__NR_write, fl_pipe_fd, (UWord)packet, bytes, 0);
+   if (r == -FL_EPIPE)
+      swallow_sigpipe();
+   fl_syscall4(__NR_rt_sigprocmask, FL_SIG_SETMASK, (UWord)&before, 0, sizeof set);
+   return r;
 }
 
 void fl_stream_flush(Bool final)
@@ -94,19 +87,20 @@ void fl_stream_flush(Bool final)
    packet[3] = start_clock;
    packet[4] = last_clock;
    for (;;) {
-      Word r = fl_syscall4(FL_NR_write, pipe_fd, (UWord)packet, bytes, 0);
+      Word r = write_packet(bytes);
       if (r == (Word)bytes)
          break;
-      if (r == -VKI_EINTR)
+      if (r == -FL_EINTR)
          continue;
-      if (r == -VKI_EAGAIN) {
+      if (r == -FL_EAGAIN) {
          /* Somebody made the shared pipe non-blocking: wait for room. */
-         struct vki_pollfd p = {pipe_fd, FL_POLLOUT, 0};
-         VG_(poll)(&p, 1, 1000);
+         struct {
+            Int fd;
+            short events, revents;
+         } p = {fl_pipe_fd, FL_POLLOUT, 0};
+         fl_syscall4(__NR_poll, (UWord)&p, 1, 1000, 0);
          continue;
       }
-      if (r == -VKI_EPIPE)
-         swallow_sigpipe();
       fl_stream_abandon();
       return;
    }
@@ -158,16 +152,28 @@ void fl_stream_access(Addr addr, FlKind kind, ULong now)
    fl_counts.by_kind[kind]++;
 }
 
+void fl_stream_end(Int code, ULong now)
+{
+   ULong words[6] = {now,
+                     fl_counts.by_kind[FL_LOAD],
+                     fl_counts.by_kind[FL_STORE],
+                     fl_counts.by_kind[FL_FETCH],
+                     fl_counts.by_kind[FL_WRITEBACK],
+                     fl_counts.store_samples};
+   fl_stream_event(FL_PROCESS_EXIT, (UInt)code, words, 6, NULL, now);
+   fl_stream_flush(True);
+}
+
 void fl_stream_event(FlEvent type, ULong value, const ULong* words, UInt n,
                      const HChar* text, ULong now)
 {
    if (!fl_recording)
       return;
-   UInt length = text == NULL ? 0 : VG_(strlen)(text);
+   UInt length = text == NULL ? 0 : fl_strlen(text);
    if (length > FL_STRING_MAX)
       length = FL_STRING_MAX;
    UInt text_words = (length + 7) / 8 + (text == NULL ? 0 : 1);
-   tl_assert(n + text_words + 3 <= FL_PAYLOAD_WORDS);
+   fl_assert(n + text_words + 3 <= FL_PAYLOAD_WORDS);
    reserve(n + text_words + 3);
    if (!fl_recording)
       return;
@@ -179,7 +185,7 @@ void fl_stream_event(FlEvent type, ULong value, const ULong* words, UInt n,
       put(length);
       if (length > 0) {
          packet[FL_HEADER_WORDS + used + text_words - 2] = 0;
-         VG_(memcpy)(&packet[FL_HEADER_WORDS + used], text, length);
+         fl_memcpy(&packet[FL_HEADER_WORDS + used], text, length);
          used += text_words - 1;
       }
    }

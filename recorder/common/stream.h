@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
-   The packet stream that leaves the tool.  Format: docs/formats/recorder-pipe.md. */
+   The packet stream that leaves the recorder.  Format: docs/formats/recorder-pipe.md. */
 #ifndef FROSTLINE_STREAM_H
 #define FROSTLINE_STREAM_H
 
-#include "pub_tool_basics.h"
+#include "port.h"
 
 #define FL_MAGIC 0x50524c46u /* "FLRP", little endian */
 #define FL_VERSION 1u
@@ -50,7 +50,7 @@ typedef enum {
 /* Strings longer than this are cut, so that any event fits one packet. */
 #define FL_STRING_MAX 3072u
 
-/* What the tool counted, sent with FL_PROCESS_EXIT for the reader to compare. */
+/* What the recorder counted, sent with FL_PROCESS_EXIT for the reader to compare. */
 typedef struct {
    ULong by_kind[4];
    ULong store_samples;
@@ -62,17 +62,23 @@ extern FlCounts fl_counts;
    that records asks this first. */
 extern Bool fl_recording;
 
-/* Valgrind thread that runs now, and the kernel's id of it. */
+/* Recording has ended before the program: the reader has gone, or a fork is not followed. */
+extern Bool fl_abandoned;
+
+/* The kernel's id of the thread that runs now. */
 extern UInt fl_running_tid;
+
+/* Write end of the pipe; -1 once it is closed. */
+extern Int fl_pipe_fd;
 
 void fl_stream_open(Int fd);
 /* Forget what is buffered and continue as another process. */
 void fl_stream_restart(Int pid);
 /* Close the pipe without a word (a fork that nobody follows). */
 void fl_stream_abandon(void);
-/* Call it now and then: frees the program of instrumentation once it is useless. */
-void fl_stream_drop_stale(void);
 void fl_stream_flush(Bool final);
+/* Last words of a process image: its exit code and what was counted. */
+void fl_stream_end(Int code, ULong now);
 
 /* Record an access to the line of `addr` at instruction `now`. */
 void fl_stream_access(Addr addr, FlKind kind, ULong now);

@@ -20,10 +20,12 @@ static inline void frostline_mark(unsigned long request, unsigned long id)
 {
 #if defined(__x86_64__) && defined(__GNUC__)
    /* Valgrind recognises these rotations, which add up to nothing, as a call of the tool:
-      %rax points to the request and its arguments, %rdx takes the answer. */
+      %rax points to the request and its arguments, %rdx takes the answer. The load before them
+      tells the other recorder, which does not see registers, where that is. */
    volatile unsigned long args[6] = {request, id, 0, 0, 0, 0};
    unsigned long answer = 0;
-   __asm__ volatile("rolq $3, %%rdi\n\t"
+   __asm__ volatile("movq (%%rax), %%rdi\n\t"
+                    "rolq $3, %%rdi\n\t"
                     "rolq $13, %%rdi\n\t"
                     "rolq $61, %%rdi\n\t"
                     "rolq $51, %%rdi\n\t"
