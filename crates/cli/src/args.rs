@@ -72,6 +72,8 @@ pub enum Command {
     Compare(cmd::compare::Args),
     /// Compute what no policy can beat
     Bound(cmd::bound::Args),
+    /// Repeat figures and tables of papers
+    Experiment(cmd::experiment::Args),
     /// List policies and their parameters
     Policies(cmd::policies::Args),
     /// List machine models and their parameters

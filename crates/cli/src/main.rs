@@ -17,6 +17,7 @@ mod cancel;
 mod cmd;
 mod details;
 mod errors;
+mod experiment;
 mod files;
 mod html;
 mod live;

@@ -8,6 +8,7 @@ pub mod completions;
 pub mod config;
 pub mod daemon;
 pub mod doctor;
+pub mod experiment;
 pub mod machines;
 pub mod policies;
 pub mod record;
@@ -43,6 +44,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Sim(args) => sim::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Bound(args) => bound::run(args),
+        Command::Experiment(args) => experiment::run(args),
         Command::Policies(args) => policies::run(args),
         Command::Machines(args) => machines::run(args),
         Command::Completions(args) => completions::run(args),

@@ -5,9 +5,12 @@ mod heatmap;
 mod numbers;
 mod over_time;
 mod palette;
+mod paper;
 mod png;
 mod svg;
 
+use crate::experiment::Outcome;
+use crate::experiment::file::Experiment;
 use crate::study::{SizeStudy, Study, TraceStudy, is_online};
 use crate::units::{bytes, count};
 use crate::{files, progress, summary};
@@ -28,13 +31,29 @@ const DEFINITIONS: &str = "<svg width=\"0\" height=\"0\" style=\"position:absolu
 /// # Errors
 /// Where the file cannot be written.
 pub fn write(path: &Path, study: &Study) -> anyhow::Result<()> {
-    files::write_whole(path, page(study).as_bytes())?;
+    let page = page(study, "", "How much fast memory does it need?");
+    files::write_whole(path, page.as_bytes())?;
     progress::note(&format!("report written to {}", path.display()));
     Ok(())
 }
 
-/// The page as text: the same for the same study.
-fn page(study: &Study) -> String {
+/// Writes the report of an experiment: the paper's numbers beside ours, then the study.
+///
+/// # Errors
+/// Where the file cannot be written.
+pub fn write_experiment(
+    path: &Path,
+    experiment: &Experiment,
+    outcome: &Outcome,
+) -> anyhow::Result<()> {
+    let page = page(&outcome.study, &paper::section(experiment, outcome), &experiment.title);
+    files::write_whole(path, page.as_bytes())?;
+    progress::note(&format!("report written to {}", path.display()));
+    Ok(())
+}
+
+/// The page as text: the same for the same study. `before` comes before the traces.
+fn page(study: &Study, before: &str, heading: &str) -> String {
     let names: Vec<&str> = study.traces.iter().map(|t| t.name.as_str()).collect();
     let specs = study.traces.iter().flat_map(|t| &t.sizes).flat_map(|s| &s.policies);
     let palette = Palette::new(specs.map(|p| p.spec.as_str()));
@@ -43,14 +62,16 @@ fn page(study: &Study) -> String {
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
          <title>{title} – Frostline</title>\n<style>\n{STYLE}</style></head>\n<body>{DEFINITIONS}<main>\n\
-         <h1>How much fast memory does it need?</h1>\n\
+         <h1>{}</h1>\n\
          <p class=\"lead muted\">Placement policies replayed on {}: <code>{}</code></p>\n",
+        escape(heading),
         match names.len() {
             1 => "a trace".to_owned(),
             n => format!("{n} traces"),
         },
         escape(&summary::machine(&study.machine)),
     );
+    out.push_str(before);
     for trace in &study.traces {
         trace_section(&mut out, study, trace, &palette);
     }

@@ -10,8 +10,9 @@ pub fn line(text: &str, at: usize) -> usize {
 }
 
 /// What the user is told: `file:line: what`, and a hint.
-pub fn error(name: &str, text: &str, error: &toml::de::Error) -> anyhow::Error {
-    let (what, hint) = explained(error.message());
+/// `otherwise` is the hint where no better one is known.
+pub fn error(name: &str, text: &str, error: &toml::de::Error, otherwise: &str) -> anyhow::Error {
+    let (what, hint) = explained(error.message(), otherwise);
     let place = match error.span() {
         Some(span) => format!("{name}:{}", line(text, span.start)),
         None => name.to_owned(),
@@ -21,7 +22,7 @@ pub fn error(name: &str, text: &str, error: &toml::de::Error) -> anyhow::Error {
 
 /// What is wrong and what helps. Messages of ours bring the latter; in those of the library the
 /// words in backticks are what it was given and what it knows.
-fn explained(message: &str) -> (String, String) {
+fn explained(message: &str, otherwise: &str) -> (String, String) {
     if let Some((what, hint)) = message.split_once("\nhint: ") {
         return (what.to_owned(), hint.to_owned());
     }
@@ -35,7 +36,7 @@ fn explained(message: &str) -> (String, String) {
             format!("add {missing} = ...")
         }
         _ if message.contains("expected a string") => "write the value in quotes".into(),
-        _ => "`frostline config show` prints a complete file to compare with".into(),
+        _ => otherwise.into(),
     };
     (message.replace('\n', ", "), hint)
 }

@@ -1,7 +1,7 @@
 //! The daemon's configuration: a TOML file in which every key is known and every value is checked
 //! before anything begins.
 
-mod located;
+pub mod located;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -15,6 +15,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
+
+/// Where nothing better is known about a mistake.
+const HINT: &str = "`frostline config show` prints a complete file to compare with";
 
 /// Where it is looked for where no other place is named.
 pub const PLACE: &str = "/etc/frostline/frostline.toml";
@@ -128,7 +131,7 @@ impl Config {
     /// As [`Self::load`].
     pub fn parse(name: &str, text: &str) -> anyhow::Result<Self> {
         let file: File =
-            toml::from_str(text).map_err(|error| located::error(name, text, &error))?;
+            toml::from_str(text).map_err(|error| located::error(name, text, &error, HINT))?;
         let lines: Vec<usize> =
             file.target.iter().map(|t| located::line(text, t.span().start)).collect();
         let targets: Vec<Target> = file.target.into_iter().map(Spanned::into_inner).collect();

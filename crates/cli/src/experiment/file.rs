@@ -1,0 +1,263 @@
+//! The file that describes an experiment.
+
+use super::measure::Measure;
+use crate::errors::usage;
+use crate::live::config::located;
+use frostline_core::spec::SpecError;
+use frostline_sim::FastSize;
+use serde::Deserialize;
+use std::path::Path;
+
+/// A figure or table of a paper.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    /// What it shows, in a line.
+    pub title: String,
+    /// Paper and figure or table.
+    pub paper: String,
+    /// How it was run there, and how it is run here.
+    pub about: String,
+    /// Machine model.
+    #[serde(default = "machine")]
+    pub machine: String,
+    /// Whether the translation lookaside buffer is modelled.
+    #[serde(default)]
+    pub tlb: bool,
+    /// Sizes of fast memory.
+    pub fast: Vec<String>,
+    /// Policies and groups, separated by commas.
+    pub policies: String,
+    /// How many seeds.
+    #[serde(default = "seeds")]
+    pub seeds: u64,
+    /// How many seeds in a quick run.
+    #[serde(default = "quick_seeds")]
+    pub quick_seeds: u64,
+    /// Whether the upper bound is computed.
+    #[serde(default)]
+    pub bound: bool,
+    /// What is run.
+    pub workload: Vec<Workload>,
+    /// What is compared with the paper.
+    #[serde(default)]
+    pub result: Vec<ResultOf>,
+}
+
+/// One program or generator.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    /// As the paper calls it.
+    pub name: String,
+    /// Trace: a file, or `synth:...`.
+    pub trace: String,
+    /// A smaller one for quick runs; the same where it is missing.
+    pub quick: Option<String>,
+}
+
+impl Workload {
+    /// The trace to run.
+    pub fn trace(&self, quick: bool) -> &str {
+        self.quick.as_deref().filter(|_| quick).unwrap_or(&self.trace)
+    }
+}
+
+/// One comparison with the paper.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ResultOf {
+    /// What it says, in a few words.
+    pub what: String,
+    /// Workloads; all where it is missing.
+    #[serde(default)]
+    pub workloads: Vec<String>,
+    /// Sizes of fast memory; all where it is missing.
+    #[serde(default)]
+    pub fast: Vec<String>,
+    /// How it is computed.
+    pub measure: Measure,
+    /// Policy.
+    pub of: String,
+    /// Policy that it is compared with; `others` for the best one of another family.
+    pub over: Option<String>,
+    /// Number of a run, for measures that are not about speed.
+    pub number: Option<String>,
+    /// As published.
+    pub paper: Option<Published>,
+    /// Why ours differs, after having looked into it.
+    pub differs: Option<String>,
+}
+
+impl ResultOf {
+    /// Whether it is about that workload.
+    pub fn is_for(&self, workload: &str) -> bool {
+        self.workloads.is_empty() || self.workloads.iter().any(|name| name == workload)
+    }
+
+    /// Whether it is about that size.
+    pub fn is_at(&self, fast: &str) -> bool {
+        self.fast.is_empty() || self.fast.iter().any(|size| size == fast)
+    }
+}
+
+/// A published number or range.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub enum Published {
+    /// One number.
+    Number(f64),
+    /// Least and most.
+    Range([f64; 2]),
+}
+
+impl Published {
+    /// Least and most.
+    pub fn range(&self) -> [f64; 2] {
+        match *self {
+            Self::Number(number) => [number; 2],
+            Self::Range(range) => range,
+        }
+    }
+}
+
+fn machine() -> String {
+    "dram-nvm".into()
+}
+
+fn seeds() -> u64 {
+    5
+}
+
+fn quick_seeds() -> u64 {
+    2
+}
+
+impl Experiment {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or is no experiment, with the line.
+    pub fn read(path: &Path) -> anyhow::Result<Self> {
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            usage(format!("cannot read {name}: {error}"), "the repository's are in experiments/")
+        })?;
+        Self::parse(&name, &text)
+    }
+
+    /// Reads the text of a file called `name`.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn parse(name: &str, text: &str) -> anyhow::Result<Self> {
+        let hint = "compare it with those in experiments/";
+        let experiment: Self =
+            toml::from_str(text).map_err(|error| located::error(name, text, &error, hint))?;
+        if experiment.workload.is_empty() || experiment.fast.is_empty() {
+            let what = format!("{name}: nothing to run");
+            return Err(usage(what, "name workloads, and sizes of fast memory"));
+        }
+        Ok(experiment)
+    }
+
+    /// Sizes of fast memory.
+    ///
+    /// # Errors
+    /// A size that is none.
+    pub fn sizes(&self) -> anyhow::Result<Vec<FastSize>> {
+        let sizes = self.fast.iter().map(|text| {
+            text.parse::<FastSize>().map_err(|error| {
+                usage(format!("fast = \"{text}\": {error}"), "write 1:8, 40% or 2GiB")
+            })
+        });
+        sizes.collect()
+    }
+
+    /// Checks that results are about what is run.
+    ///
+    /// # Errors
+    /// A result about another workload, size or policy.
+    pub fn check(&self, policies: &[String]) -> anyhow::Result<()> {
+        let workloads: Vec<&str> = self.workload.iter().map(|w| w.name.as_str()).collect();
+        let sizes: Vec<&str> = self.fast.iter().map(String::as_str).collect();
+        let policies: Vec<&str> = policies.iter().map(String::as_str).collect();
+        let known = |kind: &str, name: &str, names: &[&str]| {
+            if names.contains(&name) {
+                return Ok(());
+            }
+            let SpecError { what, hint } = SpecError::unknown(kind, name, names);
+            Err(usage(what, hint.unwrap_or_default()))
+        };
+        for result in &self.result {
+            result.workloads.iter().try_for_each(|w| known("workload", w, &workloads))?;
+            result.fast.iter().try_for_each(|size| known("size", size, &sizes))?;
+            known("policy", &result.of, &policies)?;
+            if let Some(over) = result.over.as_deref().filter(|over| *over != super::OTHERS) {
+                known("policy", over, &policies)?;
+            }
+            result.measure.check(result)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: &str = "title = \"t\"\npaper = \"p\"\nabout = \"a\"\nfast = [\"1:8\"]\n\
+        policies = \"memtis,first-touch\"\n[[workload]]\nname = \"w\"\ntrace = \"synth:zipf\"\n";
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line_and_a_hint() {
+        let result = "[[result]]\nwhat = \"x\"\nmeasure = \"gain\"\nof = \"memtis\"\n";
+        for (more, words) in [
+            ("[[workload]]\nname = \"v\"\n", "e.toml:9: missing field `trace`"),
+            ("colour = 1\n", "unknown key"),
+            (&*format!("{result}paper = \"much\"\n"), "e.toml:13"),
+        ] {
+            let error = Experiment::parse("e.toml", &format!("{SMALL}{more}")).unwrap_err();
+            let text = format!("{error:#}");
+            assert!(text.contains(words), "{text}");
+        }
+        let all: Vec<String> = vec!["memtis".into(), "first-touch".into()];
+        for (more, words) in [
+            ("", "over"),
+            ("over = \"first-tuch\"\n", "first-touch"),
+            ("over = \"first-touch\"\nfast = [\"1:9\"]\n", "size"),
+            ("over = \"first-touch\"\nworkloads = [\"v\"]\n", "workload"),
+            ("over = \"first-touch\"\nnumber = \"splits\"\n", "number"),
+        ] {
+            let file = Experiment::parse("e.toml", &format!("{SMALL}{result}{more}")).unwrap();
+            let text = format!("{:#}", file.check(&all).unwrap_err());
+            assert!(text.contains(words), "{text}");
+        }
+        let good = format!("{SMALL}{result}over = \"first-touch\"\npaper = [1, 2.5]\n");
+        let file = Experiment::parse("e.toml", &good).unwrap();
+        file.check(&all).unwrap();
+        assert_eq!(file.result[0].paper.as_ref().map(Published::range), Some([1.0, 2.5]));
+    }
+
+    #[test]
+    fn the_repositorys_experiments_fit_together() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+        let mut read = 0;
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "toml") {
+                let file = Experiment::read(&path).unwrap_or_else(|e| panic!("{e:#}"));
+                let policies = frostline_core::policy::registry::expand(&file.policies).unwrap();
+                file.check(&policies).unwrap_or_else(|e| panic!("{}: {e:#}", path.display()));
+                file.sizes().unwrap_or_else(|e| panic!("{}: {e:#}", path.display()));
+                for workload in &file.workload {
+                    for trace in [workload.trace(false), workload.trace(true)] {
+                        frostline_trace::synth::from_spec(trace).unwrap_or_else(|e| panic!("{e}"));
+                    }
+                }
+                read += 1;
+            }
+        }
+        assert!(read >= 4, "{read}");
+    }
+}

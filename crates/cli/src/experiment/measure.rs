@@ -1,0 +1,178 @@
+//! How results are computed from runs.
+
+use super::OTHERS;
+use super::file::ResultOf;
+use crate::errors::usage;
+use crate::study::{PolicyStudy, SizeStudy, is_online};
+use frostline_sim::RunReport;
+use serde::Deserialize;
+
+/// How a result is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Measure {
+    /// How much faster `of` runs than `over`, in per cent.
+    Gain,
+    /// How many times as fast `of` runs as all memory being slow.
+    Speedup,
+    /// By how much a `number` of `of` is below that of `over`, in per cent.
+    Less,
+    /// A `number` of `of`, in per cent.
+    Share,
+    /// By how much a `number` of `of` is above that of `over`, in percentage points.
+    Points,
+}
+
+impl Measure {
+    /// Unit of its values.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Self::Gain | Self::Less | Self::Share => "%",
+            Self::Points => "points",
+            Self::Speedup => "x",
+        }
+    }
+
+    /// Whether the result has what it needs, and nothing else.
+    ///
+    /// # Errors
+    /// A key that is missing, or has no meaning here.
+    pub fn check(self, result: &ResultOf) -> anyhow::Result<()> {
+        let compares = matches!(self, Self::Gain | Self::Less | Self::Points);
+        let counts = matches!(self, Self::Less | Self::Share | Self::Points);
+        let keys = [
+            ("over", compares, result.over.is_some()),
+            ("number", counts, result.number.is_some()),
+        ];
+        for (key, wanted, given) in keys {
+            if wanted != given {
+                let (verb, hint) =
+                    if wanted { ("needs", "add") } else { ("has no use for", "drop") };
+                let what = format!("result \"{}\": its measure {verb} {key}", result.what);
+                return Err(usage(what, format!("{hint} {key} = ...")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The value under each seed; none where a number is missing in a run.
+pub fn values(result: &ResultOf, size: &SizeStudy) -> Option<Vec<f64>> {
+    let of = policy(size, &result.of)?;
+    let over = match result.over.as_deref() {
+        Some(OTHERS) => Some(best_other(size, &result.of)?),
+        Some(name) => Some(policy(size, name)?),
+        None => None,
+    };
+    let number = result.number.as_deref();
+    let one = |seed: usize| -> Option<f64> {
+        let of = &of.runs[seed].report;
+        let over = over.map(|over| &over.runs[seed].report);
+        Some(match result.measure {
+            Measure::Gain => 100.0 * (over?.modelled_seconds / of.modelled_seconds - 1.0),
+            Measure::Speedup => of.speedup_vs_all_slow,
+            Measure::Less => {
+                let base = number_of(over?, number?)?;
+                if base == 0.0 { 0.0 } else { 100.0 * (1.0 - number_of(of, number?)? / base) }
+            }
+            Measure::Share => 100.0 * number_of(of, number?)?,
+            Measure::Points => 100.0 * (number_of(of, number?)? - number_of(over?, number?)?),
+        })
+    };
+    (0..of.runs.len()).map(one).collect()
+}
+
+/// Whether a value is on the same side as what was published: of nothing gained, or of all memory
+/// being slow.
+pub fn same_direction(measure: Measure, paper: [f64; 2], ours: f64) -> bool {
+    let neutral = if measure == Measure::Speedup { 1.0 } else { 0.0 };
+    let middle = (paper[0] + paper[1]) / 2.0;
+    (middle >= neutral) == (ours >= neutral)
+}
+
+fn policy<'a>(size: &'a SizeStudy, name: &str) -> Option<&'a PolicyStudy> {
+    size.policies.iter().find(|policy| policy.spec == name)
+}
+
+/// The fastest one that one would run, of those that are no variants of `of`; where only variants
+/// were run, the fastest reference that has both tiers.
+fn best_other<'a>(size: &'a SizeStudy, of: &str) -> Option<&'a PolicyStudy> {
+    let family = |spec: &str| spec.split([':', '-']).next().unwrap_or_default().to_owned();
+    let others = || size.ranked().into_iter().filter(|p| family(&p.spec) != family(of));
+    others().find(|p| is_online(&p.spec)).or_else(|| others().find(|p| p.spec == "first-touch"))
+}
+
+/// A number of a run by its name in the JSON output, counters included.
+fn number_of(report: &RunReport, name: &str) -> Option<f64> {
+    if name == "migrated_bytes" {
+        return Some((report.promoted_bytes + report.demoted_bytes) as f64);
+    }
+    if let Some(counter) = report.counters.get(name) {
+        return Some(*counter);
+    }
+    serde_json::to_value(report).ok()?.get(name)?.as_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::{NoBound, PolicyStudy};
+    use frostline_sim::RunOutcome;
+
+    fn run(seconds: f64, promoted_bytes: u64) -> RunOutcome {
+        let report = RunReport {
+            modelled_seconds: seconds,
+            promoted_bytes,
+            speedup_vs_all_slow: 10.0 / seconds,
+            fast_hit_ratio: 0.25,
+            counters: [("policy.estimated_hit_ratio".to_owned(), 0.5)].into(),
+            ..RunReport::default()
+        };
+        RunOutcome { report, series: Vec::new(), heatmap: None }
+    }
+
+    fn size() -> SizeStudy {
+        let study = |spec: &str, runs: Vec<RunOutcome>| PolicyStudy { spec: spec.into(), runs };
+        SizeStudy {
+            fast: "1:8".parse().unwrap(),
+            fast_bytes: 1,
+            bound: Err(NoBound::NotAsked),
+            policies: vec![
+                study("memtis", vec![run(2.0, 100), run(4.0, 100)]),
+                study("memtis-ns", vec![run(3.0, 200), run(5.0, 400)]),
+                study("first-touch", vec![run(2.5, 0), run(5.0, 0)]),
+                study("all-slow", vec![run(10.0, 0), run(10.0, 0)]),
+            ],
+        }
+    }
+
+    fn result(text: &str) -> ResultOf {
+        toml::from_str(&format!("what = \"x\"\nof = \"memtis\"\n{text}")).unwrap()
+    }
+
+    #[test]
+    fn values_come_seed_by_seed() {
+        for (text, expected) in [
+            ("measure = \"gain\"\nover = \"memtis-ns\"", [50.0, 25.0]),
+            ("measure = \"gain\"\nover = \"others\"", [25.0, 25.0]),
+            ("measure = \"speedup\"", [5.0, 2.5]),
+            ("measure = \"less\"\nover = \"memtis-ns\"\nnumber = \"migrated_bytes\"", [50.0, 75.0]),
+            ("measure = \"share\"\nnumber = \"fast_hit_ratio\"", [25.0, 25.0]),
+            ("measure = \"share\"\nnumber = \"policy.estimated_hit_ratio\"", [50.0, 50.0]),
+            ("measure = \"points\"\nover = \"memtis-ns\"\nnumber = \"fast_hit_ratio\"", [0.0, 0.0]),
+        ] {
+            let result = result(text);
+            result.measure.check(&result).unwrap();
+            assert_eq!(values(&result, &size()), Some(expected.to_vec()), "{text}");
+        }
+        let missing = result("measure = \"share\"\nnumber = \"colour\"");
+        assert_eq!(values(&missing, &size()), None);
+    }
+
+    #[test]
+    fn directions_are_relative_to_no_effect() {
+        assert!(same_direction(Measure::Gain, [10.0, 20.0], 3.0));
+        assert!(!same_direction(Measure::Gain, [10.6; 2], -0.1));
+        assert!(!same_direction(Measure::Speedup, [1.3; 2], 0.9));
+    }
+}

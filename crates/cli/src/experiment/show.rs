@@ -1,0 +1,88 @@
+//! An experiment's outcome as text.
+
+use super::file::Experiment;
+use super::{Finding, Outcome};
+use crate::study::SizeStudy;
+use crate::summary;
+use crate::table::Table;
+use std::fmt::Write;
+
+/// Paper beside ours, then how fast every policy was.
+pub fn text(experiment: &Experiment, outcome: &Outcome, quick: bool) -> String {
+    let mut out =
+        format!("{}\n{}\n\n{}\n\n", experiment.paper, experiment.title, experiment.about.trim());
+    let _ = writeln!(out, "machine  {}", summary::machine(&outcome.study.machine));
+    let _ = writeln!(out, "seeds    {}", summary::seeds(&outcome.study.seeds));
+    if quick {
+        out.push_str("quick    smaller workloads than in a full run\n");
+    }
+    if !outcome.findings.is_empty() {
+        let _ = write!(out, "\npaper beside ours\n{}", findings(&outcome.findings));
+        reasons(&mut out, &outcome.findings);
+    }
+    out.push_str("\nspeed against all memory being slow\n");
+    out.push_str(&speeds(experiment, outcome));
+    out
+}
+
+fn findings(findings: &[Finding]) -> String {
+    let mut table = Table::new(&["result", "workload", "fast", "paper", "ours", ""]).left(3);
+    for finding in findings {
+        table.row(vec![
+            finding.what.clone(),
+            finding.workload.clone(),
+            finding.fast.clone(),
+            paper(finding),
+            ours(finding),
+            if finding.same_direction == Some(false) { "reversed".into() } else { String::new() },
+        ]);
+    }
+    table.show(2)
+}
+
+/// `10.6 %`, `15.5 to 18.9 %`, or a dash.
+pub fn paper(finding: &Finding) -> String {
+    match finding.paper {
+        None => "-".into(),
+        Some([low, high]) if low == high => format!("{low} {}", finding.unit),
+        Some([low, high]) => format!("{low} to {high} {}", finding.unit),
+    }
+}
+
+/// `12.3 ±0.4 %`.
+pub fn ours(finding: &Finding) -> String {
+    let decimals = if finding.unit == "x" { 2 } else { 1 };
+    let (mean, unit) = (finding.ours, finding.unit);
+    match finding.half_width {
+        Some(width) => format!("{mean:.decimals$} ±{width:.decimals$} {unit}"),
+        None => format!("{mean:.decimals$} {unit}"),
+    }
+}
+
+fn reasons(out: &mut String, findings: &[Finding]) {
+    let mut said: Vec<&str> = Vec::new();
+    for finding in findings {
+        if let Some(why) = finding.differs.as_deref().filter(|why| !said.contains(why)) {
+            said.push(why);
+            let _ = writeln!(out, "  {}: {}", finding.what, why.trim());
+        }
+    }
+}
+
+fn speeds(experiment: &Experiment, outcome: &Outcome) -> String {
+    let first: Option<&SizeStudy> = outcome.study.traces.first().and_then(|t| t.sizes.first());
+    let policies: Vec<&str> =
+        first.map_or(Vec::new(), |size| size.policies.iter().map(|p| p.spec.as_str()).collect());
+    let mut headings = vec!["workload", "fast"];
+    headings.extend(&policies);
+    let mut table = Table::new(&headings).left(2);
+    for (workload, trace) in experiment.workload.iter().zip(&outcome.study.traces) {
+        for size in &trace.sizes {
+            let mut row = vec![workload.name.clone(), size.fast.to_string()];
+            let speeds = size.policies.iter().map(|p| p.stat(|run| run.speedup_vs_all_slow));
+            row.extend(speeds.map(|speed| speed.show(2)));
+            table.row(row);
+        }
+    }
+    table.show(2)
+}
