@@ -74,6 +74,8 @@ pub enum Command {
     Bound(cmd::bound::Args),
     /// Repeat figures and tables of papers
     Experiment(cmd::experiment::Args),
+    /// List what the papers ran, and what stands for it here
+    Workloads(cmd::workloads::Args),
     /// List policies and their parameters
     Policies(cmd::policies::Args),
     /// List machine models and their parameters

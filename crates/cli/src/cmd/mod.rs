@@ -19,6 +19,7 @@ pub mod status;
 pub mod synth;
 pub mod top;
 pub mod trace;
+pub mod workloads;
 
 use crate::args::Command;
 use std::process::ExitCode;
@@ -45,6 +46,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Compare(args) => compare::run(args),
         Command::Bound(args) => bound::run(args),
         Command::Experiment(args) => experiment::run(args),
+        Command::Workloads(args) => workloads::run(args),
         Command::Policies(args) => policies::run(args),
         Command::Machines(args) => machines::run(args),
         Command::Completions(args) => completions::run(args),

@@ -130,7 +130,7 @@ fn seeds() -> u64 {
 }
 
 fn quick_seeds() -> u64 {
-    2
+    3
 }
 
 impl Experiment {

@@ -3,6 +3,7 @@
 use super::OTHERS;
 use super::file::ResultOf;
 use crate::errors::usage;
+use crate::study::stats::Stat;
 use crate::study::{PolicyStudy, SizeStudy, is_online};
 use frostline_sim::RunReport;
 use serde::Deserialize;
@@ -82,12 +83,14 @@ pub fn values(result: &ResultOf, size: &SizeStudy) -> Option<Vec<f64>> {
     (0..of.runs.len()).map(one).collect()
 }
 
-/// Whether a value is on the same side as what was published: of nothing gained, or of all memory
-/// being slow.
-pub fn same_direction(measure: Measure, paper: [f64; 2], ours: f64) -> bool {
+/// Whether ours is on the same side as what was published: of nothing gained, or of all memory
+/// being slow. None where our interval reaches over to the other side.
+pub fn same_direction(measure: Measure, paper: [f64; 2], ours: Stat) -> Option<bool> {
     let neutral = if measure == Measure::Speedup { 1.0 } else { 0.0 };
+    let distance = ours.mean - neutral;
     let middle = (paper[0] + paper[1]) / 2.0;
-    (middle >= neutral) == (ours >= neutral)
+    let sure = distance.abs() > ours.half_width.unwrap_or(0.0);
+    sure.then_some((middle >= neutral) == (distance >= 0.0))
 }
 
 fn policy<'a>(size: &'a SizeStudy, name: &str) -> Option<&'a PolicyStudy> {
@@ -171,8 +174,11 @@ mod tests {
 
     #[test]
     fn directions_are_relative_to_no_effect() {
-        assert!(same_direction(Measure::Gain, [10.0, 20.0], 3.0));
-        assert!(!same_direction(Measure::Gain, [10.6; 2], -0.1));
-        assert!(!same_direction(Measure::Speedup, [1.3; 2], 0.9));
+        let one = |mean| Stat { mean, half_width: None };
+        assert_eq!(same_direction(Measure::Gain, [10.0, 20.0], one(3.0)), Some(true));
+        assert_eq!(same_direction(Measure::Gain, [10.6; 2], one(-0.1)), Some(false));
+        assert_eq!(same_direction(Measure::Speedup, [1.3; 2], one(0.9)), Some(false));
+        let unsure = Stat { mean: 3.0, half_width: Some(3.5) };
+        assert_eq!(same_direction(Measure::Gain, [10.6; 2], unsure), None);
     }
 }

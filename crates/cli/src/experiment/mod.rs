@@ -42,7 +42,8 @@ pub struct Finding {
     pub ours: f64,
     /// Half width of its 95 % confidence interval; none for a single run.
     pub half_width: Option<f64>,
-    /// Whether both point into the same direction; none where nothing was published.
+    /// Whether both point into the same direction; none where nothing was published, or where our
+    /// interval holds both directions.
     pub same_direction: Option<bool>,
     /// Why ours differs.
     pub differs: Option<String>,
@@ -110,7 +111,7 @@ fn findings(experiment: &Experiment, study: &Study) -> Vec<Finding> {
                     ours: stat.mean,
                     half_width: stat.half_width,
                     same_direction: paper
-                        .map(|range| measure::same_direction(result.measure, range, stat.mean)),
+                        .and_then(|range| measure::same_direction(result.measure, range, stat)),
                     differs: result.differs.clone(),
                 });
             }

@@ -34,10 +34,19 @@ fn findings(findings: &[Finding]) -> String {
             finding.fast.clone(),
             paper(finding),
             ours(finding),
-            if finding.same_direction == Some(false) { "reversed".into() } else { String::new() },
+            direction(finding).into(),
         ]);
     }
     table.show(2)
+}
+
+/// What is odd about the direction of ours.
+pub fn direction(finding: &Finding) -> &'static str {
+    match (finding.paper, finding.same_direction) {
+        (None, _) | (_, Some(true)) => "",
+        (_, Some(false)) => "reversed",
+        (_, None) => "unsure",
+    }
 }
 
 /// `10.6 %`, `15.5 to 18.9 %`, or a dash.

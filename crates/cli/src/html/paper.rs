@@ -98,13 +98,12 @@ fn table(findings: &[Finding]) -> String {
          <th>paper</th><th>ours</th><th>why it differs</th></tr></thead><tbody>",
     );
     for finding in findings {
-        let reversed = if finding.same_direction == Some(false) { " (reversed)" } else { "" };
         let cells = [
             finding.what.clone(),
             finding.workload.clone(),
             finding.fast.clone(),
             show::paper(finding),
-            format!("{}{reversed}", show::ours(finding)),
+            format!("{} {}", show::ours(finding), show::direction(finding)),
             finding.differs.clone().unwrap_or_default(),
         ];
         let cells: String = cells.iter().map(|cell| format!("<td>{}</td>", escape(cell))).collect();
