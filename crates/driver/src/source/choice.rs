@@ -359,6 +359,17 @@ mod tests {
     use frostline_linux::balancing::{MODE, RATE};
 
     fn choose_here(root: &Root, samples: &str, places: &[Place], dry_run: bool) -> String {
+        let needs = Telemetry { load_sample_period: 200, ..Telemetry::default() };
+        choose_for(root, needs, samples, places, dry_run)
+    }
+
+    fn choose_for(
+        root: &Root,
+        needs: Telemetry,
+        samples: &str,
+        places: &[Place],
+        dry_run: bool,
+    ) -> String {
         let options = Options {
             policy: "memtis".into(),
             slow: SlowTier::Node(1),
@@ -372,7 +383,6 @@ mod tests {
             extents: false,
             journal: None,
         };
-        let needs = Telemetry { load_sample_period: 200, ..Telemetry::default() };
         match choose(root, needs, &options, &Places(places.to_vec())) {
             Err(error) => format!("error: {error}"),
             Ok(choice) => {
@@ -443,5 +453,34 @@ mod tests {
         }
         let text = choose_here(&root, "auto", &swap, false);
         assert!(text.starts_with("[\"refaults\"] false samples come from refaults"), "{text}");
+    }
+
+    #[test]
+    fn what_a_policy_needs_beyond_samples_is_there_or_missed() {
+        let Some((dir, root)) = two_tiers("0") else { return };
+        let with = |needs| choose_for(&root, needs, "auto", NODES, false);
+        std::fs::create_dir_all(dir.path().join("proc/self")).unwrap();
+        std::fs::write(dir.path().join("proc/self/mounts"), "").unwrap();
+        let extents = Telemetry { allocation_extents: true, ..Telemetry::default() };
+        let text = with(extents);
+        assert!(text.starts_with("error: allocations cannot be followed: "), "{text}");
+        assert!(text.contains("\nhint: "), "{text}");
+        let bits = Telemetry { access_bits: true, ..Telemetry::default() };
+        let text = with(bits);
+        assert!(text.starts_with("error: access bits of single pages"), "{text}");
+        assert!(text.contains("\nhint: "), "{text}");
+        let bitmap = dir.path().join("sys/kernel/mm/page_idle/bitmap");
+        std::fs::create_dir_all(bitmap.parent().unwrap()).unwrap();
+        std::fs::write(bitmap, [0; 64]).unwrap();
+        assert_eq!(
+            with(bits),
+            "[\"page-idle\"] false access bits come from page-idle, some pages at a time"
+        );
+        let stores = Telemetry { store_sample_period: 100, ..Telemetry::default() };
+        let text = with(stores);
+        match frostline_linux::soft_dirty::check_support() {
+            Ok(()) => assert!(text.starts_with("[\"soft-dirty\"] false stores come"), "{text}"),
+            Err(_) => assert_eq!(text, "[] false "),
+        }
     }
 }
