@@ -98,14 +98,15 @@ fn findings(experiment: &Experiment, study: &Study) -> Vec<Finding> {
     for result in &experiment.result {
         let workloads = experiment.workload.iter().zip(&study.traces);
         for (workload, trace) in workloads.filter(|(w, _)| result.is_for(&w.name)) {
-            for size in trace.sizes.iter().filter(|size| result.is_at(&size.fast.to_string())) {
+            let sizes = experiment.fast.iter().zip(&trace.sizes);
+            for (fast, size) in sizes.filter(|(fast, _)| result.is_at(fast)) {
                 let Some(values) = measure::values(result, size) else { continue };
                 let stat = Stat::of(values.iter().copied());
                 let paper = result.paper.as_ref().map(file::Published::range);
                 findings.push(Finding {
                     what: result.what.clone(),
                     workload: workload.name.clone(),
-                    fast: size.fast.to_string(),
+                    fast: fast.clone(),
                     unit: result.measure.unit(),
                     paper,
                     ours: stat.mean,

@@ -86,8 +86,8 @@ fn speeds(experiment: &Experiment, outcome: &Outcome) -> String {
     headings.extend(&policies);
     let mut table = Table::new(&headings).left(2);
     for (workload, trace) in experiment.workload.iter().zip(&outcome.study.traces) {
-        for size in &trace.sizes {
-            let mut row = vec![workload.name.clone(), size.fast.to_string()];
+        for (fast, size) in experiment.fast.iter().zip(&trace.sizes) {
+            let mut row = vec![workload.name.clone(), fast.clone()];
             let speeds = size.policies.iter().map(|p| p.stat(|run| run.speedup_vs_all_slow));
             row.extend(speeds.map(|speed| speed.show(2)));
             table.row(row);
