@@ -61,6 +61,10 @@ pub struct Accounts {
     /// are being looked at for writes.
     #[serde(default)]
     pub hint_faults: u64,
+    /// Accesses that were sampled, other than refaults.
+    pub sampled: u64,
+    /// Of them, to fast memory.
+    pub sampled_fast: u64,
     /// Pages found elsewhere than we had left them, other than by refault.
     pub moved_by_others: u64,
 }

@@ -1,18 +1,18 @@
 //! The loop that couples an engine to a live system.
 
-use crate::accounts::Accounts;
+use crate::accounts::{Account, Accounts};
 use crate::address_map::AddressMap;
 use crate::clock;
 use crate::error::DriverError;
 use crate::journal::{Entry, Journal, Setup};
-use crate::pacer::{Pacer, Patience};
+use crate::pacer::Pacer;
 use crate::place::Places;
 use crate::scans::Scans;
 use crate::source::Source;
-use crate::source::choice::Samples;
+use crate::source::choice::{Choice, Samples};
 use crate::source::rotation::Rotation;
 use crate::watched::{Selection, Watched};
-use crate::{FastLimit, SlowTier};
+use crate::{Limit, SlowTiers};
 use frostline_core::Action;
 use frostline_core::engine::Engine;
 use frostline_core::event::Event;
@@ -34,6 +34,8 @@ mod targets;
 #[cfg(test)]
 mod tests;
 
+use limit::Keeper;
+
 /// How often targets, mappings and limits are looked at.
 const REFRESH: Nanos = Nanos(1_000_000_000);
 /// How often sources are polled, and work is handed out.
@@ -49,9 +51,11 @@ pub struct Options {
     /// Policy, with all its parameters.
     pub policy: String,
     /// Below fast memory.
-    pub slow: SlowTier,
+    pub slow: SlowTiers,
+    /// The only swap device that pages shall go to; `None` for whichever the kernel takes.
+    pub swap_device: Option<PathBuf>,
     /// How much may be fast.
-    pub fast: FastLimit,
+    pub fast: Limit,
     /// Our share of a core once the limit holds.
     pub cpu_share: f64,
     /// Our share of a core until then, for a minute at most.
@@ -85,6 +89,8 @@ pub struct Driver {
     /// What each of them has looked at.
     rotations: Vec<Rotation>,
     pub(crate) accounts: Accounts,
+    /// Moves towards each tier.
+    pub(crate) arrivals: Vec<Account>,
     pub(crate) now: Nanos,
     pub(crate) footprint: Bytes,
     /// Why a process that belongs to the selection is left alone.
@@ -96,15 +102,14 @@ pub struct Driver {
     rng: Rng,
     /// Pages that came back since the hand last passed.
     spared: Bitmap,
-    hand: u32,
-    patience: Patience,
-    /// Pages that the hand has passed since the patience was last put to the test.
-    passed: u64,
-    over_since: Option<Nanos>,
+    /// Of each tier but the slowest.
+    keepers: Vec<Keeper>,
     settling_since: Option<Nanos>,
     refresh_due: Nanos,
     /// Where the audit goes on: process, page.
     audit_at: (u32, Vpn),
+    /// Whether pages are paged out at random to see who comes back.
+    probes: bool,
     probe_credit: f64,
     wants_samples: bool,
     scans: Scans,
@@ -123,7 +128,7 @@ impl Driver {
         selection: Selection,
         setup: &Setup,
         places: Places,
-        sources: Vec<Box<dyn Source>>,
+        choice: Choice,
     ) -> Result<Self, DriverError> {
         let engine = setup.engine()?;
         let journal = match &options.journal {
@@ -138,11 +143,13 @@ impl Driver {
         Ok(Self {
             chosen,
             engine,
+            keepers: vec![Keeper::default(); places.tiers.len() - 1],
+            arrivals: vec![Account::default(); places.tiers.len()],
             places,
             map: AddressMap::default(),
             watched: BTreeMap::new(),
-            rotations: vec![Rotation::default(); sources.len()],
-            sources,
+            rotations: vec![Rotation::default(); choice.sources.len()],
+            sources: choice.sources,
             accounts: Accounts::default(),
             now: Nanos::ZERO,
             footprint: Bytes::ZERO,
@@ -153,13 +160,10 @@ impl Driver {
             auditor: Pacer::new(options.cpu_share * AUDIT_PART, Nanos::ZERO),
             rng: Rng::new(options.seed),
             spared: Bitmap::default(),
-            hand: 0,
-            patience: Patience::default(),
-            passed: 0,
-            over_since: None,
             settling_since: None,
             refresh_due: Nanos::ZERO,
             audit_at: (0, Vpn(0)),
+            probes: choice.probes,
             probe_credit: 0.0,
             wants_samples: needs.load_sample_period > 0,
             scans: Scans::default(),
@@ -172,8 +176,13 @@ impl Driver {
     }
 
     /// Another limit of fast memory; takes effect within a second.
-    pub fn set_fast(&mut self, fast: FastLimit) {
+    pub fn set_fast(&mut self, fast: Limit) {
         self.options.fast = fast;
+    }
+
+    /// Gives up room that buffers do not use.
+    pub(crate) fn release_buffers(&mut self) {
+        self.queue.shrink_to_fit();
     }
 
     /// Whether there is nobody left to manage.
@@ -207,7 +216,7 @@ impl Driver {
         self.audit(&mut events)?;
         self.tell(events)?;
         self.work()?;
-        self.keep_limit()?;
+        self.keep_limits()?;
         self.probe(passed)?;
         self.pacer.charge(clock::thread_cpu());
         self.assign()?;

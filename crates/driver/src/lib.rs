@@ -28,5 +28,5 @@ pub use error::DriverError;
 pub use source::choice::Samples;
 pub use start::start;
 pub use status::Status;
-pub use tier::{FastLimit, SlowTier};
+pub use tier::{Limit, Slow, SlowTier, SlowTiers};
 pub use watched::Selection;

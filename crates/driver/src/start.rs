@@ -6,7 +6,7 @@ use crate::journal::Setup;
 use crate::place::{Place, Places};
 use crate::source::choice::choose;
 use crate::watched::Selection;
-use crate::{SlowTier, clock};
+use crate::{SlowTier, SlowTiers, clock};
 use frostline_core::TierLimits;
 use frostline_core::policy::{PolicyContext, Telemetry, make};
 use frostline_core::spec::Spec;
@@ -30,7 +30,11 @@ pub fn start(
     selection: Selection,
 ) -> Result<(Driver, Notes), DriverError> {
     let mut notes = Notes::new();
-    let places = places(&root, &options.slow)?;
+    let mut places = places(&root, &options.slow)?;
+    places.device = options.swap_device.clone();
+    if let (true, Some(SlowTier::Zram { size, .. })) = (options.dry_run, options.slow.zram()) {
+        places.planned = Some(size.map_or_else(|| process::total_memory(&root), Ok)?);
+    }
     let pids = selection.pids(&root)?;
     let there: Vec<process::Target> =
         pids.iter().filter_map(|pid| process::Target::open(&root, *pid).ok()).collect();
@@ -59,15 +63,20 @@ pub fn start(
     needs.allocation_extents |= options.extents;
     let choice = choose(&root, needs, &options, &places)?;
     let policy = with_parameters(&options.policy, choice.parameters)?;
-    if let Some(why) = choice.why {
+    if let Some(why) = &choice.why {
         notes.push(format!("{why} (policy {policy})"));
     }
-    notes.extend(choice.allocations);
-    let sources = choice.sources;
-    let direct = |place: &Place| *place != Place::Swap;
-    let limits = |(index, place): (usize, &Place)| -> Result<TierLimits, LinuxError> {
-        let capacity = if index == 0 { fast } else { crate::place::free(&root, *place)?.pages() };
-        Ok(TierLimits { capacity, keep_free: PageCount::ZERO, direct_access: direct(place) })
+    notes.extend(choice.allocations.clone());
+    let limits = |index: usize| -> Result<TierLimits, LinuxError> {
+        let tier = TierId(index as u8);
+        let capacity = if tier == TierId::FAST {
+            fast
+        } else {
+            let most = options.slow.limit(tier).map_or(Bytes::MAX, |l| l.bytes(Bytes(resident)));
+            places.free(&root, tier)?.min(most).pages()
+        };
+        let direct_access = places.is_direct(tier);
+        Ok(TierLimits { capacity, keep_free: PageCount::ZERO, direct_access })
     };
     let setup = Setup {
         policy,
@@ -76,41 +85,52 @@ pub fn start(
         fast_pages: fast.0,
         total_pages_hint: pages.0,
         latency_gap: context.latency_gap,
-        tiers: places.0.iter().enumerate().map(limits).collect::<Result<_, _>>()?,
+        tiers: (0..places.tiers.len()).map(limits).collect::<Result<_, _>>()?,
         migration_bytes_per_second: options.migration_bytes_per_second,
         migration_burst: BURST,
     };
-    let driver = Driver::new(root, options, selection, &setup, places, sources)?;
+    let driver = Driver::new(root, options, selection, &setup, places, choice)?;
     Ok((driver, notes))
 }
 
 /// Where fast and slow memory are.
-fn places(root: &Root, slow: &SlowTier) -> Result<Places, DriverError> {
+fn places(root: &Root, slow: &SlowTiers) -> Result<Places, DriverError> {
     let unsupported = |what: String, hint: &str| {
         DriverError::from(LinuxError::Unsupported { what, hint: hint.into() })
     };
-    let SlowTier::Node(node) = *slow else {
-        if *slow == SlowTier::Swap && swap::devices(root)?.is_empty() {
-            let what = "this system has no swap".into();
-            return Err(unsupported(what, "turn some on, or take --slow zram"));
+    if slow.swap() == Some(&SlowTier::Swap) && swap::devices(root)?.is_empty() {
+        let what = "this system has no swap".into();
+        return Err(unsupported(what, "turn some on, or take --slow zram"));
+    }
+    let mut nodes: Vec<u32> = Vec::new();
+    for slow in slow.iter() {
+        if let SlowTier::Node(node) = slow.tier {
+            nodes.push(node);
         }
-        // Where nothing is moved, the second tier stays empty.
-        return Ok(Places(vec![Place::Memory, Place::Swap]));
+    }
+    // Where nothing is moved, the second tier stays empty.
+    let last = if slow.is_empty() || slow.swap().is_some() { Some(Place::Swap) } else { None };
+    let fast = if nodes.is_empty() {
+        Place::Memory
+    } else {
+        let topology = Topology::read(root)?;
+        if let Some(node) = nodes.iter().find(|node| topology.node(**node).is_none()) {
+            let what = format!("there is no node {node}");
+            return Err(unsupported(what, "`frostline doctor` lists the nodes"));
+        }
+        let others = topology.nodes.iter().filter(|other| !nodes.contains(&other.id));
+        let fast = others.max_by_key(|node| (!node.cpus.is_empty(), node.total_bytes));
+        let Some(fast) = fast else {
+            let what = match &*nodes {
+                [node] => format!("node {node} is the only one"),
+                _ => "all nodes are slow tiers".into(),
+            };
+            return Err(unsupported(what, "take --slow zram, which needs one node only"));
+        };
+        Place::Node(fast.id)
     };
-    let topology = Topology::read(root)?;
-    if topology.node(node).is_none() {
-        let what = format!("there is no node {node}");
-        return Err(unsupported(what, "`frostline doctor` lists the nodes"));
-    }
-    let others = topology.nodes.iter().filter(|other| other.id != node);
-    let fast = others.max_by_key(|node| (!node.cpus.is_empty(), node.total_bytes));
-    match fast {
-        Some(fast) => Ok(Places(vec![Place::Node(fast.id), Place::Node(node)])),
-        None => Err(unsupported(
-            format!("node {node} is the only one"),
-            "take --slow zram, which needs one node only",
-        )),
-    }
+    let slower = nodes.into_iter().map(Place::Node).chain(last);
+    Ok(Places { tiers: std::iter::once(fast).chain(slower).collect(), device: None, planned: None })
 }
 
 /// Refuses policies that need what no source here gives.

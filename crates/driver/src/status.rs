@@ -1,6 +1,6 @@
 //! What a driver tells about itself.
 
-use crate::accounts::Accounts;
+use crate::accounts::{Account, Accounts};
 use crate::clock;
 use crate::driver::Driver;
 use crate::place::Place;
@@ -10,6 +10,7 @@ use frostline_linux::process::Identity;
 use frostline_linux::{Root, swap};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// State of one driver at one moment. Sizes are bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -48,12 +49,16 @@ pub struct Status {
     pub sources: Vec<SourceStatus>,
     /// Pages by class of the policy: hot, warm, cold.
     pub classes: Option<[u64; 3]>,
+    /// Memory by hotness, the coldest first; empty where the policy keeps no such histogram.
+    pub hotness: Vec<BinStatus>,
     /// The policy's counters.
     pub metrics: BTreeMap<String, f64>,
     /// Our processor time since the start.
     pub cpu_seconds: f64,
     /// Our own resident memory.
     pub own_rss_bytes: u64,
+    /// What that shall not exceed: 0.3 % of the managed memory, but see [`own_limit`].
+    pub own_limit_bytes: u64,
     /// Tables with an entry for every managed page.
     pub metadata_bytes: u64,
 }
@@ -78,6 +83,22 @@ pub struct TierStatus {
     pub used_bytes: u64,
     /// What the targets may use.
     pub capacity_bytes: u64,
+    /// Moves towards it, for whatever reason.
+    pub arrivals: Account,
+}
+
+/// Memory of about the same hotness.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BinStatus {
+    /// Least hotness of it, in the policy's own unit; it ends where the next begins.
+    pub least: u32,
+    /// `hot`, `warm` or `cold`.
+    pub class: String,
+    /// All of it.
+    pub bytes: u64,
+    /// By tier, the fastest first. Where there are more than 16384 pages, that many, evenly
+    /// spread, were asked for their tier.
+    pub tier_bytes: Vec<u64>,
 }
 
 /// One source.
@@ -100,7 +121,7 @@ impl Driver {
     /// How things are.
     pub fn status(&self, name: &str) -> Status {
         let view = self.engine.view();
-        let tiers = self.places.0.iter().enumerate().map(|(index, place)| {
+        let tiers = self.places.tiers.iter().enumerate().map(|(index, place)| {
             let tier = TierId(index as u8);
             TierStatus {
                 name: match place {
@@ -110,12 +131,14 @@ impl Driver {
                 },
                 used_bytes: view.used(tier).bytes().0,
                 capacity_bytes: view.limits(tier).capacity.bytes().0,
+                arrivals: self.arrivals[index],
             }
         });
         let tiers: Vec<TierStatus> = tiers.collect();
+        let footprint = Bytes(tiers.iter().map(|tier| tier.used_bytes).sum());
         let identity = Identity::own(&self.root).ok();
         let swapped: u64 = tiers.iter().filter(|t| t.name == "swap").map(|t| t.used_bytes).sum();
-        let compressed = compressed(&self.root);
+        let compressed = compressed(&self.root, self.places.device.as_deref());
         let mut metrics = BTreeMap::new();
         self.engine.policy().metrics(&mut |name, value| {
             metrics.insert(name.to_owned(), value);
@@ -138,7 +161,7 @@ impl Driver {
                 })
                 .collect(),
             refused: self.refused.clone(),
-            footprint_bytes: tiers.iter().map(|tier| tier.used_bytes).sum(),
+            footprint_bytes: footprint.0,
             tiers,
             over_limit_seconds: self.over_limit().as_secs_f64(),
             compressed_bytes: compressed,
@@ -160,18 +183,77 @@ impl Driver {
                 })
                 .collect(),
             classes: self.engine.policy().classes(),
+            hotness: self.hotness(),
             metrics,
             cpu_seconds: clock::process_cpu().as_secs_f64(),
             own_rss_bytes: clock::own_rss().0,
+            own_limit_bytes: own_limit(footprint).0,
             metadata_bytes: (self.engine.metadata_bytes() + self.map.bytes()).0,
         }
     }
 }
 
-/// Memory that the zram devices in use as swap take, from the third number of their `mm_stat`
+/// Pages that are asked for their tier.
+const ASKED_PAGES: u32 = 16_384;
+/// What we may take of the memory that we manage.
+const OWN_SHARE: f64 = 0.003;
+/// What any run of this program takes: code, libraries, buffers of fixed size.
+const OWN_LEAST: Bytes = Bytes(16 << 20);
+
+/// Our own memory where we manage so much: 0.3 % of it, and 16 MiB where that is less.
+pub fn own_limit(managed: Bytes) -> Bytes {
+    Bytes((managed.0 as f64 * OWN_SHARE) as u64).max(OWN_LEAST)
+}
+
+impl Driver {
+    /// The policy's histogram, divided by tier.
+    fn hotness(&self) -> Vec<BinStatus> {
+        let policy = self.engine.policy();
+        let Some(bins) = policy.hotness() else { return Vec::new() };
+        let view = self.engine.view();
+        let tiers = view.tiers();
+        let mut asked = vec![vec![0_u64; tiers]; bins.pages.len()];
+        for page in (0..view.pages()).step_by((view.pages() / ASKED_PAGES).max(1) as usize) {
+            let page = PageId(page);
+            if let (Some(tier), Some(bin)) = (view.state(page).tier(), policy.bin_of(page)) {
+                asked[bin][tier.index()] += 1;
+            }
+        }
+        let class = |bin: i8| match bin {
+            bin if bin >= bins.hot => "hot",
+            bin if bin >= bins.warm => "warm",
+            _ => "cold",
+        };
+        let bin = |(index, asked): (usize, Vec<u64>)| {
+            let bytes = PageCount(bins.pages[index]).bytes().0;
+            let all = asked.iter().sum::<u64>().max(1);
+            BinStatus {
+                least: bins.least[index],
+                class: class(index as i8).into(),
+                bytes,
+                tier_bytes: asked
+                    .iter()
+                    .map(|n| (u128::from(bytes) * u128::from(*n) / u128::from(all)) as u64)
+                    .collect(),
+            }
+        };
+        asked.into_iter().enumerate().map(bin).collect()
+    }
+
+    /// Takes less memory, where that is possible: fewer pages are watched at a time, and what was
+    /// freed goes back to the kernel.
+    pub fn save_memory(&mut self) {
+        self.sources.iter_mut().for_each(|source| source.save_memory());
+        self.release_buffers();
+        frostline_linux::process::trim_heap();
+    }
+}
+
+/// Memory that the zram devices in use as swap take, or the one that pages go to alone, from the third number of their `mm_stat`
 /// (`Documentation/admin-guide/blockdev/zram.rst`); `None` where there is none.
-fn compressed(root: &Root) -> Option<u64> {
-    let devices = swap::devices(root).ok()?;
+fn compressed(root: &Root, only: Option<&Path>) -> Option<u64> {
+    let mut devices = swap::devices(root).ok()?;
+    devices.retain(|device| only.is_none_or(|only| device.path == only));
     let used = devices.iter().filter_map(|device| {
         let name = device.path.file_name()?.to_str().filter(|name| name.starts_with("zram"))?;
         let text = root.read(format!("/sys/block/{name}/mm_stat")).ok()?;

@@ -1,7 +1,7 @@
 //! Where slow memory is, as users write it.
 
 use frostline_core::spec::{Spec, SpecError};
-use frostline_core::types::Bytes;
+use frostline_core::types::{Bytes, MAX_TIERS, TierId};
 use std::fmt;
 
 /// A tier below the fast one.
@@ -15,6 +15,8 @@ pub enum SlowTier {
         size: Option<Bytes>,
         /// Compression; `None` for the kernel's choice.
         algorithm: Option<String>,
+        /// What does not fit may go to the swap space that the system has.
+        spills: bool,
     },
     /// The swap space that the system has.
     Swap,
@@ -42,6 +44,7 @@ impl SlowTier {
             "zram" => Self::Zram {
                 size: params.bytes("size")?,
                 algorithm: params.text("algorithm").map(str::to_owned),
+                spills: false,
             },
             "swap" => Self::Swap,
             "none" => Self::Observe,
@@ -61,30 +64,204 @@ impl SlowTier {
     pub fn is_swap(&self) -> bool {
         matches!(self, Self::Zram { .. } | Self::Swap)
     }
+
+    /// Without its parameters: `node:1`, `zram`.
+    fn name(&self) -> String {
+        match self {
+            Self::Zram { .. } => "zram".into(),
+            other => other.to_string(),
+        }
+    }
 }
 
 impl fmt::Display for SlowTier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Node(node) => write!(f, "node:{node}"),
-            Self::Zram { size: Some(size), .. } => write!(f, "zram:size={}", size.0),
-            Self::Zram { .. } => f.write_str("zram"),
+            Self::Zram { size, spills, .. } => {
+                f.write_str("zram")?;
+                size.map_or(Ok(()), |size| write!(f, ":size={}", size.0))?;
+                f.write_str(if *spills { ",swap" } else { "" })
+            }
             Self::Swap => f.write_str("swap"),
             Self::Observe => f.write_str("none"),
         }
     }
 }
 
-/// How much of a target's memory may be fast.
+/// One of several slow tiers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Slow {
+    /// Where it is.
+    pub tier: SlowTier,
+    /// How much of it a target may use; `None` for all that is free.
+    pub limit: Option<Limit>,
+}
+
+/// The tiers below the fast one, the fastest first; none where nothing is moved.
+///
+/// Nodes come first, in the order given; after them at most one tier of swap space. The kernel
+/// fills swap devices by priority, and nobody can tell it which one a page shall go to: zram and
+/// the system's own swap together are therefore one tier, of which zram is filled first.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SlowTiers(Vec<Slow>);
+
+impl SlowTiers {
+    /// Reads tiers, the fastest first, such as `node:1` and `zram:size=4GiB`, and limits such as
+    /// `node:1=2GiB` or `node:1=30%`.
+    ///
+    /// # Errors
+    /// What cannot be read; a tier given twice; one that cannot follow the one before it; a limit
+    /// of a tier that is not there.
+    pub fn parse<T: AsRef<str>, L: AsRef<str>>(
+        tiers: &[T],
+        limits: &[L],
+    ) -> Result<Self, SpecError> {
+        let tiers: Result<Vec<SlowTier>, SpecError> =
+            tiers.iter().map(|text| SlowTier::parse(text.as_ref())).collect();
+        Self::new(tiers?, limits)
+    }
+
+    /// Of tiers, the fastest first, with limits as [`Self::parse`] reads them.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn new<L: AsRef<str>>(
+        tiers: impl IntoIterator<Item = SlowTier>,
+        limits: &[L],
+    ) -> Result<Self, SpecError> {
+        let mut all = Self::default();
+        let mut nothing = false;
+        for tier in tiers {
+            if nothing || (tier == SlowTier::Observe && !all.0.is_empty()) {
+                return Err(SpecError::new(
+                    "the slow tier 'none' stands beside others",
+                    "leave it out, or leave the others out",
+                ));
+            }
+            nothing = tier == SlowTier::Observe;
+            if !nothing {
+                all.add(tier)?;
+            }
+        }
+        for text in limits {
+            all.set_limit(text.as_ref())?;
+        }
+        Ok(all)
+    }
+
+    fn add(&mut self, tier: SlowTier) -> Result<(), SpecError> {
+        let name = tier.name();
+        if self.0.iter().any(|slow| slow.tier.name() == name) {
+            let hint = "name each slow tier once, the fastest first";
+            return Err(SpecError::new(format!("the slow tier '{name}' stands there twice"), hint));
+        }
+        match (self.0.last_mut().map(|slow| &mut slow.tier), &tier) {
+            (Some(SlowTier::Zram { spills: spills @ false, .. }), SlowTier::Swap) => {
+                *spills = true;
+                return Ok(());
+            }
+            (Some(SlowTier::Swap), SlowTier::Zram { .. }) => {
+                return Err(SpecError::new(
+                    "zram stands after swap",
+                    "zram is filled first: write zram, then swap",
+                ));
+            }
+            (Some(SlowTier::Zram { .. } | SlowTier::Swap), _) => {
+                return Err(SpecError::new(
+                    format!("the slow tier '{name}' stands after swap space"),
+                    "what is in swap comes back when it is touched, so swap is the last tier: \
+                     write node:1, then zram",
+                ));
+            }
+            _ => {}
+        }
+        if self.0.len() + 2 > MAX_TIERS {
+            return Err(SpecError::new(
+                format!("more than {} slow tiers", MAX_TIERS - 1),
+                "leave some out",
+            ));
+        }
+        self.0.push(Slow { tier, limit: None });
+        Ok(())
+    }
+
+    fn set_limit(&mut self, text: &str) -> Result<(), SpecError> {
+        let hint = "write TIER=SIZE, such as node:1=2GiB or node:1=30%";
+        let Some((name, size)) = text.rsplit_once('=') else {
+            return Err(SpecError::new(format!("'{text}' is no limit of a slow tier"), hint));
+        };
+        let limit = Limit::parse(size)?;
+        let spills = |tier: &SlowTier| matches!(tier, SlowTier::Zram { spills: true, .. });
+        if let Some(slow) = self.0.iter_mut().find(|slow| slow.tier.name() == name)
+            && !spills(&slow.tier)
+        {
+            if slow.limit.replace(limit).is_some() {
+                let what = format!("the slow tier '{name}' has two limits");
+                return Err(SpecError::new(what, "leave one out"));
+            }
+            return Ok(());
+        }
+        if ["zram", "swap"].contains(&name) && self.0.iter().any(|slow| spills(&slow.tier)) {
+            return Err(SpecError::new(
+                "zram and swap together are one tier, which the kernel divides",
+                "give zram a size instead: zram:size=4GiB",
+            ));
+        }
+        let names: Vec<String> = self.0.iter().map(|slow| slow.tier.name()).collect();
+        let known: Vec<&str> = names.iter().map(String::as_str).collect();
+        Err(SpecError::unknown("slow tier with a limit", name, &known))
+    }
+
+    /// The fastest first.
+    pub fn iter(&self) -> std::slice::Iter<'_, Slow> {
+        self.0.iter()
+    }
+
+    /// Whether there are none: nothing is moved.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The swap space among them.
+    pub fn swap(&self) -> Option<&SlowTier> {
+        self.0.last().map(|slow| &slow.tier).filter(|tier| tier.is_swap())
+    }
+
+    /// The zram device that they need.
+    pub fn zram(&self) -> Option<&SlowTier> {
+        self.swap().filter(|tier| matches!(tier, SlowTier::Zram { .. }))
+    }
+
+    /// Limit of a tier, 1 the first of these.
+    pub fn limit(&self, tier: TierId) -> Option<Limit> {
+        self.0.get(tier.index().checked_sub(1)?)?.limit
+    }
+}
+
+impl fmt::Display for SlowTiers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return SlowTier::Observe.fmt(f);
+        }
+        for (index, slow) in self.0.iter().enumerate() {
+            f.write_str(if index > 0 { "," } else { "" })?;
+            slow.tier.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+/// How much of a target's memory may be in a tier.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum FastLimit {
+pub enum Limit {
     /// So many bytes.
     Size(Bytes),
     /// A share of what the target has in all tiers, in `(0, 1]`; looked at again every second.
     Share(f64),
 }
 
-impl FastLimit {
+impl Limit {
     /// Reads `2GiB`, `40%`, or `1:4` (fast to slow, a fifth).
     ///
     /// # Errors
@@ -118,7 +295,7 @@ impl FastLimit {
     }
 }
 
-impl fmt::Display for FastLimit {
+impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Size(bytes) => write!(f, "{}", bytes.0),
@@ -143,13 +320,67 @@ mod tests {
         }
     }
 
+    fn tiers(tiers: &str, limits: &str) -> Result<SlowTiers, SpecError> {
+        let limits: Vec<&str> = limits.split_whitespace().collect();
+        SlowTiers::parse(&tiers.split_whitespace().collect::<Vec<_>>(), &limits)
+    }
+
+    #[test]
+    fn several_tiers_are_read_in_their_order() {
+        let all = tiers("node:2 node:1 zram:size=1GiB", "node:1=2GiB zram=30%").unwrap();
+        let names: Vec<String> = all.iter().map(|slow| slow.tier.to_string()).collect();
+        assert_eq!(names, ["node:2", "node:1", "zram:size=1073741824"]);
+        assert_eq!(all.limit(TierId::FAST), None);
+        let limit = |tier| all.limit(TierId(tier)).map(|limit| limit.bytes(Bytes(1000)));
+        assert_eq!([limit(1), limit(2), limit(3)], [None, Some(Bytes(2 << 30)), Some(Bytes(300))]);
+        assert_eq!(limit(4), None);
+        assert!(all.zram().is_some() && tiers("swap", "").unwrap().zram().is_none());
+        assert!(tiers("none", "").unwrap().is_empty() && tiers("", "").unwrap().is_empty());
+        assert_eq!(tiers("none", "").unwrap().to_string(), "none");
+    }
+
+    #[test]
+    fn zram_and_swap_are_one_tier() {
+        let both = tiers("node:1 zram swap", "node:1=1GiB").unwrap();
+        assert_eq!((both.iter().count(), both.to_string()), (2, "node:1,zram,swap".to_owned()));
+        assert!(matches!(both.zram(), Some(SlowTier::Zram { spills: true, .. })));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_a_remedy() {
+        for (slow, limits, says, hints) in [
+            ("node:1 node:1", "", "twice", "each slow tier once"),
+            ("zram zram:size=1GiB", "", "twice", "each slow tier once"),
+            ("zram swap swap", "", "after swap", "last tier"),
+            ("zram node:1", "", "'node:1' stands after swap", "node:1, then zram"),
+            ("swap zram", "", "zram stands after swap", "zram, then swap"),
+            ("none zram", "", "beside others", "leave"),
+            ("node:1 none", "", "beside others", "leave"),
+            ("none none", "", "beside others", "leave"),
+            ("zram", "node:1=1GiB", "node:1", "zram"),
+            ("node:1", "zram=1GiB", "zram", "node:1"),
+            ("node:1", "node:1", "no limit", "node:1=2GiB"),
+            ("node:1", "node:1=0%", "0%", "a size"),
+            ("node:1", "node:1=1GiB node:1=2GiB", "two limits", "one out"),
+            ("zram swap", "zram=1GiB", "one tier", "zram:size=4GiB"),
+            ("none", "zram=1GiB", "zram", ""),
+        ] {
+            let error = tiers(slow, limits).expect_err(slow);
+            let hint = error.hint.clone().unwrap_or_default();
+            assert!(error.what.contains(says) && hint.contains(hints), "{slow} {limits}: {error}");
+        }
+        let many: Vec<String> = (1..=8).map(|node| format!("node:{node}")).collect();
+        assert!(tiers(&many.join(" "), "").is_err());
+        assert!(tiers(&many[..7].join(" "), "").is_ok());
+    }
+
     #[test]
     fn limits_are_sizes_shares_or_ratios() {
         let footprint = Bytes(1000);
-        let bytes = |text: &str| FastLimit::parse(text).unwrap().bytes(footprint).0;
+        let bytes = |text: &str| Limit::parse(text).unwrap().bytes(footprint).0;
         assert_eq!([bytes("40%"), bytes("1:4"), bytes("2KiB")], [400, 200, 2048]);
         for bad in ["0%", "101%", "1:0", "x", "-1:2", "1:inf"] {
-            assert!(FastLimit::parse(bad).is_err(), "{bad}");
+            assert!(Limit::parse(bad).is_err(), "{bad}");
         }
     }
 }

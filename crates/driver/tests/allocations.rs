@@ -5,7 +5,7 @@ use frostline_core::event::Event;
 use frostline_core::types::{Bytes, Nanos, PAGE_BYTES, PageRun, ProcessId};
 use frostline_driver::journal::{self, Entries, Entry};
 use frostline_driver::start::Stopwatch;
-use frostline_driver::{Driver, FastLimit, Options, Samples, Selection, SlowTier, start};
+use frostline_driver::{Driver, Limit, Options, Samples, Selection, SlowTiers, start};
 use frostline_linux::perf::tracefs::Tracefs;
 use frostline_linux::{Root, in_forked_child};
 use rustix::process::{
@@ -167,8 +167,9 @@ fn the_engine_is_told_of_extents_as_they_were_asked_for() {
     let mut program = Watched::start();
     let options = Options {
         policy: "first-touch".into(),
-        slow: SlowTier::Observe,
-        fast: FastLimit::Share(1.0),
+        slow: SlowTiers::default(),
+        swap_device: None,
+        fast: Limit::Share(1.0),
         cpu_share: 0.5,
         settling_cpu_share: 0.5,
         migration_bytes_per_second: None,
@@ -269,8 +270,9 @@ fn without_tracepoints_extents_are_refused_with_a_reason() {
     file(&format!("/proc/{pid}/status"), "RssAnon: 8 kB\n".into());
     let options = Options {
         policy: "first-touch".into(),
-        slow: SlowTier::Observe,
-        fast: FastLimit::Size(Bytes(1 << 20)),
+        slow: SlowTiers::default(),
+        swap_device: None,
+        fast: Limit::Size(Bytes(1 << 20)),
         cpu_share: 0.1,
         settling_cpu_share: 0.1,
         migration_bytes_per_second: None,

@@ -457,5 +457,7 @@ pub fn check_page_size() -> Result<(), LinuxError> {
     })
 }
 
+pub use crate::sys::memory::trim_heap;
+
 #[cfg(test)]
 mod tests;

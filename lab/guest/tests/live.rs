@@ -41,7 +41,7 @@ tiered() {
     code=$?
     cat /tmp/load /tmp/notes
     echo "kernel $(($(migrated) - before))"
-    awk '/"verified_bytes"/ { sum += $2 } END { print "frostline", sum / 4096 }' /out/summary
+    awk '/"accounts"/ { on = 1 } on && /"verified_bytes"/ { sum += $2 } END { print "frostline", sum / 4096 }' /out/summary
     awk -F '[ ":,]+' '$2 == "name" { name = $3 }
         $2 == "touches" || $2 == "lost" || $2 == "cpu_seconds" { print name "-" $2, $3 }' /out/summary
     awk '/"hint_faults"/ { print "seen", int($2) }' /out/summary

@@ -60,7 +60,9 @@ fn show(file: &File) -> anyhow::Result<()> {
     };
     let (tier, why) = slow::choose(&Root::system());
     for target in &mut config.targets {
-        target.slow.get_or_insert_with(|| tier.to_string());
+        if target.slow.is_empty() {
+            target.slow.push(tier.to_string());
+        }
     }
     let from = path.map_or("built in".into(), |path| path.display().to_string());
     let text = toml::to_string(&config)?;

@@ -26,6 +26,7 @@ Examples:
   frostline run --fast 40% -- redis-server
   frostline run --policy memtis --slow zram:size=8GiB --fast 2GiB -- ./server --port 8000
   frostline run --slow node:1 --fast 1:2 --journal j -- make -j4
+  frostline run --fast 2GiB --slow node:1 --limit node:1=4GiB --slow zram -- ./server
   frostline run --dry-run -- sort big.txt";
 
 #[derive(clap::Args)]

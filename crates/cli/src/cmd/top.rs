@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// Between two pictures.
 const EVERY: Duration = Duration::from_secs(1);
 /// The picture that `--once` prints; it gets a line more for each further target.
-const PICTURE: Rect = Rect::new(0, 0, 120, 20);
+const PICTURE: Rect = Rect::new(0, 0, 120, 30);
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  frostline top\n  frostline top --once")]

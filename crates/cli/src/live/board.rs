@@ -3,7 +3,8 @@
 use super::config::{Config, Target};
 use super::share::{Want, share};
 use frostline_core::types::Bytes;
-use frostline_driver::{FastLimit, SlowTier, Status};
+use frostline_driver::status::own_limit;
+use frostline_driver::{Limit, SlowTiers, Status};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
@@ -20,7 +21,7 @@ struct State {
 
 #[derive(Debug)]
 struct Entry {
-    fast: FastLimit,
+    fast: Limit,
     priority: u8,
     /// Whether its pages can be moved: others neither wait for it nor give way to it.
     takes_part: bool,
@@ -46,8 +47,8 @@ impl Board {
     }
 
     /// A target that is managed from now on.
-    pub fn begins(&self, target: &Target, slow: &SlowTier) {
-        let takes_part = *slow != SlowTier::Observe && !target.dry_run;
+    pub fn begins(&self, target: &Target, slow: &SlowTiers) {
+        let takes_part = !slow.is_empty() && !target.dry_run;
         self.enter(target, takes_part, Status { name: target.name.clone(), ..Status::default() });
     }
 
@@ -62,7 +63,7 @@ impl Board {
 
     /// Takes a managed target's numbers, corrects in them what it cannot know alone, and gives its
     /// limit of fast memory.
-    pub fn tell(&self, status: &mut Status) -> FastLimit {
+    pub fn tell(&self, status: &mut Status) -> Limit {
         let mut state = self.lock();
         let name = status.name.clone();
         if let Some(entry) = state.entries.get_mut(&name) {
@@ -75,12 +76,15 @@ impl Board {
             status.compressed_bytes = Some(part as u64);
             status.saved_bytes = own.saturating_sub(part as u64);
         }
+        // The process is one, and so is its memory.
+        let managed: u64 = state.entries.values().map(|entry| entry.status.footprint_bytes).sum();
+        status.own_limit_bytes = own_limit(Bytes(managed)).0;
         let granted = state.granted(&name);
         if let Some(entry) = state.entries.get_mut(&name) {
             entry.status = status.clone();
         }
         // Forgotten by a configuration that is being taken over: it will be told to end.
-        granted.unwrap_or(FastLimit::Share(1.0))
+        granted.unwrap_or(Limit::Share(1.0))
     }
 
     /// The latest numbers of all targets, by name; those that are waited for have no processes.
@@ -95,7 +99,7 @@ impl Board {
 }
 
 impl State {
-    fn granted(&self, name: &str) -> Option<FastLimit> {
+    fn granted(&self, name: &str) -> Option<Limit> {
         let own = self.entries.get(name)?;
         let Some(total) = self.total.filter(|_| own.takes_part) else { return Some(own.fast) };
         let partners: Vec<_> = self.entries.iter().filter(|(_, e)| e.takes_part).collect();
@@ -110,7 +114,7 @@ impl State {
         let granted = share(total.0, &wants)[index];
         // As a share it keeps pace with the footprint.
         let whole = granted == wants[index].bytes;
-        Some(if whole { own.fast } else { FastLimit::Size(Bytes(granted)) })
+        Some(if whole { own.fast } else { Limit::Size(Bytes(granted)) })
     }
 }
 
@@ -130,7 +134,8 @@ mod tests {
         [[target]]\nname = \"c\"\npid = 3\nfast = \"5000\"\nslow = \"none\"\n";
 
     fn status(name: &str, footprint_bytes: u64, swapped: u64) -> Status {
-        let swap = TierStatus { name: "swap".into(), used_bytes: swapped, capacity_bytes: 0 };
+        let name_of_swap = "swap".into();
+        let swap = TierStatus { name: name_of_swap, used_bytes: swapped, ..TierStatus::default() };
         let compressed_bytes = Some(300);
         let tiers = vec![TierStatus::default(), swap];
         let name = name.to_owned();
@@ -142,8 +147,8 @@ mod tests {
         let board = Board::default();
         board.configure(&config);
         for target in &config.targets {
-            let slow = target.slow.as_deref().unwrap_or("zram");
-            board.begins(target, &SlowTier::parse(slow).unwrap());
+            let slow = target.slow.first().map_or("zram", String::as_str);
+            board.begins(target, &SlowTiers::parse(&[slow], &[""; 0]).unwrap());
         }
         board
     }
@@ -151,11 +156,11 @@ mod tests {
     #[test]
     fn limits_follow_footprints_and_priorities() {
         let board = board(CONFIG);
-        assert_eq!(board.tell(&mut status("a", 800, 0)), FastLimit::Share(0.5));
-        assert_eq!(board.tell(&mut status("b", 800, 0)), FastLimit::Size(Bytes(600)), "all fits");
-        assert_eq!(board.tell(&mut status("c", 9000, 0)), FastLimit::Size(Bytes(5000)));
-        assert_eq!(board.tell(&mut status("a", 1600, 0)), FastLimit::Share(0.5));
-        assert_eq!(board.tell(&mut status("b", 800, 0)), FastLimit::Size(Bytes(200)), "gives way");
+        assert_eq!(board.tell(&mut status("a", 800, 0)), Limit::Share(0.5));
+        assert_eq!(board.tell(&mut status("b", 800, 0)), Limit::Size(Bytes(600)), "all fits");
+        assert_eq!(board.tell(&mut status("c", 9000, 0)), Limit::Size(Bytes(5000)));
+        assert_eq!(board.tell(&mut status("a", 1600, 0)), Limit::Share(0.5));
+        assert_eq!(board.tell(&mut status("b", 800, 0)), Limit::Size(Bytes(200)), "gives way");
     }
 
     #[test]
@@ -164,10 +169,10 @@ mod tests {
         board.tell(&mut status("a", 1600, 0));
         let text = CONFIG.replace("priority = 10", "priority = 95").replace("\"a\"", "\"z\"");
         board.configure(&Config::parse("f", &text).unwrap());
-        assert_eq!(board.tell(&mut status("b", 800, 0)), FastLimit::Size(Bytes(600)));
+        assert_eq!(board.tell(&mut status("b", 800, 0)), Limit::Size(Bytes(600)));
         let names: Vec<String> = board.statuses().into_iter().map(|s| s.name).collect();
         assert_eq!(names, ["b", "c"]);
-        assert_eq!(board.tell(&mut status("a", 1, 0)), FastLimit::Share(1.0), "left alone");
+        assert_eq!(board.tell(&mut status("a", 1, 0)), Limit::Share(1.0), "left alone");
     }
 
     #[test]

@@ -7,10 +7,12 @@ use super::slow::SlowMemory;
 use super::summary;
 use crate::progress::note;
 use frostline_driver::instances::Instance;
-use frostline_driver::{Selection, SlowTier, Status, clock};
+use frostline_driver::{Selection, SlowTier, SlowTiers, Status, clock};
 use frostline_linux::Root;
 use frostline_linux::process::{self, Identity};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -216,11 +218,11 @@ impl Tender {
     fn manage(&mut self, who: Selection) -> anyhow::Result<()> {
         let common = Arc::clone(&self.common);
         let tiering = self.target.tiering();
-        let (options, why) = tiering.resolve(&common.root)?;
+        let (mut options, why) = tiering.resolve(&common.root)?;
         if !options.dry_run {
-            common.prepare(&options.slow)?;
+            options.swap_device = common.prepare(&options.slow)?;
         }
-        let own_swap = matches!(options.slow, SlowTier::Zram { .. });
+        let own_swap = options.slow.zram().is_some();
         common.board.begins(&self.target, &options.slow);
         let name = self.target.name.clone();
         let say = |text: &str| note(&format!("{name}: {text}"));
@@ -296,17 +298,19 @@ impl Tender {
 }
 
 impl Common {
-    /// Sets up what a slow tier needs, where nobody has done so.
-    fn prepare(&self, tier: &SlowTier) -> anyhow::Result<()> {
-        let kind = match tier {
-            SlowTier::Zram { .. } => "zram",
-            SlowTier::Swap => "swap",
-            SlowTier::Node(_) | SlowTier::Observe => return Ok(()),
+    /// Sets up what slow tiers need, where nobody has done so; the only swap device that pages
+    /// shall go to.
+    fn prepare(&self, tiers: &SlowTiers) -> anyhow::Result<Option<PathBuf>> {
+        let kind = match tiers.swap() {
+            Some(SlowTier::Zram { .. }) => "zram",
+            Some(_) => "swap",
+            None => return Ok(None),
         };
         let mut slow = self.slow.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if !slow.contains_key(kind) {
-            slow.insert(kind, SlowMemory::set_up(&self.root, tier)?);
-        }
-        Ok(())
+        let memory = match slow.entry(kind) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert(SlowMemory::set_up(&self.root, tiers)?),
+        };
+        Ok(memory.only_device(tiers))
     }
 }

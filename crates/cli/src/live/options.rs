@@ -4,7 +4,7 @@ use super::slow;
 use anyhow::Context;
 use frostline_core::policy::registry;
 use frostline_core::spec::{parse_bytes, parse_ratio};
-use frostline_driver::{FastLimit, Options, Samples, SlowTier};
+use frostline_driver::{Limit, Options, Samples, SlowTiers};
 use frostline_linux::Root;
 use std::path::PathBuf;
 
@@ -34,9 +34,14 @@ pub struct Tiering {
     #[arg(short, long, value_name = "SIZE", default_value = default::FAST)]
     pub fast: String,
     /// Slow tier: node:N, zram[:size=4GiB:algorithm=lz4], swap (what the system has), or none
-    /// (only watch) [default: a node of a lower memory tier, else zram, else none]
-    #[arg(short, long, value_name = "TIER")]
-    pub slow: Option<String>,
+    /// (only watch); several, the fastest first, by repeating it [default: a node of a lower
+    /// memory tier, else zram, else none]
+    #[arg(short, long, value_name = "TIER", value_delimiter = ',')]
+    pub slow: Vec<String>,
+    /// Limit of a slow tier, as for --fast: node:1=2GiB or node:1=30%; what is beyond it goes to
+    /// the next slower tier
+    #[arg(long, value_name = "TIER=SIZE", value_delimiter = ',')]
+    pub limit: Vec<String>,
     /// Share of one core for frostline itself once the program is within its fast memory
     #[arg(long, value_name = "SHARE", default_value = default::CPU_LIMIT)]
     pub cpu_limit: String,
@@ -78,11 +83,15 @@ impl Tiering {
     /// What cannot be read, or does not exist.
     pub fn resolve(&self, root: &Root) -> anyhow::Result<(Options, Option<String>)> {
         registry::check(&self.policy).context("--policy")?;
-        let (slow, why) = match &self.slow {
-            Some(text) => (SlowTier::parse(text).context("--slow")?, None),
-            None => {
+        let (slow, why) = match &*self.slow {
+            [] => {
                 let (slow, why) = slow::choose(root);
-                (slow, Some(why))
+                (SlowTiers::new([slow], &self.limit).context("--limit")?, Some(why))
+            }
+            // First without limits, so that the message names the right one.
+            tiers => {
+                SlowTiers::parse(tiers, &[""; 0]).context("--slow")?;
+                (SlowTiers::parse(tiers, &self.limit).context("--limit")?, None)
             }
         };
         let share = |text: &str, name: &'static str| {
@@ -97,7 +106,8 @@ impl Tiering {
         let options = Options {
             policy: self.policy.clone(),
             slow,
-            fast: FastLimit::parse(&self.fast).context("--fast")?,
+            swap_device: None,
+            fast: Limit::parse(&self.fast).context("--fast")?,
             cpu_share: share(&self.cpu_limit, "--cpu-limit")?,
             settling_cpu_share: share(&self.settling_cpu_limit, "--settling-cpu-limit")?,
             migration_bytes_per_second: limit,

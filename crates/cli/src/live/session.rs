@@ -4,10 +4,11 @@ use super::options::Tiering;
 use super::slow::SlowMemory;
 use super::summary;
 use crate::progress::note;
+use crate::units::bytes;
 use frostline_core::types::Nanos;
 use frostline_driver::instances::Instance;
 use frostline_driver::start::Stopwatch;
-use frostline_driver::{Driver, DriverError, FastLimit, Options, Selection, Status, start};
+use frostline_driver::{Driver, DriverError, Limit, Options, Selection, Status, start};
 use frostline_linux::Root;
 use std::io::Write;
 use std::time::Duration;
@@ -17,7 +18,7 @@ const PUBLISH: Nanos = Nanos(1_000_000_000);
 
 /// Sees the numbers of every second, may correct what concerns several drivers, and sets the
 /// limit of fast memory.
-pub type Overseer = Box<dyn FnMut(&mut Status) -> FastLimit>;
+pub type Overseer = Box<dyn FnMut(&mut Status) -> Limit>;
 
 /// A driver, what was set up for it, and who is told about it.
 pub struct Session {
@@ -30,6 +31,8 @@ pub struct Session {
     series: Option<summary::Series>,
     tiering: Tiering,
     overseer: Option<Overseer>,
+    /// Our memory exceeds its limit, and that was said.
+    too_large: bool,
     /// From when there was still somebody to manage.
     last: Status,
 }
@@ -45,12 +48,13 @@ impl Session {
         who: Selection,
         name: &str,
     ) -> anyhow::Result<Self> {
-        let (options, why) = tiering.resolve(root)?;
+        let (mut options, why) = tiering.resolve(root)?;
         if let Some(why) = why {
             note(&why);
         }
         let slow =
             if options.dry_run { None } else { Some(SlowMemory::set_up(root, &options.slow)?) };
+        options.swap_device = slow.as_ref().and_then(|slow| slow.only_device(&options.slow));
         match Self::on(root, tiering, options, who, name, &note) {
             Ok(session) => Ok(Self { slow, ..session }),
             Err(error) => {
@@ -88,6 +92,7 @@ impl Session {
             series,
             tiering: tiering.clone(),
             overseer: None,
+            too_large: false,
             last: Status::default(),
         };
         session.driver.step(Nanos::ZERO)?;
@@ -122,6 +127,7 @@ impl Session {
             if let Some(overseer) = &mut self.overseer {
                 self.driver.set_fast(overseer(&mut status));
             }
+            self.watch_own_memory(&status);
             if !self.driver.is_idle() {
                 self.last = status.clone();
             }
@@ -134,6 +140,25 @@ impl Session {
             }
         }
         Ok(Duration::from_nanos(next.saturating_sub(self.watch.elapsed()).0))
+    }
+
+    /// Makes do with less where we take more memory than we may, and says so once.
+    fn watch_own_memory(&mut self, status: &Status) {
+        let (own, limit) = (status.own_rss_bytes, status.own_limit_bytes);
+        if own > limit {
+            self.driver.save_memory();
+        }
+        if own > limit && !self.too_large {
+            note(&format!(
+                "{}: frostline itself takes {} of memory, more than its limit of {}; it watches \
+                 fewer pages at a time",
+                self.name,
+                bytes(own as f64),
+                bytes(limit as f64)
+            ));
+        }
+        // Somewhat below, so that it is not said again and again.
+        self.too_large = own > limit || (self.too_large && own > limit - limit / 16);
     }
 
     /// Whether nobody is left.

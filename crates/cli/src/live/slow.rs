@@ -3,13 +3,14 @@
 use crate::errors::ResultExt;
 use crate::progress::note;
 use frostline_core::types::Bytes;
-use frostline_driver::SlowTier;
+use frostline_driver::{SlowTier, SlowTiers};
 use frostline_linux::Root;
 use frostline_linux::changes::{Changes, SwapOff, restore};
 use frostline_linux::process;
 use frostline_linux::swap::PAGE_CLUSTER;
 use frostline_linux::topology::{self, Topology};
 use frostline_linux::zram::{Zram, ZramOptions};
+use std::path::PathBuf;
 
 /// The slow tier where the user names none, and why it is that.
 pub fn choose(root: &Root) -> (SlowTier, String) {
@@ -23,7 +24,7 @@ pub fn choose(root: &Root) -> (SlowTier, String) {
             (SlowTier::Node(*node), format!("slow tier: node {node}, of a lower memory tier"))
         }
         Some(topology::SlowTier::Zram) if rustix::process::geteuid().is_root() => {
-            let tier = SlowTier::Zram { size: None, algorithm: None };
+            let tier = SlowTier::Zram { size: None, algorithm: None, spills: false };
             (tier, "slow tier: zram; all memory of this machine is of one tier".into())
         }
         Some(topology::SlowTier::Zram) => none("setting up zram takes root"),
@@ -38,21 +39,21 @@ pub struct SlowMemory {
 }
 
 impl SlowMemory {
-    /// Sets up what the tier needs. Every change is written down before it is made, for
+    /// Sets up what the tiers need. Every change is written down before it is made, for
     /// `frostline clean`.
     ///
     /// # Errors
     /// Where rights or the kernel's support are missing.
-    pub fn set_up(root: &Root, tier: &SlowTier) -> anyhow::Result<Self> {
+    pub fn set_up(root: &Root, tiers: &SlowTiers) -> anyhow::Result<Self> {
         let changes = Changes::of_this_process(root)?;
         let mut memory = Self { changes, zram: None };
-        if tier.is_swap() {
+        if tiers.swap().is_some() {
             memory.changes.set(PAGE_CLUSTER, "0").or_hint(
                 "cannot set up the slow tier",
                 "run as root, or choose --slow none to watch only",
             )?;
         }
-        if let SlowTier::Zram { size, algorithm } = tier {
+        if let Some(SlowTier::Zram { size, algorithm, .. }) = tiers.zram() {
             let size = size.unwrap_or_else(|| total_memory(root));
             let options = ZramOptions { size, algorithm: algorithm.clone() };
             match Zram::create(&memory.changes, &options) {
@@ -71,6 +72,12 @@ impl SlowMemory {
     /// Whether it is swap space of our own, which stays as long as pages are on it.
     pub fn is_own_swap(&self) -> bool {
         self.zram.is_some()
+    }
+
+    /// The only swap device that pages shall go to, where `tiers` says so.
+    pub fn only_device(&self, tiers: &SlowTiers) -> Option<PathBuf> {
+        let spills = matches!(tiers.zram(), Some(SlowTier::Zram { spills: true, .. }));
+        self.zram.as_ref().filter(|_| !spills).map(Zram::device)
     }
 
     /// Undoes all of it. What pages of running programs depend on stays, and is said.

@@ -25,14 +25,28 @@ pub fn text(status: &Status) -> String {
         size(accounts.promotions.verified_bytes + accounts.refaults * 4096),
         size(accounts.refaults * 4096),
     );
+    if status.dry_run {
+        text += &format!(
+            "\ndry run: the policy wanted {} moved to slow memory, {} back",
+            size(accounts.demotions.attempted_bytes),
+            size(accounts.promotions.attempted_bytes)
+        );
+    }
+    if status.tiers.len() > 2 {
+        let tiers = status.tiers.iter().map(|tier| {
+            format!("{} {} of {}", tier.name, size(tier.used_bytes), size(tier.capacity_bytes))
+        });
+        text += &format!("\nby tier: {}", tiers.collect::<Vec<_>>().join(", "));
+    }
     if status.compressed_bytes.is_some() {
         text += &format!("\nsaved now: {}", size(status.saved_bytes));
     }
     let share = status.cpu_seconds / status.seconds.max(1e-9);
     text += &format!(
-        "\nown cost: {} of one core, {} of memory",
+        "\nown cost: {} of one core, {} of memory (limit {})",
         percent(share),
-        size(status.own_rss_bytes)
+        size(status.own_rss_bytes),
+        size(status.own_limit_bytes)
     );
     if status.over_limit_seconds >= LONG_OVER_LIMIT {
         text += &format!(

@@ -8,6 +8,8 @@ use frostline_linux::Root;
 use frostline_linux::changes::{Changes, SwapOff};
 use frostline_linux::zram::{Zram, ZramOptions};
 use rustix::process::Signal;
+use std::path::Path;
+use std::process::Command;
 
 #[test]
 fn a_full_tier_is_said_and_not_tried_again_and_again() {
@@ -21,6 +23,62 @@ fn a_full_tier_is_said_and_not_tried_again_and_again() {
     // The program lacks 60 MiB of slow memory all the time: trying on and on would be far more.
     assert!(full < 64 << 20, "{:#}", run.summary);
     system.finish();
+}
+
+#[test]
+fn what_does_not_fit_on_our_device_does_not_go_to_another() {
+    let Some(system) = System::take() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(other) = OtherSwap::turn_on(folder.path()) else { return };
+    let load = "--size 96MiB --hot 20% --cold-rate 100/s --checksums --seconds 6";
+    let run = run_load(&format!("--slow zram:size=32MiB --fast 20% {EAGER}"), load);
+    run.whole();
+    let (verified, full) = (moved(&run.summary, "verified"), moved(&run.summary, "no_space"));
+    let rejected = number(&run.summary["rejected_pages"], "no_room");
+    assert!(verified > 16 << 20 && full + rejected > 0, "{:#}", run.summary);
+    assert!(other.used_kib() < 256, "{} KiB went to the other device", other.used_kib());
+    let capacity = number(&run.summary["tiers"][1], "capacity_bytes");
+    assert!(capacity <= 33 << 20, "{:#}", run.summary);
+    // Where it is wanted, it does.
+    let options = format!("--slow zram:size=32MiB --slow swap --fast 20% {EAGER}");
+    let run = run_load(&options, load);
+    run.whole();
+    let tiers = run.summary["tiers"].as_array().expect("tiers");
+    assert_eq!(tiers.len(), 2, "{:#}", run.summary);
+    assert!(number(&tiers[1], "used_bytes") > 40 << 20, "{:#}", run.summary);
+    drop(other);
+    system.finish();
+}
+
+/// 128 MiB of swap on a file behind a loop device, filled last.
+struct OtherSwap(String);
+
+impl OtherSwap {
+    fn turn_on(folder: &Path) -> Option<Self> {
+        let file = folder.join("swap");
+        std::fs::write(&file, vec![0; 128 << 20]).expect("room");
+        let output = Command::new("losetup").args(["-f", "--show"]).arg(&file).output().ok()?;
+        let device = text(&output.stdout).trim().to_owned();
+        let other = Self(device);
+        let on = succeeds("mkswap", &[&other.0]) && succeeds("swapon", &["-p", "1", &other.0]);
+        if !on {
+            println!("skipped: no second swap device can be set up here");
+        }
+        on.then_some(other)
+    }
+
+    fn used_kib(&self) -> u64 {
+        let text = std::fs::read_to_string("/proc/swaps").expect("readable");
+        let line = text.lines().find(|line| line.starts_with(&self.0)).expect("it is on");
+        line.split_ascii_whitespace().nth(3).expect("used").parse().expect("a number")
+    }
+}
+
+impl Drop for OtherSwap {
+    fn drop(&mut self) {
+        succeeds("swapoff", &[&self.0]);
+        succeeds("losetup", &["-d", &self.0]);
+    }
 }
 
 #[test]

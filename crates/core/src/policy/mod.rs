@@ -14,6 +14,7 @@ pub use settings::{Param, Settings};
 use crate::action::Plan;
 use crate::budget::Budget;
 use crate::event::{Event, Fault};
+use crate::hotness::histogram::BINS;
 use crate::placement::View;
 use crate::types::*;
 use alloc::boxed::Box;
@@ -139,6 +140,30 @@ pub trait Policy: Send {
     fn classes(&self) -> Option<[u64; 3]> {
         None
     }
+
+    /// Pages by hotness, where it keeps such a histogram.
+    fn hotness(&self) -> Option<HotnessBins> {
+        None
+    }
+
+    /// Bin of [`Self::hotness`] in which a page is counted; `None` for pages that it does not know.
+    fn bin_of(&self, page: PageId) -> Option<usize> {
+        let _ = page;
+        None
+    }
+}
+
+/// A histogram of hotness, and where its classes begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HotnessBins {
+    /// Least hotness of each bin, in the policy's own unit.
+    pub least: [u32; BINS],
+    /// Pages in each bin.
+    pub pages: [u64; BINS],
+    /// Least bin of hot pages.
+    pub hot: i8,
+    /// Least bin of warm pages; the same where there are none.
+    pub warm: i8,
 }
 
 /// A policy cannot be made as described.

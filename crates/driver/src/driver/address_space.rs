@@ -12,6 +12,11 @@ use frostline_linux::extents::ExtentChange;
 use frostline_linux::perf::monotonic_ns;
 use frostline_linux::span::{REGION_PAGES, Span};
 
+/// Pages whose places are looked up in one go: what is found takes memory of ours.
+const LOOKED_UP_PAGES: u64 = 16_384;
+/// Events that are collected before the engine is told.
+const MOST_EVENTS: usize = 8192;
+
 /// The source that follows allocations, if there is one.
 pub(super) fn allocations(sources: &mut [Box<dyn Source>]) -> Option<&mut Allocations> {
     sources.iter_mut().find_map(|source| source.allocations())
@@ -79,14 +84,17 @@ impl Driver {
         if !fresh.is_empty() && !events.is_empty() {
             self.tell(std::mem::take(events))?;
         }
-        for span in fresh {
-            match self.places_of(pid, span, events) {
+        for piece in fresh.into_iter().flat_map(|span| span.pieces(LOOKED_UP_PAGES)) {
+            match self.places_of(pid, piece, events) {
                 // Another program was executed in between: the old page table is gone.
                 Err(error) if error.is_gone() => {
                     self.reopen(pid, events);
                     return Ok(());
                 }
                 other => other?,
+            }
+            if events.len() > MOST_EVENTS {
+                self.tell(std::mem::take(events))?;
             }
         }
         Ok(())

@@ -17,8 +17,13 @@ impl Driver {
             let Some(page) = self.map.page(process, touch.page) else { continue };
             self.scans.touched(page);
             let Some(tier) = self.engine.view().state(page).tier() else { continue };
+            self.spared.insert(page.0);
             let kind = match touch.kind {
-                TouchKind::Sample(kind) => kind,
+                TouchKind::Sample(kind) => {
+                    self.accounts.sampled += 1;
+                    self.accounts.sampled_fast += u64::from(tier == TierId::FAST);
+                    kind
+                }
                 TouchKind::Fault if tier == TierId::FAST || !self.places.is_direct(tier) => {
                     continue;
                 }
@@ -27,7 +32,6 @@ impl Driver {
                     SampleKind::LoadMiss
                 }
                 TouchKind::Refault => {
-                    self.spared.insert(page.0);
                     self.accounts.refaults += 1;
                     if !self.places.is_direct(tier) {
                         let run = PageRun::single(page);
@@ -66,7 +70,7 @@ impl Driver {
             true => tier == TierId::FAST,
             false => self.places.is_direct(tier),
         };
-        let tiers = (0..self.places.0.len()).map(|tier| TierId(tier as u8));
+        let tiers = (0..self.places.tiers.len()).map(|tier| TierId(tier as u8));
         let of: u64 = tiers.filter(|tier| counts(*tier)).map(|tier| view.used(tier).0).sum();
         for (source, rotation) in self.sources.iter_mut().zip(&mut self.rotations) {
             let wanted = source.wants_pages(self.now);
@@ -117,10 +121,11 @@ impl Driver {
             }
         };
         usage(TierId::FAST, fast);
-        for (index, place) in self.places.0.iter().enumerate().skip(1) {
-            let tier = TierId(index as u8);
-            let free = crate::place::free(&self.root, *place)?.pages();
-            usage(tier, view.used(tier).saturating_add(free));
+        for tier in (1..self.places.tiers.len()).map(|index| TierId(index as u8)) {
+            let free = self.places.free(&self.root, tier)?.pages();
+            let limit = self.options.slow.limit(tier).map(|limit| limit.bytes(self.footprint));
+            let most = limit.unwrap_or(Bytes::MAX).pages();
+            usage(tier, view.used(tier).saturating_add(free).min(most));
         }
         let cpu: Nanos = Nanos(self.sources.iter().map(|source| source.stats().cpu.0).sum());
         let (at, before) = std::mem::replace(&mut self.reported_cpu, (self.now, cpu));

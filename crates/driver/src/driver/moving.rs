@@ -4,7 +4,7 @@ use super::{Driver, MOVE_PAGES};
 use crate::accounts::Account;
 use crate::clock;
 use crate::error::DriverError;
-use crate::place::{Place, Unit};
+use crate::place::Unit;
 use frostline_core::action::{Action, Lane, MoveId};
 use frostline_core::event::{Event, MoveCause, MoveOutcome};
 use frostline_core::types::*;
@@ -144,6 +144,7 @@ impl Driver {
         };
         for (span, outcome) in outcomes {
             self.account(purpose, to).count(span.pages, outcome);
+            self.arrivals[to.index()].count(span.pages, outcome);
             self.map.known(ProcessId(pid), span, |_, run| done.push((run, outcome)));
         }
         Ok(())
@@ -158,13 +159,13 @@ impl Driver {
         }
     }
 
-    /// Moves pages on our own account and tells the engine what happened.
+    /// Moves pages to a slower tier on our own account and tells the engine what happened.
     pub(super) fn demote(
         &mut self,
         runs: &[PageRun],
+        to: TierId,
         purpose: Purpose,
     ) -> Result<Demoted, DriverError> {
-        let to = TierId::FAST.slower();
         let done = self.migrate(runs, to, purpose)?;
         let mut result = Demoted::default();
         let mut events = Vec::new();
@@ -195,16 +196,16 @@ impl Driver {
         &mut self,
         mut progress: impl FnMut(Bytes) -> bool,
     ) -> Result<(), DriverError> {
-        if self.places.0.get(1) != Some(&Place::Swap) || self.options.dry_run {
+        let Some(swap) = self.places.swap().filter(|_| !self.options.dry_run) else {
             return Ok(());
-        }
-        let mut left = self.engine.view().used(TierId::FAST.slower());
+        };
+        let mut left = self.engine.view().used(swap);
         let mut next = 0;
         while next < self.map.pages() && progress(left.bytes()) {
             let run = Region(next / HUGE_PAGES).run();
             next = run.end();
             let view = self.engine.view();
-            let out = |page: PageId| view.state(page).tier().is_some_and(|t| t != TierId::FAST);
+            let out = |page: PageId| view.state(page).tier() == Some(swap);
             let runs: Vec<PageRun> = run.iter().filter(|p| out(*p)).map(PageRun::single).collect();
             let wanted = PageCount(runs.len() as u64);
             let free = frostline_linux::process::available_memory(&self.root)?;

@@ -66,8 +66,9 @@ fn access_bits_are_read_when_they_are_asked_for() {
     let options = Options {
         samples: Samples::Auto,
         policy: "first-touch".into(),
-        slow: SlowTier::Observe,
-        fast: FastLimit::Share(1.0),
+        slow: SlowTiers::default(),
+        swap_device: None,
+        fast: Limit::Share(1.0),
         cpu_share: 1.0,
         settling_cpu_share: 1.0,
         migration_bytes_per_second: None,
@@ -88,12 +89,13 @@ fn access_bits_are_read_when_they_are_asked_for() {
         migration_burst: Bytes::ZERO,
     };
     let selection = Selection::Process { pid: std::process::id(), tree: false };
-    let places = Places(vec![Place::Memory, Place::Swap]);
+    let tiers = vec![Place::Memory, Place::Swap];
+    let places = Places { tiers, device: None, planned: None };
     let even = Even::default();
     let turns = Rc::clone(&even.turns);
     let root = Root::system();
-    let mut driver =
-        Driver::new(root, options, selection, &setup, places, vec![Box::new(even)]).unwrap();
+    let choice = Choice { sources: vec![Box::new(even)], ..Choice::default() };
+    let mut driver = Driver::new(root, options, selection, &setup, places, choice).unwrap();
     driver.step(Nanos(0)).unwrap();
     assert_eq!(turns.borrow().len(), 0, "nobody has asked for anything");
     let process = ProcessId(std::process::id());

@@ -81,6 +81,8 @@ pub struct Choice {
     pub why: Option<String>,
     /// How allocations are followed; `None` where nobody needs to know.
     pub allocations: Option<String>,
+    /// Samples come from refaults alone: a page in use must be paged out now and then to be seen.
+    pub probes: bool,
 }
 
 /// Samples between adaptations of a histogram, and between coolings, where about a thousand come in
@@ -174,7 +176,7 @@ fn of_loads(
     options: &Options,
     places: &Places,
 ) -> Result<Choice, LinuxError> {
-    let swap = places.0.contains(&Place::Swap);
+    let swap = places.swap().is_some();
     let mut choice = Choice::default();
     if swap {
         choice.sources.push(Box::new(Refaults::new(root)?));
@@ -201,6 +203,7 @@ fn of_loads(
             ));
         }
     };
+    choice.probes = swap && sources.is_empty();
     choice.sources.extend(sources);
     choice.parameters = parameters(&choice.sources);
     choice.why = Some(why);
@@ -233,8 +236,8 @@ impl Here<'_> {
         if let Some(found) = self.pmu(&pmu::sources(self.root)?, needs)? {
             return Ok(found);
         }
-        let swap = self.places.0.contains(&Place::Swap);
-        if !self.places.0.iter().skip(1).any(|place| matches!(place, Place::Node(_))) {
+        let swap = self.places.swap().is_some();
+        if !self.places.tiers.iter().skip(1).any(|place| matches!(place, Place::Node(_))) {
             return Ok(self.refaults());
         }
         let (sources, mut text) = self.for_nodes();
@@ -310,11 +313,11 @@ impl Here<'_> {
             return Err(no(what, "take --samples auto"));
         }
         let slower = |place: &Place| matches!(place, Place::Node(node) if nodes.contains(node));
-        if !self.places.0.iter().skip(1).filter(|place| **place != Place::Swap).all(slower) {
+        if !self.places.tiers.iter().skip(1).filter(|place| **place != Place::Swap).all(slower) {
             let what = "the slow node is in no lower tier of the kernel's";
             return Err(no(what, "`frostline doctor` lists the tiers"));
         }
-        if !self.places.0.iter().skip(1).any(slower) {
+        if !self.places.tiers.iter().skip(1).any(slower) {
             return Err(no("no tier is a slower node", "take --samples auto"));
         }
         let faults = HintFaults::new(Changes::of_this_process(self.root)?)?;
@@ -355,7 +358,7 @@ impl Here<'_> {
 mod tests {
     use super::super::testing::two_tiers;
     use super::*;
-    use crate::{FastLimit, SlowTier};
+    use crate::{Limit, SlowTiers};
     use frostline_linux::balancing::{MODE, RATE};
 
     fn choose_here(root: &Root, samples: &str, places: &[Place], dry_run: bool) -> String {
@@ -372,8 +375,9 @@ mod tests {
     ) -> String {
         let options = Options {
             policy: "memtis".into(),
-            slow: SlowTier::Node(1),
-            fast: FastLimit::Share(0.5),
+            slow: SlowTiers::parse(&["node:1"], &[""; 0]).expect("right"),
+            swap_device: None,
+            fast: Limit::Share(0.5),
             cpu_share: 0.1,
             settling_cpu_share: 0.1,
             migration_bytes_per_second: None,
@@ -383,7 +387,8 @@ mod tests {
             extents: false,
             journal: None,
         };
-        match choose(root, needs, &options, &Places(places.to_vec())) {
+        let places = Places { tiers: places.to_vec(), device: None, planned: None };
+        match choose(root, needs, &options, &places) {
             Err(error) => format!("error: {error}"),
             Ok(choice) => {
                 let names: Vec<&str> = choice.sources.iter().map(|s| s.name()).collect();

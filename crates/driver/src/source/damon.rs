@@ -42,6 +42,8 @@ pub struct DamonPages {
     running: Option<(u32, Damon)>,
     pids: BTreeSet<u32>,
     pages: usize,
+    /// Most pages at a time, halved where we take too much memory.
+    most: usize,
     turn_ends: Nanos,
     touches: u64,
     lost: u64,
@@ -64,6 +66,7 @@ impl DamonPages {
             running: None,
             pids: BTreeSet::new(),
             pages: FIRST,
+            most: MOST,
             turn_ends: Nanos::ZERO,
             touches: 0,
             lost: 0,
@@ -93,7 +96,7 @@ impl DamonPages {
             // Another number costs more than other pages: the kernel then begins anew.
             if !(0.7..1.4).contains(&factor) {
                 let pages = self.pages as f64 * factor.clamp(0.5, 2.0);
-                self.pages = (pages as usize).clamp(LEAST, MOST);
+                self.pages = (pages as usize).clamp(LEAST, self.most);
             }
         }
     }
@@ -154,6 +157,11 @@ impl Source for DamonPages {
             });
         }
         Ok(())
+    }
+
+    fn save_memory(&mut self) {
+        self.most = (self.most / 2).max(LEAST);
+        self.pages = self.pages.min(self.most);
     }
 
     fn stats(&self) -> SourceStats {

@@ -27,6 +27,8 @@ pub struct IdlePages {
     bitmap: IdleBitmap,
     share: f64,
     pages: usize,
+    /// Most pages at a time, halved where we take too much memory.
+    most: usize,
     turn_ends: Nanos,
     turn_began: (Nanos, Nanos),
     /// Frames that are marked, ascending, and whose they are.
@@ -48,6 +50,7 @@ impl IdlePages {
             bitmap: IdleBitmap::open(root)?,
             share,
             pages: FIRST,
+            most: MOST,
             turn_ends: Nanos::ZERO,
             turn_began: (Nanos::ZERO, Nanos::ZERO),
             marked: Vec::new(),
@@ -122,7 +125,7 @@ impl Source for IdlePages {
         let wall = now.saturating_sub(at).0 as f64;
         let used = self.cpu.saturating_sub(before).0.max(1) as f64;
         let factor = (self.share * wall / used).clamp(0.5, 2.0);
-        self.pages = ((self.pages as f64 * factor) as usize).clamp(LEAST, MOST);
+        self.pages = ((self.pages as f64 * factor) as usize).clamp(LEAST, self.most);
         self.turn_began = (now, self.cpu);
         self.turn_ends = now.saturating_add(TURN);
         let began = clock::thread_cpu();
@@ -135,6 +138,11 @@ impl Source for IdlePages {
         self.touches += self.found.len() as u64;
         self.found.drain(..).for_each(sink);
         Ok(())
+    }
+
+    fn save_memory(&mut self) {
+        self.most = (self.most / 2).max(LEAST);
+        self.pages = self.pages.min(self.most);
     }
 
     fn stats(&self) -> SourceStats {

@@ -138,6 +138,9 @@ pub trait Source {
         0
     }
 
+    /// Is content with less memory from now on, where it can be.
+    fn save_memory(&mut self) {}
+
     /// What it has done so far.
     fn stats(&self) -> SourceStats;
 }

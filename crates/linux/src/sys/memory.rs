@@ -37,6 +37,15 @@ pub fn shares_our_memory(pid: u32) -> bool {
     own_pid != pid && unsafe { libc::syscall(libc::SYS_kcmp, own_pid, pid, KCMP_VM, 0, 0) } == 0
 }
 
+/// Gives what this process has freed, and its allocator keeps, back to the kernel (malloc_trim(3)).
+pub fn trim_heap() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it may be called at any time, and no memory that is in use is touched.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// A range of addresses, as `struct iovec`.
 #[derive(Clone, Copy, Debug)]
 pub struct AddressRange {

@@ -8,9 +8,9 @@ mod values;
 
 use super::options::{Tiering, default};
 use crate::errors::{ResultExt, usage};
-use frostline_core::spec::parse_bytes;
+use frostline_core::spec::{SpecError, parse_bytes};
 use frostline_core::types::Bytes;
-use frostline_driver::{FastLimit, Selection, SlowTier};
+use frostline_driver::{Limit, Selection, SlowTier, SlowTiers};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -81,9 +81,22 @@ pub struct Target {
     pub policy: String,
     #[serde(default = "values::default_fast", deserialize_with = "values::fast")]
     pub fast: String,
-    /// `None` for what suits this machine best.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "values::slow")]
-    pub slow: Option<String>,
+    /// The fastest first; none for what suits this machine best.
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "values::slow",
+        serialize_with = "values::show_list"
+    )]
+    pub slow: Vec<String>,
+    /// Limits of slow tiers: `node:1=2GiB`.
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "values::limits",
+        serialize_with = "values::show_list"
+    )]
+    pub limit: Vec<String>,
     #[serde(default = "values::default_cpu_limit", deserialize_with = "values::share")]
     pub cpu_limit: String,
     #[serde(default = "values::default_settling_cpu_limit", deserialize_with = "values::share")]
@@ -181,8 +194,27 @@ impl Config {
             if target.pid == Some(0) {
                 return wrong(format!("target '{name}' has no process 0"), "numbers begin at 1");
             }
-            let slow = target.slow.as_deref().and_then(|text| SlowTier::parse(text).ok());
-            let Some(slow @ SlowTier::Zram { .. }) = slow else { continue };
+            if target.slow.is_empty() && !target.limit.is_empty() {
+                let hint = "say where: slow = [\"node:1\", \"zram\"]";
+                return wrong(
+                    format!("target '{name}' limits slow tiers that it leaves open"),
+                    hint,
+                );
+            }
+            let slow = match SlowTiers::parse(&target.slow, &target.limit) {
+                Ok(slow) => slow,
+                Err(SpecError { what, hint }) => {
+                    return Some((
+                        index,
+                        format!("target '{name}': {what}"),
+                        hint.unwrap_or_default(),
+                    ));
+                }
+            };
+            let Some(mut slow) = slow.zram().cloned() else { continue };
+            if let SlowTier::Zram { spills, .. } = &mut slow {
+                *spills = false;
+            }
             match &zram {
                 Some((other, set)) if *set != slow => {
                     return wrong(
@@ -215,6 +247,7 @@ impl Target {
             policy: self.policy.clone(),
             fast: self.fast.clone(),
             slow: self.slow.clone(),
+            limit: self.limit.clone(),
             cpu_limit: self.cpu_limit.clone(),
             settling_cpu_limit: self.settling_cpu_limit.clone(),
             samples: self.samples.clone(),
@@ -229,9 +262,9 @@ impl Target {
     }
 
     /// Fast memory that it wants.
-    pub fn fast(&self) -> FastLimit {
+    pub fn fast(&self) -> Limit {
         // Checked when the file was read.
-        FastLimit::parse(&self.fast).unwrap_or(FastLimit::Share(1.0))
+        Limit::parse(&self.fast).unwrap_or(Limit::Share(1.0))
     }
 
     /// Whether the two differ in nothing but what can be changed while they are managed.

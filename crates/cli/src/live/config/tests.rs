@@ -45,6 +45,8 @@ fn wrong_values_are_refused_with_line_and_remedy() {
         ("fast = \"0%\"", "0%", "write a size"),
         ("fast = 12", "expected a string", "in quotes"),
         ("slow = \"zarm\"", "zarm", "`zram`"),
+        ("slow = 1", "in brackets", "slow = ["),
+        ("slow = [\"zram\", \"node:1\"]", "stands after swap", "node:1, then zram"),
         ("cpu_limit = \"0%\"", "no time at all", "1.5%"),
         ("samples = \"damn\"", "unknown source of samples `damn`", "`damon`"),
         ("migration_limit = \"0\"", "too few", "no limit"),
@@ -81,8 +83,23 @@ fn contradictions_name_the_target_and_its_line() {
     let b = "[[target]]\nname = \"b\"\npid = 2\nslow = \"zram:size=2GiB\"\n";
     let text = refused(&format!("{a}slow = \"zram:size=1GiB\"\n{b}"));
     assert!(text.starts_with("f.toml:5: ") && text.contains("different zram"), "{text}");
+    let text = refused(&format!("{a}limit = \"node:1=1GiB\"\n"));
+    assert!(text.starts_with("f.toml:1: ") && text.contains("leaves open"), "{text}");
+    let text = refused(&format!("{a}slow = \"zram\"\nlimit = \"node:1=1GiB\"\n"));
+    assert!(text.contains("'a'") && text.contains("`node:1`"), "{text}");
     let same = format!("{a}slow = \"zram:size=2048MiB\"\n{b}");
     assert_eq!(Config::parse("f", &same).unwrap().targets.len(), 2, "the same size");
+}
+
+#[test]
+fn slow_tiers_are_one_or_several() {
+    assert_eq!(target("slow = \"zram\"").slow, ["zram"]);
+    let text = "slow = [\"node:1\", \"zram\"]\nlimit = [\"node:1=2GiB\", \"zram=10%\"]";
+    let both = target(text);
+    assert_eq!((both.slow.len(), both.limit.len()), (2, 2));
+    let shown = toml::to_string(&both).unwrap();
+    assert!(shown.contains(text), "{shown}");
+    assert!(toml::to_string(&target("slow = \"zram\"")).unwrap().contains("slow = \"zram\"\n"));
 }
 
 #[test]

@@ -3,8 +3,9 @@
 use crate::live::options::default;
 use frostline_core::policy::registry;
 use frostline_core::spec::{SpecError, parse_bytes, parse_ratio};
-use frostline_driver::{FastLimit, Samples, SlowTier};
-use serde::de::{Deserialize, Deserializer, Error};
+use frostline_driver::{Limit, Samples, SlowTiers};
+use serde::de::{Deserializer, Error};
+use serde::{Deserialize, Serialize, Serializer};
 use std::fmt::Display;
 use std::net::SocketAddr;
 
@@ -53,15 +54,51 @@ pub fn policy<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
 }
 
 pub fn fast<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
-    text(from, FastLimit::parse)
+    text(from, Limit::parse)
 }
 
 pub fn samples<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     text(from, Samples::parse)
 }
 
-pub fn slow<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
-    text(from, SlowTier::parse).map(Some)
+/// One text or several.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrMore {
+    One(String),
+    More(Vec<String>),
+}
+
+impl OneOrMore {
+    fn read<'de, D: Deserializer<'de>>(from: D, what: &str) -> Result<Vec<String>, D::Error> {
+        match Self::deserialize(from) {
+            Ok(Self::One(text)) => Ok(vec![text]),
+            Ok(Self::More(texts)) => Ok(texts),
+            Err(_) => Err(D::Error::custom(SpecError::new(
+                format!("expected a string, or several in brackets, for {what}"),
+                "slow = \"zram\", or slow = [\"node:1\", \"zram\"]",
+            ))),
+        }
+    }
+}
+
+pub fn slow<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    let texts = OneOrMore::read(from, "slow tiers")?;
+    SlowTiers::parse(&texts, &[""; 0]).map_err(D::Error::custom)?;
+    Ok(texts)
+}
+
+/// Whether there are such tiers is seen when the target is known as a whole.
+pub fn limits<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    OneOrMore::read(from, "limits")
+}
+
+/// One text as it is, several as a list.
+pub fn show_list<S: Serializer>(texts: &[String], to: S) -> Result<S::Ok, S::Error> {
+    match texts {
+        [one] => one.serialize(to),
+        texts => texts.serialize(to),
+    }
 }
 
 pub fn size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {

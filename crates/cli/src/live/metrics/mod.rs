@@ -64,6 +64,24 @@ const FAMILIES: &[Family] = &[
             to(&[("class", name)], (pages * PAGE_BYTES) as f64);
         }
     }),
+    gauge(
+        "frostline_hotness_bytes",
+        "Memory by hotness, by the least hotness of a bin.",
+        |s, to| {
+            for bin in &s.hotness {
+                to(&[("least", &bin.least.to_string()), ("class", &bin.class)], bin.bytes as f64);
+            }
+        },
+    ),
+    counter("frostline_samples_total", "Accesses sampled, other than refaults.", |s, to| {
+        to(&[("hit", "fast")], s.accounts.sampled_fast as f64);
+        to(&[("hit", "slow")], (s.accounts.sampled - s.accounts.sampled_fast) as f64);
+    }),
+    counter("frostline_arrived_bytes_total", "Moves that were verified, by tier.", |s, to| {
+        for tier in &s.tiers {
+            to(&[("tier", &tier.name)], tier.arrivals.verified_bytes as f64);
+        }
+    }),
     counter("frostline_refaults_total", "Pages that came back because of a touch.", |s, to| {
         to(&[], s.accounts.refaults as f64);
     }),
@@ -117,6 +135,13 @@ const FAMILIES: &[Family] = &[
     counter("frostline_cpu_seconds_total", "Processor time spent on the target.", |s, to| {
         to(&[], s.cpu_seconds);
     }),
+    gauge(
+        "frostline_own_memory_limit_bytes",
+        "What the daemon's memory shall not exceed.",
+        |s, to| {
+            to(&[], s.own_limit_bytes as f64);
+        },
+    ),
     gauge("frostline_metadata_bytes", "Tables with an entry per page.", |s, to| {
         to(&[], s.metadata_bytes as f64);
     }),

@@ -32,6 +32,7 @@ fn status() -> Status {
         name: name.into(),
         used_bytes,
         capacity_bytes: 1 << 40,
+        ..TierStatus::default()
     };
     let mut accounts = Accounts { refaults: 7, splits: 3, ..Accounts::default() };
     accounts.demotions.verified_bytes = 8192;

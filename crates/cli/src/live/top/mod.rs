@@ -1,5 +1,6 @@
 //! What runs here, as a picture of text that is drawn again every second.
 
+mod histogram;
 mod picture;
 mod rates;
 
@@ -51,7 +52,7 @@ impl View {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use frostline_driver::status::{TargetStatus, TierStatus};
+    use frostline_driver::status::{BinStatus, TargetStatus, TierStatus};
     use ratatui::buffer::Buffer;
     use ratatui::layout::Rect;
 
@@ -60,6 +61,7 @@ mod tests {
             name: name.into(),
             used_bytes,
             capacity_bytes,
+            ..TierStatus::default()
         };
         let mut status = Status {
             pid: 7,
@@ -111,6 +113,48 @@ mod tests {
         for class in ["hot", "warm", "cold"] {
             assert!(picture.contains(class), "{class}:\n{picture}");
         }
+    }
+
+    /// 1 GiB in each of three tiers, of which the fast one is the hottest.
+    fn with_histogram() -> View {
+        let mut status = status("a", 10.0, 50);
+        status.tiers.insert(1, TierStatus { name: "node:1".into(), ..status.tiers[1].clone() });
+        status.hotness = (0..16_u32)
+            .map(|bin| {
+                let bytes = [bin >= 12, (6..13).contains(&bin), bin < 8];
+                let bytes = bytes.map(|there| u64::from(there) << (12 + bin));
+                BinStatus {
+                    least: if bin == 0 { 0 } else { 1 << bin },
+                    class: ["cold", "warm", "hot"][(bin as usize / 4).saturating_sub(1)].into(),
+                    bytes: bytes.iter().sum(),
+                    tier_bytes: bytes.to_vec(),
+                }
+            })
+            .collect();
+        status.accounts.sampled = 100;
+        status.accounts.sampled_fast = 97;
+        (status.own_rss_bytes, status.own_limit_bytes) = (9 << 20, 16 << 20);
+        let mut view = View::default();
+        view.update(vec![status]);
+        view
+    }
+
+    #[test]
+    fn the_histogram_shows_where_hot_and_cold_memory_is() {
+        let picture = picture_of(&with_histogram(), 110, 30);
+        let expected = "\
+memory                                                   ▇▇▇ ▇▇▇ ███ ███ log
+node:1                           ▄▄▄ ▄▄▄ ▅▅▅ ▅▅▅ ▆▆▆ ▆▆▆ ▇▇▇
+swap     ▁▁▁ ▁▁▁ ▂▂▂ ▂▂▂ ▃▃▃ ▃▃▃ ▄▄▄ ▄▄▄
+hotness  0   2   4   8   16  32  64  128 256 512 1k  2k  4k  8k  16k 32k
+         cold····························warm············hot············· largest 128.0 MiB
+";
+        assert!(picture.contains(expected), "{picture}");
+        assert!(picture.contains("9.00 MiB of memory, limit 16.0 MiB"), "{picture}");
+        assert!(picture.contains("97.0 % of samples hit fast memory"), "{picture}");
+        let high = picture_of(&with_histogram(), 110, 40);
+        assert!(high.matches('█').count() > picture.matches('█').count(), "{high}");
+        assert!(high.contains("hotness  0   2"), "{high}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The picture itself.
 
-use super::{Rates, View};
-use crate::units;
+use super::{Rates, View, histogram};
+use crate::units::{self, percent};
 use frostline_core::types::PAGE_BYTES;
 use frostline_driver::Status;
 use ratatui::buffer::Buffer;
@@ -14,15 +14,22 @@ use std::collections::BTreeMap;
 /// Cells of a full bar.
 const BAR: usize = 32;
 const HEAD: Style = Style::new().add_modifier(Modifier::BOLD);
-const DIM: Style = Style::new().fg(Color::DarkGray);
+pub(super) const DIM: Style = Style::new().fg(Color::DarkGray);
 
-fn size(bytes: u64) -> String {
+/// Of tiers, the fastest first; the last also for all slower ones.
+pub(super) const TIERS: [Color; 4] = [Color::Red, Color::Blue, Color::Cyan, Color::Magenta];
+/// Lines of a high screen, on which the histogram gets more of them.
+const HIGH: u16 = 36;
+
+pub(super) fn size(bytes: u64) -> String {
     units::bytes(bytes as f64)
 }
 
 /// Draws it all.
 pub fn draw(view: &View, area: Rect, buffer: &mut Buffer) {
-    let details = view.rows.get(view.selected).map_or_else(Vec::new, |(s, r)| details(s, r));
+    let rows = if area.height >= HIGH { 3 } else { 1 };
+    let selected = view.rows.get(view.selected);
+    let details = selected.map_or_else(Vec::new, |(status, rates)| details(status, rates, rows));
     let below = details.len() as u16;
     let parts = [
         Constraint::Length(2),
@@ -70,7 +77,7 @@ fn total(view: &View) -> Line<'static> {
             size(sum(|status| status.footprint_bytes)),
             size(sum(fast)),
             size(sum(|status| status.saved_bytes)),
-            units::percent(cpu),
+            percent(cpu),
             size(own.values().sum()),
         )),
     ])
@@ -133,16 +140,16 @@ fn cells(status: &Status, rates: &Rates) -> Vec<String> {
         format!("{:.1}", rates.refaults),
         units::bytes(rates.down_bytes),
         units::bytes(rates.up_bytes),
-        units::percent(rates.cpu_share),
+        percent(rates.cpu_share),
     ]
 }
 
-fn details(status: &Status, rates: &Rates) -> Vec<Line<'static>> {
+fn details(status: &Status, rates: &Rates, rows: usize) -> Vec<Line<'static>> {
     let moving = if status.dry_run { ", dry run" } else { "" };
     let title = format!("{}: {}{moving}, process {}", status.name, status.policy, status.pid);
     let mut lines = vec![Line::default(), Line::styled(title, HEAD)];
     for (index, tier) in status.tiers.iter().enumerate() {
-        let colour = if index == 0 { Color::Red } else { Color::Blue };
+        let colour = TIERS[index.min(TIERS.len() - 1)];
         let share = tier.used_bytes as f64 / tier.capacity_bytes.max(1) as f64;
         let text = format!("{} of {}", size(tier.used_bytes), size(tier.capacity_bytes));
         lines.push(bar(&tier.name, share, colour, text));
@@ -152,10 +159,11 @@ fn details(status: &Status, rates: &Rates) -> Vec<Line<'static>> {
         let names = [("hot", Color::Red), ("warm", Color::Yellow), ("cold", Color::Blue)];
         for ((name, colour), pages) in names.into_iter().zip(classes) {
             let share = pages as f64 / all as f64;
-            let text = format!("{}, {}", size(pages * PAGE_BYTES), units::percent(share));
+            let text = format!("{}, {}", size(pages * PAGE_BYTES), percent(share));
             lines.push(bar(name, share, colour, text));
         }
     }
+    lines.extend(histogram::lines(status, rows));
     let accounts = &status.accounts;
     lines.push(Line::raw(format!(
         "moved    by the policy {} down, {} up; to keep the limit {}; to see who comes back {}",
@@ -170,6 +178,14 @@ fn details(status: &Status, rates: &Rates) -> Vec<Line<'static>> {
         units::bytes(rates.up_bytes),
         rates.refaults,
         units::count(accounts.refaults as f64),
+    )));
+    let hits = rates.hits.map(|hits| format!("; {} of samples hit fast memory", percent(hits)));
+    lines.push(Line::raw(format!(
+        "own      {} of memory, limit {}; {} of a core{}",
+        size(status.own_rss_bytes),
+        size(status.own_limit_bytes),
+        percent(rates.cpu_share),
+        hits.unwrap_or_default(),
     )));
     let sources = status.sources.iter().map(|source| {
         format!("{} {} ({} lost)", source.name, units::count(source.touches as f64), source.lost)

@@ -13,6 +13,9 @@ pub struct Rates {
     pub up_bytes: f64,
     /// Our processor time, of one core.
     pub cpu_share: f64,
+    /// Share of the sampled accesses that went to fast memory; `None` without samples other than
+    /// refaults.
+    pub hits: Option<f64>,
 }
 
 impl Rates {
@@ -33,6 +36,10 @@ impl Rates {
                 new.accounts.promotions.verified_bytes,
             ),
             cpu_share: (cpu / seconds).max(0.0),
+            hits: (new.accounts.sampled > old.accounts.sampled).then(|| {
+                let fast = new.accounts.sampled_fast.saturating_sub(old.accounts.sampled_fast);
+                fast as f64 / (new.accounts.sampled - old.accounts.sampled) as f64
+            }),
         }
     }
 

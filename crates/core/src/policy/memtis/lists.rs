@@ -147,11 +147,13 @@ impl Runs {
     }
 }
 
-/// Finds fast pages to demote. Hotness falls only at a cooling, and classes change only with the
+/// Finds pages of one tier to demote to the next. Hotness falls only at a cooling, and classes change only with the
 /// thresholds: between those, memory is gone through at most once for cold pages and once more
 /// for warm ones, however often room is short.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DemotionClock {
+    /// The tier; the fastest by default.
+    from: TierId,
     hand: u32,
     regions: u32,
     cold_left: u32,
@@ -161,6 +163,11 @@ pub(super) struct DemotionClock {
 }
 
 impl DemotionClock {
+    /// Of a tier that is not the slowest.
+    pub(super) fn of(from: TierId) -> Self {
+        Self { from, ..Self::default() }
+    }
+
     /// Hotness has fallen or thresholds have risen: everything may hold victims again.
     pub(super) fn rearm(&mut self, regions: u32) {
         (self.regions, self.cold_left, self.warm_left) = (regions, regions, regions);
@@ -205,11 +212,11 @@ impl DemotionClock {
         view: &View<'_>,
         plan: &mut Plan,
     ) -> u64 {
-        let mut runs = Runs::new(TierId::FAST.slower(), Lane::DEMOTE);
+        let mut runs = Runs::new(self.from.slower(), Lane::DEMOTE);
         while *left > 0 && runs.pages < need && limit > 0 {
             let region = Region(self.hand % regions.max(1));
             self.looked_at += 1;
-            if !take_below(region, limit, need, tracker, view, &mut runs, plan) {
+            if !take_below(region, self.from, limit, need, tracker, view, &mut runs, plan) {
                 break;
             }
             self.hand = (region.0 + 1) % regions.max(1);
@@ -219,10 +226,12 @@ impl DemotionClock {
     }
 }
 
-/// Proposes the fast pages of a region less hot than `limit` until `need` is reached; false where
-/// pages may be left over.
+/// Proposes the pages of a region in tier `from` less hot than `limit` until `need` is reached;
+/// false where pages may be left over.
+#[expect(clippy::too_many_arguments, reason = "one step of `turn`, split off for its loop")]
 fn take_below(
     region: Region,
+    from: TierId,
     limit: u32,
     need: u64,
     tracker: &Tracker,
@@ -230,7 +239,7 @@ fn take_below(
     runs: &mut Runs,
     plan: &mut Plan,
 ) -> bool {
-    let movable = |state: PageState| state.tier() == Some(TierId::FAST) && !state.is_in_flight();
+    let movable = |state: PageState| state.tier() == Some(from) && !state.is_in_flight();
     if tracker.is_empty(region) {
         return true;
     }

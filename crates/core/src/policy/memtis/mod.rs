@@ -12,6 +12,7 @@
 //! that do not pay are paused (`payoff`).
 
 mod calm;
+mod cascade;
 mod counts;
 mod lists;
 mod payoff;
@@ -24,7 +25,7 @@ mod tracker;
 mod tests;
 
 use super::settings::Settings;
-use super::{ConfigSink, MetricSink, Policy, PolicyContext, Telemetry};
+use super::{ConfigSink, HotnessBins, MetricSink, Policy, PolicyContext, Telemetry};
 use crate::action::{Action, Lane, Plan};
 use crate::budget::Budget;
 use crate::event::{Event, MoveOutcome, Sample, SampleKind};
@@ -34,6 +35,7 @@ use crate::placement::{TierLimits, View};
 use crate::types::*;
 use alloc::vec::Vec;
 use calm::Calm;
+use cascade::Cascade;
 use core::hint::black_box;
 use lists::{DemotionClock, PromotionList, Runs};
 use payoff::Payoff;
@@ -143,6 +145,7 @@ struct Counters {
     splits: u64,
     collapses: u64,
     settled_pages: u64,
+    passed_on_pages: u64,
     split_given_up: bool,
     ehr: f64,
     rhr: f64,
@@ -170,6 +173,8 @@ pub struct Memtis {
     estimation_due: u64,
     promotions: PromotionList,
     clock: DemotionClock,
+    /// Keeps room in tiers between the fastest and the slowest.
+    cascade: Cascade,
     payoff: Payoff,
     calm: Calm,
     /// Finds what would be demoted while moves do not pay.
@@ -215,6 +220,7 @@ impl Memtis {
             estimation_due: 1,
             promotions: PromotionList::default(),
             clock: DemotionClock::default(),
+            cascade: Cascade::default(),
             payoff: Payoff::new(settings.switch("payoff"), config.adaptation),
             calm: Calm::default(),
             trial_clock: DemotionClock::default(),
@@ -313,6 +319,7 @@ impl Memtis {
         }
         self.thresholds = Thresholds::from_hot(next.hot, with_warm);
         self.base_thresholds = Thresholds::adapt(&self.tracker.base(), fast, alpha);
+        self.cascade.adapt(&self.tracker, view);
         self.set_limits();
         if cooling || self.thresholds.hot > before.hot || self.thresholds.cold > before.cold {
             self.promotions.prune(&self.tracker, self.limits.hot);
@@ -325,6 +332,7 @@ impl Memtis {
         let regions = self.tracker.regions();
         self.clock.rearm(regions);
         self.trial_clock.rearm(regions);
+        self.cascade.rearm(regions);
     }
 
     /// Halves all hotness, then looks at every region with the new thresholds: huge pages are
@@ -473,6 +481,8 @@ impl Memtis {
         // A live kernel allocates as if there were no limit; pages on their way out still count.
         let over = view.over(TierId::FAST).0.saturating_sub(leaving + settling);
         let wanted = over + self.wanted(limits, free);
+        let mut unmet = 0;
+        let mut demoted = settling;
         if wanted > 0 {
             // What the engine would turn down must not count as looked at.
             let moved = PageCount(promoted + settling).bytes();
@@ -485,9 +495,18 @@ impl Memtis {
             let (cold, warm) = self.clock.demote(need, classes, &self.tracker, view, plan);
             self.counters.cold_pages += cold;
             self.counters.warm_pages += warm;
+            unmet = wanted.saturating_sub(cold + warm);
+            demoted += cold + warm;
         }
         if self.payoff.wants_pages() {
             self.try_moves(limits.capacity, settled, demoted_from, view, plan);
+        }
+        if view.tiers() > 2 {
+            let moved = PageCount(promoted + demoted).bytes();
+            let affordable = budget.remaining.saturating_sub(moved).pages();
+            let keep = if self.payoff.is_open() { self.config.free } else { 0.0 };
+            self.counters.passed_on_pages +=
+                self.cascade.demote(demoted, unmet, keep, affordable, &self.tracker, view, plan);
         }
         self.grown = false;
         self.demoting.extend(demoted_pages(plan, proposed));
@@ -669,6 +688,7 @@ impl Policy for Memtis {
             ("cold_demotions_proposed_pages_total", c.cold_pages),
             ("warm_demotions_proposed_pages_total", c.warm_pages),
             ("split_demotions_proposed_pages_total", c.settled_pages),
+            ("lower_demotions_proposed_pages_total", c.passed_on_pages),
             ("estimations_total", c.estimated),
             ("splits_proposed_total", c.splits),
             ("collapses_proposed_total", c.collapses),
@@ -701,5 +721,19 @@ impl Policy for Memtis {
 
     fn classes(&self) -> Option<[u64; 3]> {
         Some(self.thresholds.sizes(&self.tracker.pages()))
+    }
+
+    fn hotness(&self) -> Option<HotnessBins> {
+        let floor = |bin| self.tracker.binning().floor(bin);
+        Some(HotnessBins {
+            least: core::array::from_fn(floor),
+            pages: *self.tracker.pages().bins(),
+            hot: self.thresholds.hot,
+            warm: self.thresholds.warm,
+        })
+    }
+
+    fn bin_of(&self, page: PageId) -> Option<usize> {
+        self.tracker.unit_hotness(page).map(|hotness| self.tracker.binning().bin(hotness))
     }
 }

@@ -23,7 +23,10 @@ impl World {
     }
 
     fn guarded(fast: u64, spec: &str) -> Self {
-        let config = EngineConfig::two_tiers(PageCount(fast), PageCount(1 << 20));
+        Self::tiered(EngineConfig::two_tiers(PageCount(fast), PageCount(1 << 20)), spec)
+    }
+
+    fn tiered(config: EngineConfig, spec: &str) -> Self {
         let policy = make(spec, &PolicyContext::default()).unwrap();
         Self {
             engine: Engine::new(config, policy),
@@ -673,4 +676,55 @@ fn a_long_pause_samples_less_until_something_changes() {
     let mut open = Stream::new(&alloc::format!("{PAYING}:payoff=off"));
     open.run(200, even);
     assert_eq!(periods(&mut open), [], "no pause, no thrift");
+}
+
+/// 100 pages fast, 300 in the middle, the rest below.
+fn three_tiers(spec: &str) -> World {
+    let mut config = EngineConfig::two_tiers(PageCount(100), PageCount(300));
+    config.tiers.push(TierLimits { capacity: PageCount(1 << 20), ..config.tiers[1] });
+    World::tiered(config, &alloc::format!("{spec}:payoff=off"))
+}
+
+#[test]
+fn with_three_tiers_hot_pages_come_up_from_any_and_cold_ones_go_down_step_by_step() {
+    let mut w = three_tiers("memtis:adaptation=100:cooling=1000:collapse=off");
+    w.populate(PageRun::between(0, 1000), false);
+    let used = |w: &World, tier| w.engine.view().used(TierId(tier)).0;
+    assert_eq!([used(&w, 0), used(&w, 1), used(&w, 2)], [100, 300, 600], "one after the other");
+    for _ in 0..12 {
+        // Some that the middle tier holds and some that the slowest does; and pages that are
+        // less hot than these and hotter than the rest.
+        w.sample((200..240).chain(700..740), 20);
+        w.sample(240..400, 2);
+        w.wake();
+    }
+    let tier = |page: u32| w.tier(page).unwrap();
+    let in_tier = |pages: core::ops::Range<u32>, wanted| {
+        pages.filter(|page| tier(*page) == TierId(wanted)).count()
+    };
+    assert_eq!(in_tier(200..240, 0) + in_tier(700..740, 0), 80, "hot");
+    assert!(w.metric("lower_demotions_proposed_pages_total") > 0.0);
+    assert_eq!(in_tier(240..400, 2), 0, "what is less hot belongs into the middle");
+    assert!(in_tier(0..100, 1) + in_tier(0..100, 2) >= 80, "cold");
+    assert!(used(&w, 0) <= 100 && used(&w, 1) <= 300);
+    assert_eq!(w.engine.stats().rejected, [0; 8], "nothing is proposed that there is no room for");
+}
+
+#[test]
+fn the_histogram_counts_every_page_in_its_bin() {
+    let mut w = World::new(100, "memtis:adaptation=100:cooling=1000:collapse=off");
+    w.populate(PageRun::between(0, 1000), false);
+    for _ in 0..10 {
+        w.sample(500..580, 20);
+        w.wake();
+    }
+    let policy = w.engine.policy();
+    let bins = policy.hotness().unwrap();
+    let mut counted = [0; BINS];
+    (0..1000).for_each(|page| counted[policy.bin_of(PageId(page)).unwrap()] += 1);
+    assert_eq!(bins.pages, counted);
+    assert!(policy.bin_of(PageId(500)).unwrap() >= bins.hot as usize);
+    assert!(policy.bin_of(PageId(0)).unwrap() < bins.hot as usize);
+    assert_eq!(policy.bin_of(PageId(5000)), None);
+    assert!(bins.least.is_sorted() && bins.warm <= bins.hot);
 }
