@@ -332,13 +332,18 @@ impl Session<'_> {
         tool: &Tool,
         stop: Stop,
         status: ExitStatus,
-        log: String,
+        mut log: String,
     ) -> Result<Outcome, RecordError> {
         if matches!(stop, Stop::Ended) && !self.translator.has_begun() {
             let why = if log.is_empty() { format!("it ended with {status}") } else { log };
             return Err(tool.silent(why));
         }
         let code = shell_code(status);
+        // A signal ends a program without last words.
+        let killed = status.signal().is_some();
+        if matches!(stop, Stop::Ended) && !killed && self.translator.is_cut_short() {
+            log += "the recording ended before the program did: it closed all descriptors at once";
+        }
         let bytes = self.translator.writer().bytes_written();
         let processes = self.translator.processes();
         let (stop, totals) = match stop {

@@ -129,6 +129,13 @@ impl<W: Write> Translator<W> {
         self.main.is_some()
     }
 
+    /// Whether the process that was started first has neither told its exit nor executed another
+    /// program.
+    pub fn is_cut_short(&self) -> bool {
+        let main = self.main.and_then(|pid| self.processes.get(&pid));
+        main.is_some_and(|process| process.exit.is_none() && !process.executes)
+    }
+
     /// Takes a packet; `payload` is what follows its header.
     ///
     /// # Errors

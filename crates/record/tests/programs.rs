@@ -222,6 +222,76 @@ fn mappings_and_files_leave_events() {
 }
 
 #[test]
+fn all_memory_belongs_to_a_mapping() {
+    each(|recorder| {
+        let Some(recorded) =
+            run(recorder, &["perl", "-e", "my %h; $h{$_} = 1 for 1..5000"], &Options::default())
+        else {
+            return;
+        };
+        let (mut pages, mut stacks, mut files) = (BTreeSet::new(), 0, 0);
+        for event in &recorded.events {
+            match event {
+                TraceEvent::Map { runs, kind, .. } => {
+                    pages.extend(runs.iter().flat_map(|run| run.start.0..run.end()));
+                    stacks += usize::from(matches!(kind, MapKind::Stack));
+                    files += usize::from(matches!(kind, MapKind::FilePrivate { .. }));
+                }
+                TraceEvent::Remap { gained, .. } => {
+                    pages.extend(gained.iter().flat_map(|run| run.start.0..run.end()));
+                }
+                _ => {}
+            }
+        }
+        assert_eq!(stacks, 1);
+        assert!(files > 5, "{files} file mappings");
+        let strays = recorded.accesses.iter().filter(|access| !pages.contains(&access.page.0));
+        let strays: BTreeSet<u32> = strays.map(|access| access.page.0).collect();
+        assert!(recorded.accesses.len() > 1000);
+        assert!(strays.is_empty(), "{} of {} pages", strays.len(), pages.len());
+    });
+}
+
+#[test]
+fn a_program_that_closes_all_descriptors_is_recorded_to_its_end() {
+    let source = r#"
+        #include <sys/mman.h>
+        #include <unistd.h>
+        int main(void) {
+            for (int fd = 3; fd < 70000; fd++) close(fd);
+            for (int fd = 3; fd < 70000; fd += 7) dup2(2, fd);
+            volatile char* p = mmap(0, 200 * 4096, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            for (int i = 0; i < 200; i++) p[i * 4096] = 1;
+            return 8;
+        }"#;
+    each(|recorder| {
+        let Some(program) = Program::compile(source, &[]) else { return };
+        let Some(recorded) = run(recorder, &[program.path()], &Options::default()) else { return };
+        assert_eq!((recorded.outcome.code, recorded.outcome.log.as_str()), (8, ""));
+        let runs = recorded.mapping(200 * PAGE);
+        assert_eq!(recorded.accesses_to(&runs).filter(|(_, a)| a.kind.is_demand()).count(), 200);
+    });
+}
+
+#[test]
+fn a_recording_that_ends_before_the_program_says_so() {
+    let source = r#"
+        #include <sys/syscall.h>
+        #include <unistd.h>
+        int main(void) {
+            syscall(SYS_close_range, 3, ~0u, 0);
+            return 9;
+        }"#;
+    let Some(program) = Program::compile(source, &[]) else { return };
+    let Some(recorded) = run(Recorder::Qemu, &[program.path()], &Options::default()) else {
+        return;
+    };
+    assert_eq!(recorded.outcome.code, 9);
+    assert!(recorded.outcome.log.contains("before the program did"), "{}", recorded.outcome.log);
+    assert_eq!(recorded.ending, Ending::Finished);
+}
+
+#[test]
 fn operation_marks_are_recorded() {
     each(|recorder| {
         let source = r#"
