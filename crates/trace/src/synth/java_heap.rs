@@ -116,6 +116,27 @@ struct Heap {
 }
 
 impl Heap {
+    fn new(area: Area, cards: Area, spaces: Spaces, live: f64, rows: u32) -> Self {
+        Self {
+            area,
+            cards,
+            spaces,
+            live,
+            tree: Tree::new(u64::from(rows), KEYS_PER_LEAF, FANOUT, None),
+            rows,
+            places: Vec::new(),
+            ages: Vec::new(),
+            young: Vec::new(),
+            kept: Vec::new(),
+            eden_at: 0,
+            survivor: 0,
+            survivor_at: spaces.survivor(0),
+            old_at: spaces.old,
+            phase: Phase::Run,
+            collections: [0; 2],
+        }
+    }
+
     /// Rows and nodes in random order, and garbage between them.
     fn fill(&mut self, rng: &mut Rng) {
         let objects = self.rows + self.tree.slots() as u32;
@@ -335,24 +356,7 @@ pub(super) fn build(settings: &Settings) -> Result<Made, TraceError> {
     let loader = Loader::new(init, &[area, cards]);
     let before = loader.records();
     stage.expect(before);
-    let heap = Heap {
-        area,
-        cards,
-        spaces,
-        live,
-        tree: Tree::new(u64::from(rows), KEYS_PER_LEAF, FANOUT, None),
-        rows,
-        places: Vec::new(),
-        ages: Vec::new(),
-        young: Vec::new(),
-        kept: Vec::new(),
-        eden_at: 0,
-        survivor: 0,
-        survivor_at: spaces.survivor(0),
-        old_at: spaces.old,
-        phase: Phase::Run,
-        collections: [0; 2],
-    };
+    let heap = Heap::new(area, cards, spaces, live, rows);
     let law = ZipfLaw::new(rows, s);
     let ranks = ZipfRng::new(&mut rng);
     let row_of = Permutation::new(rows, &mut rng);
@@ -436,24 +440,7 @@ mod tests {
         let cards = stage.map(1 << 11, MapKind::Anonymous);
         let spaces = Spaces::new(1 << 20);
         let rows = ((spaces.end - spaces.old) as f64 * live / 281.0) as u32;
-        let mut heap = Heap {
-            area,
-            cards,
-            spaces,
-            live,
-            tree: Tree::new(u64::from(rows), KEYS_PER_LEAF, FANOUT, None),
-            rows,
-            places: Vec::new(),
-            ages: Vec::new(),
-            young: Vec::new(),
-            kept: Vec::new(),
-            eden_at: 0,
-            survivor: 0,
-            survivor_at: spaces.survivor(0),
-            old_at: spaces.old,
-            phase: Phase::Run,
-            collections: [0; 2],
-        };
+        let mut heap = Heap::new(area, cards, spaces, live, rows);
         heap.fill(&mut Rng::new(1));
         heap
     }

@@ -95,6 +95,11 @@ const STREAM: StreamId = StreamId(0);
 const OP: u64 = 0;
 
 pub(super) fn build(settings: &Settings) -> Result<Made, TraceError> {
+    let (workload, stage) = make(settings)?;
+    Ok(Made { stage, workload: Box::new(workload) })
+}
+
+fn make(settings: &Settings) -> Result<(XgBoost, Stage), TraceError> {
     let rng = settings.rng()?;
     let footprint = u64::from(settings.pages(256)?) * PAGE_BYTES;
     let features = settings.count("features", 1, 4096)?;
@@ -136,7 +141,7 @@ pub(super) fn build(settings: &Settings) -> Result<Made, TraceError> {
         cut: Cut::default(),
         rng,
     };
-    Ok(Made { stage, workload: Box::new(workload) })
+    Ok((workload, stage))
 }
 
 impl XgBoost {
@@ -300,32 +305,11 @@ mod tests {
 
     #[test]
     fn a_tree_deals_every_row_to_one_leaf() {
-        let given = frostline_core::spec::Spec::parse("xgboost:size=8MiB:depth=4").unwrap();
-        let settings = Settings::new(given, PARAMS).unwrap();
-        let Made { mut stage, .. } = build(&settings).unwrap();
-        let (cpu, _) = Cpu::open(&settings, 8 << 20).unwrap();
-        let area = stage.map(64 << 20, MapKind::Anonymous);
-        let [bins, indices, gradients, predictions, labels, histograms] = [area; 6];
-        let mut trees = XgBoost {
-            cpu,
-            loader: Loader::new(false, &[]),
-            before: 0,
-            bins,
-            indices,
-            gradients,
-            predictions,
-            labels,
-            histograms,
-            features: 39,
-            depth: 4,
-            rows: (0..5000).collect(),
-            nodes: Vec::new(),
-            children: Vec::new(),
-            level: 0,
-            phase: Phase::Gradients(0),
-            cut: Cut::default(),
-            rng: Rng::new(3),
-        };
+        let given =
+            frostline_core::spec::Spec::parse("xgboost:size=2MiB:depth=4:init=off").unwrap();
+        let (mut trees, mut stage) = make(&Settings::new(given, PARAMS).unwrap()).unwrap();
+        let rows = trees.rows.len();
+        assert!(rows > 3000, "{rows}");
         let mut looked_at = 0;
         while !matches!(trees.phase, Phase::Predict { .. }) {
             if let Phase::Histogram { left, .. } = &trees.phase {
@@ -335,15 +319,14 @@ mod tests {
         }
         assert_eq!((trees.level, trees.nodes.len()), (3, 8));
         let ends: Vec<usize> = trees.nodes.iter().flat_map(|node| [node.start, node.end]).collect();
-        assert!(ends[1..15].chunks(2).all(|pair| pair[0] == pair[1]) && ends[15] == 5000);
+        assert!(ends[1..15].chunks(2).all(|pair| pair[0] == pair[1]) && ends[15] == rows);
         assert!(trees.nodes.iter().all(|node| trees.rows[node.clone()].is_sorted()));
         let mut all = trees.rows.clone();
         all.sort_unstable();
-        assert!(all.into_iter().eq(0..5000));
-        assert!(
-            (5000..=5000 + 3 * 2500 + 100).contains(&looked_at),
-            "smaller children: {looked_at}"
-        );
+        assert!(all.into_iter().eq(0..rows as u32));
+        // All rows at the root, then half of them at most.
+        let expected = rows..=rows * 5 / 2 + 100;
+        assert!(expected.contains(&looked_at), "{looked_at} of {rows}");
     }
 
     #[test]
