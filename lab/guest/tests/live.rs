@@ -28,7 +28,7 @@ tiered() {
     # How long it takes depends on how busy the machine is that emulates this one.
     until_ready /tmp/truth
     tries=0
-    while sleep 2 && [ $tries -lt 80 ]; do
+    while sleep 2 && [ $tries -lt 60 ]; do
         tries=$((tries + 1))
         [ "$(hot_share)" -lt 90 ] || break
     done
@@ -89,7 +89,7 @@ section choices choices
 "#;
 
 static LIVE: LazyLock<Outcome> = LazyLock::new(|| {
-    let mut guest = Guest::default();
+    let mut guest = Guest::default().timeout_s(320);
     for name in ["frostline", "frostline-load"] {
         match program(name) {
             Ok(path) => guest = guest.file(path),

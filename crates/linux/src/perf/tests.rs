@@ -60,7 +60,7 @@ fn poll_to_exit(sampler: &mut FaultSampler, pid: u32) -> (Vec<FaultSample>, Vec<
 /// Whether it executed a program, in the last minute.
 fn executed(lifecycle: &[Lifecycle], pid: u32) -> bool {
     let now_ns = monotonic_ns();
-    let lately = now_ns - 60_000_000_000..now_ns;
+    let lately = now_ns.saturating_sub(60_000_000_000)..now_ns;
     lifecycle.iter().any(|life| match life {
         Lifecycle::Executed { pid: p, time_ns } => *p == pid && lately.contains(time_ns),
         _ => false,
