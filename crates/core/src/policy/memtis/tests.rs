@@ -711,6 +711,28 @@ fn with_three_tiers_hot_pages_come_up_from_any_and_cold_ones_go_down_step_by_ste
 }
 
 #[test]
+fn a_middle_tier_passes_on_no_more_while_that_is_on_its_way() {
+    let mut w = three_tiers("memtis:adaptation=100:cooling=1000:collapse=off");
+    w.populate(PageRun::between(0, 1000), false);
+    for _ in 0..3 {
+        w.sample((200..240).chain(700..740), 20);
+        w.wake();
+    }
+    let passed_on = |w: &World| w.metric("lower_demotions_proposed_pages_total");
+    // From now on nothing that is approved ends.
+    w.sample(240..300, 200);
+    let wake = |w: &mut World| {
+        w.now = w.engine.poll_timeout().unwrap().max(w.now);
+        w.engine.handle_timeout(w.now);
+        while w.engine.poll_action().is_some() {}
+    };
+    wake(&mut w);
+    let first = passed_on(&w);
+    (0..5).for_each(|_| wake(&mut w));
+    assert!(first > 0.0 && passed_on(&w) - first <= 6.0, "{first}, then {}", passed_on(&w));
+}
+
+#[test]
 fn the_histogram_counts_every_page_in_its_bin() {
     let mut w = World::new(100, "memtis:adaptation=100:cooling=1000:collapse=off");
     w.populate(PageRun::between(0, 1000), false);
