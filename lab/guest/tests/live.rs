@@ -99,6 +99,36 @@ static LIVE: LazyLock<Outcome> = LazyLock::new(|| {
     guest.run(SCRIPT)
 });
 
+/// With more than 1 GiB free in fast memory, the kernel promotes whatever is touched, at any rate.
+const PLENTY: &str = r#"
+mode() { cat /proc/sys/kernel/numa_balancing; }
+until_mode() {
+    tries=0
+    while [ "$(mode)" != "$1" ] && [ $tries -lt 120 ]; do sleep 0.5 && tries=$((tries + 1)); done
+    echo "mode $(mode)"
+}
+faults() { awk '/^numa_hint_faults / { print $2 }' /proc/vmstat; }
+plenty() {
+    frostline run --slow node:1 --fast 40% --cpu-limit 30% --settling-cpu-limit 50% -- \
+        frostline-load --size 32MiB --hot 20% --seconds 600 --truth /tmp/truth >/dev/null 2>/tmp/notes &
+    run=$!
+    while [ ! -s /tmp/truth ]; do sleep 0.5; done
+    sleep 3
+    echo "free: mode $(mode), faults $(faults)"
+    dd if=/dev/zero of=/dev/shm/fill bs=1M count=1000 2>/dev/null
+    echo "filled: $(until_mode 2)"
+    tries=0
+    while [ "$(faults)" -lt 100 ] && [ $tries -lt 60 ]; do sleep 1 && tries=$((tries + 1)); done
+    echo "faults: $(faults)"
+    rm /dev/shm/fill
+    echo "freed: $(until_mode 0)"
+    kill -INT $(pidof frostline-load)
+    wait $run
+    cat /tmp/notes
+}
+section plenty plenty
+"#;
+
 /// The text of a section that passed; `None`, with the reason printed, where this machine cannot
 /// run a guest.
 fn section(name: &str) -> Option<&'static str> {
@@ -214,4 +244,23 @@ fn a_program_goes_on_when_frostline_is_killed() {
     assert!(number(text, "frostline: 137, pages moved:") > 1000.0, "{text}");
     assert_eq!(number(text, "left:"), 1.0, "{text}");
     assert_eq!(number(text, "mismatches"), 0.0, "{text}");
+}
+
+#[test]
+fn hint_faults_wait_until_less_fast_memory_is_free() {
+    let mut guest = Guest::default().memory_mib(2048, 512);
+    for name in ["frostline", "frostline-load"] {
+        guest = guest.file(program(name).unwrap_or_else(|error| panic!("{error}")));
+    }
+    let outcome = guest.run(PLENTY);
+    let report = match &outcome {
+        Outcome::Ran(report) => report,
+        Outcome::Impossible(reason) => return println!("skipped: {reason}"),
+        Outcome::Failed(reason) => panic!("{reason}"),
+    };
+    let text = passed(report, "plenty");
+    assert!(text.contains("as soon as less fast memory is free"), "{text}");
+    assert!(text.contains("free: mode 0, faults 0\nfilled: mode 2\n"), "{text}");
+    assert!(number(text, "faults:") >= 100.0, "{text}");
+    assert!(text.contains("\nfreed: mode 0\n"), "{text}");
 }
