@@ -234,8 +234,10 @@ impl Changes {
         swap_off: SwapOff,
         concerns: impl Fn(&Change) -> bool,
     ) -> Result<Restored, LinuxError> {
-        // Who has changed nothing needs no rights to let go of it.
-        if !load(&self.root)?.entries.iter().any(|entry| entry.owners.contains(&self.owner)) {
+        // Who has changed nothing needs no rights to let go of it. What nobody owns any more could
+        // not be undone before.
+        let ours = |owners: &[Identity]| owners.is_empty() || owners.contains(&self.owner);
+        if !load(&self.root)?.entries.iter().any(|entry| ours(&entry.owners)) {
             return Ok(Restored::default());
         }
         let mut store = Store::lock(&self.root)?;

@@ -99,7 +99,9 @@ fn pages_go_out_and_come_back() {
     memory.verify();
     drop(memory);
     let restored = changes.release(SwapOff::WhenItFits).expect("the list is whole");
-    assert_eq!((restored.kept.len(), restored.undone.len()), (0, 2), "{restored:?}");
+    // A setting that was right before is none of our changes.
+    let changed = 1 + usize::from(before.as_ref().is_ok_and(|value| *value != 0));
+    assert_eq!((restored.kept.len(), restored.undone.len()), (0, changed), "{restored:?}");
     assert!(!swap::devices(&root).expect("listed").iter().any(|swap| swap.path == device));
     if let Err(panic) = result {
         std::panic::resume_unwind(panic);
