@@ -106,7 +106,7 @@ impl Allocations {
     }
 
     /// Compares with all mappings of a process, read after `at_ns` on the clock of
-    /// [`monotonic_ns`]. The first time, everything is told.
+    /// [`frostline_linux::perf::monotonic_ns`]. The first time, everything is told.
     pub fn compare(
         &mut self,
         pid: u32,
