@@ -43,10 +43,13 @@ pub struct Global {
 #[derive(Subcommand)]
 pub enum Command {
     /// Run a program with less fast memory
+    #[command(long_about = cmd::run::LONG)]
     Run(cmd::run::Args),
     /// Tier a program that runs already, or all of a cgroup
+    #[command(long_about = cmd::attach::LONG)]
     Attach(cmd::attach::Args),
     /// Tier several programs, from a configuration file
+    #[command(long_about = cmd::daemon::LONG)]
     Daemon(cmd::daemon::Args),
     /// Show or check the daemon's configuration
     Config(cmd::config::Args),
@@ -55,12 +58,16 @@ pub enum Command {
     /// Watch what is managed here, second by second
     Top(cmd::top::Args),
     /// Say what this system lets us do, and what would help
+    #[command(long_about = cmd::doctor::LONG)]
     Doctor(cmd::doctor::Args),
     /// Undo what a frostline that was killed had changed
+    #[command(long_about = cmd::clean::LONG)]
     Clean(cmd::clean::Args),
     /// Repeat the decisions of a journal
+    #[command(long_about = cmd::replay::LONG)]
     Replay(cmd::replay::Args),
     /// Record the memory accesses of a program
+    #[command(long_about = cmd::record::LONG)]
     Record(cmd::record::Args),
     /// Look into traces, check and convert them
     Trace(cmd::trace::Args),
@@ -119,6 +126,16 @@ fn first_word_runs() -> bool {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+
+    #[test]
+    fn long_explanations_are_shown() {
+        for (name, words) in [("record", "modelled cache"), ("run", "exit code")] {
+            let mut all = Cli::command();
+            let command = all.find_subcommand_mut(name).expect("it is there");
+            let help = command.render_long_help().to_string();
+            assert!(help.contains(words), "{help}");
+        }
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

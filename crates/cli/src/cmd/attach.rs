@@ -11,7 +11,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-const LONG: &str = "\
+/// What `--help` says first.
+pub const LONG: &str = "\
 Keeps the hot pages of a running program, or of all programs of a cgroup, in fast memory, the \
 others in a slower tier, until it ends or you press Ctrl-C. Either way the program goes on \
 unharmed; pages that are in swap by then come back when they are touched.";
@@ -23,7 +24,7 @@ Examples:
   frostline attach 4711 --slow none --seconds 60 --summary s.json";
 
 #[derive(clap::Args)]
-#[command(long_about = LONG, after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
     /// Number of the process
     #[arg(value_name = "PID", required_unless_present = "cgroup")]

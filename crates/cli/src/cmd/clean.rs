@@ -6,13 +6,13 @@ use frostline_linux::Root;
 use frostline_linux::changes::{SwapOff, restore};
 use std::process::ExitCode;
 
-const LONG: &str = "\
+/// What `--help` says first.
+pub const LONG: &str = "\
 Undoes changes to the system whose frostline no longer runs: kernel settings, zram devices. What \
 other frostlines rely on is left alone, and so is a swap device on which there are pages of \
 running programs, unless they fit into free memory and --swap-off is given.";
 
 #[derive(clap::Args)]
-#[command(long_about = LONG)]
 pub struct Args {
     /// Bring pages back from swap devices that we set up, if there is enough free memory
     #[arg(long)]

@@ -16,7 +16,8 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Between two versions of the textfile.
 const WRITE: Duration = Duration::from_secs(1);
 
-const LONG: &str = "\
+/// What `--help` says first.
+pub const LONG: &str = "\
 Keeps the hot pages of the programs that a configuration file names in fast memory, the others in \
 a slower tier. Programs that do not run yet are waited for, and waited for again after they have \
 ended.
@@ -32,7 +33,7 @@ Examples:
   systemctl reload frostline";
 
 #[derive(clap::Args)]
-#[command(long_about = LONG, after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The configuration file
     #[arg(short, long, value_name = "FILE", default_value = PLACE)]

@@ -5,12 +5,12 @@ use frostline_linux::Root;
 use frostline_linux::doctor::{Capability, examine};
 use std::process::ExitCode;
 
-const LONG: &str = "\
+/// What `--help` says first.
+pub const LONG: &str = "\
 Says for everything that tiering can make use of whether this system has it, why, and what would \
 help. It is tried on a process of our own wherever that is harmless; nothing that lasts is changed.";
 
 #[derive(clap::Args)]
-#[command(long_about = LONG)]
 #[command(after_help = "Examples:\n  frostline doctor\n  sudo frostline doctor --json")]
 pub struct Args {
     /// Print everything as JSON

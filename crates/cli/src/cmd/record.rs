@@ -15,10 +15,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-const LONG: &str = "\
+/// What `--help` says first.
+pub const LONG: &str = "\
 Runs PROGRAM under a modelled cache hierarchy and writes what misses it to a trace, with \
 allocations, file operations, threads and the pages touched. The program is not modified; it runs \
-4 to 20 times slower.
+4 to 30 times slower.
 
 Two recorders can run it. Valgrind (--from valgrind, the default) is the more exact one; it runs threads \
 in turns. QEMU (--from qemu) runs what Valgrind cannot, and threads side by side; to the program it is \
@@ -39,7 +40,7 @@ Examples:
   frostline run --journal j -- redis-server; frostline record --from live=j -o l.flt";
 
 #[derive(clap::Args)]
-#[command(long_about = LONG, after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
     /// Trace to write; an existing file is overwritten
     #[arg(short, long, value_name = "TRACE")]

@@ -6,13 +6,14 @@ use frostline_driver::journal::{Entries, replay};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-const LONG: &str = "\
+/// What `--help` says first.
+pub const LONG: &str = "\
 Tells a new engine everything that the engine of a live run was told, at the same times, and \
 compares what it wants done with what was wanted then. Both are the same unless the policy has \
 changed.";
 
 #[derive(clap::Args)]
-#[command(long_about = LONG, after_help = "Examples:\n  frostline replay j\n  frostline replay j --json")]
+#[command(after_help = "Examples:\n  frostline replay j\n  frostline replay j --json")]
 pub struct Args {
     /// Journal of `frostline run --journal`
     journal: PathBuf,

@@ -13,7 +13,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::Duration;
 
-const LONG: &str = "\
+/// What `--help` says first.
+pub const LONG: &str = "\
 Runs PROGRAM and keeps its hot pages in fast memory, the others in a slower tier. The program is \
 not modified, and neither is the kernel. However frostline ends, the program goes on unharmed.
 
@@ -30,7 +31,7 @@ Examples:
   frostline run --dry-run -- sort big.txt";
 
 #[derive(clap::Args)]
-#[command(long_about = LONG, after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(flatten)]
     tiering: Tiering,
