@@ -237,6 +237,8 @@ mod tests {
     use super::*;
     use crate::testing::Tree;
     use memmap2::MmapMut;
+    use std::io::Read;
+    use std::process::Stdio;
 
     const DIRTY: u64 = 1 << 63 | 1 << 55;
     const CLEAN: u64 = 1 << 63;
@@ -367,7 +369,14 @@ mod tests {
         if let Err(error) = check_support() {
             return eprintln!("skipped: {error}");
         }
-        let mut child = std::process::Command::new("sleep").arg("100").spawn().expect("sleep");
+        let mut child = std::process::Command::new("cat")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("cat");
+        // Only with its first answer is it sure that all of the program is mapped.
+        child.stdin.as_mut().expect("piped").write_all(b"x").expect("it reads");
+        child.stdout.as_mut().expect("piped").read_exact(&mut [0]).expect("it answers");
         let target = Target::open(&Root::system(), child.id()).expect("opens");
         let mut bits = SoftDirty::open(target).expect("a child of ours");
         let before = bits.is_untouched().expect("runs");
