@@ -212,8 +212,10 @@ static void process_ends(qemu_plugin_id_t id, void* data)
    (void)id, (void)data;
    if (!fl_program_running || !fl_enter_process())
       return;
-   fl_cpus_end();
    fl_cache_finish(fl_clock);
+   /* A packet names its thread: none may begin behind that thread's end. */
+   fl_stream_flush(False);
+   fl_cpus_end();
    fl_stream_end(exit_code, fl_clock);
    fl_recording = False;
    fl_leave();
