@@ -33,7 +33,7 @@ test:
 
 # The whole workspace is named so that nothing is built a second time with other features.
 test-all: test
-	FROSTLINE_KILLS=200 $(CARGO) test --workspace --locked --test safety -- --show-output kill
+	FROSTLINE_KILLS=200 scripts/run-tests --test safety kill
 
 demo:
 	@scripts/setup demo

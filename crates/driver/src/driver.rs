@@ -185,6 +185,11 @@ impl Driver {
         self.queue.shrink_to_fit();
     }
 
+    /// All moves since the start.
+    pub fn accounts(&self) -> Accounts {
+        self.accounts
+    }
+
     /// Whether there is nobody left to manage.
     pub fn is_idle(&self) -> bool {
         self.watched.is_empty()

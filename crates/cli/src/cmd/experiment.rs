@@ -4,7 +4,6 @@ use crate::experiment::file::Experiment;
 use crate::experiment::{Effort, Finding, carry_out, show};
 use crate::table::Table;
 use crate::{cancel, html, output};
-use anyhow::Context;
 use frostline_sim::RunReport;
 use serde::Serialize;
 use std::num::NonZeroUsize;
@@ -81,8 +80,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn one(args: &RunArgs) -> anyhow::Result<()> {
     cancel::install()?;
     let experiment = Experiment::read(&args.file)?;
-    let jobs = args.jobs.map(NonZeroUsize::get);
-    let outcome = carry_out(&experiment, Effort { quick: args.quick, seeds: args.seeds, jobs })?;
+    let effort = Effort {
+        quick: args.quick,
+        seeds: args.seeds,
+        jobs: args.jobs.map(NonZeroUsize::get),
+        charts: args.report.is_some(),
+    };
+    let outcome = carry_out(&experiment, effort)?;
     if let Some(path) = &args.report {
         html::write_experiment(path, &experiment, &outcome)?;
     }
@@ -101,13 +105,8 @@ fn one(args: &RunArgs) -> anyhow::Result<()> {
 }
 
 fn list(folder: &Path) -> anyhow::Result<()> {
-    let entries =
-        std::fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
-    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
-    paths.sort();
     let mut table = Table::new(&["file", "paper", "what it shows"]).left(3);
-    for path in paths {
+    for path in Experiment::files(folder)? {
         let experiment = Experiment::read(&path)?;
         table.row(vec![path.display().to_string(), experiment.paper, experiment.title]);
     }

@@ -3,10 +3,11 @@
 use super::measure::Measure;
 use crate::errors::usage;
 use crate::live::config::located;
+use anyhow::Context;
 use frostline_core::spec::SpecError;
 use frostline_sim::FastSize;
 use serde::Deserialize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A figure or table of a paper.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -146,6 +147,20 @@ impl Experiment {
         Self::parse(&name, &text)
     }
 
+    /// The files of a folder that may be experiments, by name.
+    ///
+    /// # Errors
+    /// A folder that cannot be read.
+    pub fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+        let entries = std::fs::read_dir(folder)
+            .with_context(|| format!("cannot read {}", folder.display()))?;
+        let mut paths: Vec<PathBuf> =
+            entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+        paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+        paths.sort();
+        Ok(paths)
+    }
+
     /// Reads the text of a file called `name`.
     ///
     /// # Errors
@@ -243,20 +258,17 @@ mod tests {
     fn the_repositorys_experiments_fit_together() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
         let mut read = 0;
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.extension().is_some_and(|extension| extension == "toml") {
-                let file = Experiment::read(&path).unwrap_or_else(|e| panic!("{e:#}"));
-                let policies = frostline_core::policy::registry::expand(&file.policies).unwrap();
-                file.check(&policies).unwrap_or_else(|e| panic!("{}: {e:#}", path.display()));
-                file.sizes().unwrap_or_else(|e| panic!("{}: {e:#}", path.display()));
-                for workload in &file.workload {
-                    for trace in [workload.trace(false), workload.trace(true)] {
-                        frostline_trace::synth::from_spec(trace).unwrap_or_else(|e| panic!("{e}"));
-                    }
+        for path in Experiment::files(&folder).unwrap() {
+            let file = Experiment::read(&path).unwrap_or_else(|e| panic!("{e:#}"));
+            let policies = frostline_core::policy::registry::expand(&file.policies).unwrap();
+            file.check(&policies).unwrap_or_else(|e| panic!("{}: {e:#}", path.display()));
+            file.sizes().unwrap_or_else(|e| panic!("{}: {e:#}", path.display()));
+            for workload in &file.workload {
+                for trace in [workload.trace(false), workload.trace(true)] {
+                    frostline_trace::synth::from_spec(trace).unwrap_or_else(|e| panic!("{e}"));
                 }
-                read += 1;
             }
+            read += 1;
         }
         assert!(read >= 4, "{read}");
     }

@@ -23,6 +23,8 @@ pub struct Effort {
     pub seeds: Option<u64>,
     /// Runs at the same time; `None` for one per core.
     pub jobs: Option<usize>,
+    /// Whether what only charts show is kept.
+    pub charts: bool,
 }
 
 /// One published number beside ours.
@@ -76,7 +78,7 @@ pub fn carry_out(experiment: &Experiment, effort: Effort) -> anyhow::Result<Outc
     }
     let sizes = experiment.sizes()?;
     let mut options = Model::parse_from(words).model.options(sizes[0])?;
-    options.heatmap = true;
+    options.heatmap = effort.charts;
     let seeds = if effort.quick { experiment.quick_seeds } else { experiment.seeds };
     let request = Request {
         traces: experiment.workload.iter().map(|w| w.trace(effort.quick).to_owned()).collect(),

@@ -186,8 +186,7 @@ impl Session {
     /// Where the summary cannot be written.
     pub fn end(mut self) -> anyhow::Result<()> {
         // What was moved after it was published for the last time counts, too.
-        let accounts = self.driver.status(&self.name).accounts;
-        let status = Status { accounts, ..self.last.clone() };
+        let status = Status { accounts: self.driver.accounts(), ..self.last.clone() };
         note(&summary::text(&status));
         if self.slow.as_ref().is_some_and(SlowMemory::is_own_swap) {
             self.bring_back()?;

@@ -5,12 +5,11 @@
 //! program's time. Pages in fast memory are not seen. The settings concern the whole system: no
 //! program's pages are promoted by the kernel meanwhile.
 
-use super::{Rescan, Source, SourceStats, Touch, TouchKind};
-use frostline_core::types::{Nanos, PAGE_BYTES, Vpn};
+use super::faults::Faults;
+use super::{Source, SourceStats, Touch, TouchKind};
 use frostline_linux::balancing::{Armed, plenty};
 use frostline_linux::changes::Changes;
-use frostline_linux::perf::Start;
-use frostline_linux::perf::faults::{FaultKind, FaultSampler};
+use frostline_linux::perf::faults::FaultKind;
 use frostline_linux::{LinuxError, Root};
 use std::sync::Arc;
 
@@ -25,11 +24,9 @@ const LITTLE: f64 = 0.85;
 #[derive(Debug)]
 pub struct HintFaults {
     changes: Changes,
-    sampler: FaultSampler,
+    faults: Faults,
     armed: Option<Arc<Armed>>,
     polls: u32,
-    touches: u64,
-    rescan: Rescan,
 }
 
 impl HintFaults {
@@ -38,9 +35,8 @@ impl HintFaults {
     /// # Errors
     /// Where the kernel does not allow it.
     pub fn new(changes: Changes) -> Result<Self, LinuxError> {
-        let sampler = FaultSampler::new(changes.root(), FaultKind::All)?;
-        let (polls, touches, rescan) = (0, 0, Rescan::default());
-        let mut source = Self { changes, sampler, armed: None, polls, touches, rescan };
+        let faults = Faults::new(changes.root(), FaultKind::All)?;
+        let mut source = Self { changes, faults, armed: None, polls: 0 };
         source.arm()?;
         Ok(source)
     }
@@ -63,11 +59,7 @@ impl Source for HintFaults {
     }
 
     fn attach(&mut self, root: &Root, pid: u32, child: bool) -> Result<(), LinuxError> {
-        if child {
-            self.sampler.follow(pid);
-            return Ok(());
-        }
-        self.sampler.attach(root, pid, Start::Now).map(|_| ())
+        self.faults.attach(root, pid, child)
     }
 
     fn poll(&mut self, root: &Root, sink: &mut dyn FnMut(Touch)) -> Result<(), LinuxError> {
@@ -75,16 +67,13 @@ impl Source for HintFaults {
         if self.polls.is_multiple_of(CHECK_POLLS) {
             self.arm()?;
         }
-        let (touches, armed) = (&mut self.touches, self.armed.is_some());
-        self.sampler.poll(&mut |fault| {
+        let armed = self.armed.is_some();
+        self.faults.poll(root, |pid, page| {
             if armed {
-                *touches += 1;
-                let page = Vpn(fault.address / PAGE_BYTES);
-                sink(Touch { pid: fault.pid, page, kind: TouchKind::Fault });
+                sink(Touch { pid, page, kind: TouchKind::Fault });
             }
-        });
-        self.sampler.take_lifecycle();
-        self.rescan.poll(|| self.sampler.rescan(root))
+            armed
+        })
     }
 
     fn sees_slower_tiers(&self) -> bool {
@@ -92,8 +81,7 @@ impl Source for HintFaults {
     }
 
     fn stats(&self) -> SourceStats {
-        let cost = self.sampler.cost();
-        SourceStats { touches: self.touches, lost: self.sampler.lost(), cpu: Nanos(cost.busy_ns) }
+        self.faults.stats()
     }
 }
 
@@ -101,6 +89,7 @@ impl Source for HintFaults {
 mod tests {
     use super::super::testing::{free, two_tiers};
     use super::*;
+    use frostline_core::types::{PAGE_BYTES, Vpn};
     use frostline_linux::balancing::MODE;
 
     #[test]

@@ -3,6 +3,7 @@
 pub mod allocations;
 pub mod choice;
 pub mod damon;
+mod faults;
 pub mod hint_faults;
 pub mod idle;
 pub mod pmu;

@@ -4,19 +4,14 @@
 //! put into the program. A page is only seen if it was paged out before: the driver pages out some
 //! at random to learn who comes back.
 
-use super::{Rescan, Source, SourceStats, Touch, TouchKind};
-use frostline_core::types::{Nanos, PAGE_BYTES, Vpn};
-use frostline_linux::perf::Start;
-use frostline_linux::perf::faults::{FaultKind, FaultSampler};
+use super::faults::Faults;
+use super::{Source, SourceStats, Touch, TouchKind};
+use frostline_linux::perf::faults::FaultKind;
 use frostline_linux::{LinuxError, Root};
 
 /// See the module.
 #[derive(Debug)]
-pub struct Refaults {
-    sampler: FaultSampler,
-    touches: u64,
-    rescan: Rescan,
-}
+pub struct Refaults(Faults);
 
 impl Refaults {
     /// Watches nobody yet.
@@ -24,11 +19,7 @@ impl Refaults {
     /// # Errors
     /// Where the kernel does not allow it.
     pub fn new(root: &Root) -> Result<Self, LinuxError> {
-        Ok(Self {
-            sampler: FaultSampler::new(root, FaultKind::Major)?,
-            touches: 0,
-            rescan: Rescan::default(),
-        })
+        Faults::new(root, FaultKind::Major).map(Self)
     }
 }
 
@@ -38,26 +29,17 @@ impl Source for Refaults {
     }
 
     fn attach(&mut self, root: &Root, pid: u32, child: bool) -> Result<(), LinuxError> {
-        if child {
-            self.sampler.follow(pid);
-            return Ok(());
-        }
-        self.sampler.attach(root, pid, Start::Now).map(|_| ())
+        self.0.attach(root, pid, child)
     }
 
     fn poll(&mut self, root: &Root, sink: &mut dyn FnMut(Touch)) -> Result<(), LinuxError> {
-        let touches = &mut self.touches;
-        self.sampler.poll(&mut |fault| {
-            *touches += 1;
-            let page = Vpn(fault.address / PAGE_BYTES);
-            sink(Touch { pid: fault.pid, page, kind: TouchKind::Refault });
-        });
-        self.sampler.take_lifecycle();
-        self.rescan.poll(|| self.sampler.rescan(root))
+        self.0.poll(root, |pid, page| {
+            sink(Touch { pid, page, kind: TouchKind::Refault });
+            true
+        })
     }
 
     fn stats(&self) -> SourceStats {
-        let cost = self.sampler.cost();
-        SourceStats { touches: self.touches, lost: self.sampler.lost(), cpu: Nanos(cost.busy_ns) }
+        self.0.stats()
     }
 }
