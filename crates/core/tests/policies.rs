@@ -350,6 +350,9 @@ impl World {
 const FAST_PACED: &str = "adaptation=200:cooling=1500:wakeup=1ms:period-check=10ms:\
                           estimation=0.2:benefit=0:patient=off:latency-gap=50";
 
+/// The same for fixed thresholds.
+const HEMEM: &str = "hemem:wakeup=1ms:hot-loads=3";
+
 proptest! {
     #[test]
     fn memtis_keeps_the_books_in_any_world(
@@ -362,13 +365,21 @@ proptest! {
     }
 
     #[test]
+    fn hemem_keeps_the_books_in_any_world(
+        steps in proptest::collection::vec(step(), 1..120),
+        fast in 100u64..3000,
+    ) {
+        World::run(HEMEM, fast, &steps);
+    }
+
+    #[test]
     fn the_same_events_give_the_same_actions(
         steps in proptest::collection::vec(step(), 1..120),
         fast in 100u64..3000,
     ) {
-        for name in ["memtis", "memtis-artifact"] {
-            let spec = format!("{name}:{FAST_PACED}");
-            let (a, b) = (World::run(&spec, fast, &steps), World::run(&spec, fast, &steps));
+        let memtis = ["memtis", "memtis-artifact"].map(|name| format!("{name}:{FAST_PACED}"));
+        for spec in [&memtis[0], &memtis[1], HEMEM] {
+            let (a, b) = (World::run(spec, fast, &steps), World::run(spec, fast, &steps));
             prop_assert_eq!(a.log, b.log);
             prop_assert_eq!(a.engine.stats(), b.engine.stats());
         }
@@ -392,6 +403,16 @@ fn the_random_worlds_exercise_every_mechanism() {
         collapsed += stats.collapses;
         periods += world.metric("load_period_changes_total");
     }
+    let (mut moved_by_hemem, mut halted) = (0, 0.0);
+    for i in 0..20 {
+        let steps = proptest::collection::vec(step(), 100..200);
+        let steps = steps.new_tree(&mut runner).expect("no filter").current();
+        let world = World::run(HEMEM, 500 + 60 * i, &steps);
+        let stats = world.engine.stats();
+        moved_by_hemem += stats.promoted_pages.min(stats.demoted_pages);
+        halted += world.metric("halts_total");
+    }
+    assert!(moved_by_hemem > 0 && halted > 0.0, "moved {moved_by_hemem}, halted {halted}");
     assert!(
         moved > 0 && cooled > 0.0 && split > 0 && collapsed > 0 && periods > 0.0,
         "moved {moved}, cooled {cooled}, split {split}, collapsed {collapsed}, periods {periods}"

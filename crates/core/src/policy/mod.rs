@@ -1,5 +1,6 @@
 //! Placement policies, one file each.
 
+pub mod hemem;
 pub mod interleave;
 pub mod memtis;
 pub mod offline;

@@ -1,0 +1,253 @@
+//! `hemem`: HeMem (Raybuck et al., SOSP '21), hot by fixed numbers of samples.
+//!
+//! A page, huge or not, is hot at 8 sampled loads or 4 sampled stores. Once either count of any page
+//! reaches 18, all counts are halved. Hot pages wait first in, first out for fast memory; what makes
+//! room is the cold page that has been cold there for longest. With no cold page left there, nothing
+//! moves: a hot set larger than fast memory ends migration.
+//!
+//! Not good for: hot sets far from the size of fast memory. Departs from its source: pages are as
+//! large as the world maps them, where it has 2 MiB throughout; it manages all memory, where the
+//! source leaves small allocations in fast memory; its sampling thread does not spin, and writes do
+//! not wait for a move of their page. No memory is kept free for allocations, as in the authors' code.
+
+mod units;
+
+#[cfg(test)]
+mod tests;
+
+use super::registry::{Entry, Group};
+use super::settings::{Kind, Param, Settings};
+use super::{ConfigSink, MetricSink, Policy, PolicyContext, Telemetry};
+use crate::action::{Lane, Plan};
+use crate::budget::Budget;
+use crate::event::{Event, Sample, SampleKind};
+use crate::placement::View;
+use crate::types::*;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use units::{Queue, Rule, Units};
+
+/// `hemem`.
+pub const ENTRY: Entry = Entry {
+    name: "hemem",
+    group: Group::Principal,
+    summary: "hot at fixed numbers of sampled accesses; first in, first out",
+    citation: "Raybuck et al., HeMem, SOSP '21",
+    params: &[
+        Param::fixed("period", Kind::Count, "5000", "LLC load misses", "per sample"),
+        Param::fixed("store-period", Kind::Count, "5000", "retired stores", "per sample; 0 none"),
+        Param::fixed("hot-loads", Kind::Count, "8", "samples", "loads that make a page hot"),
+        Param::fixed("hot-stores", Kind::Count, "4", "samples", "stores that make a page hot"),
+        Param::fixed("cool", Kind::Count, "18", "samples", "of one kind that halve all counts"),
+        Param::scaled("wakeup", Kind::Duration, "10ms", "", "interval of the migration thread"),
+    ],
+    preset: &[],
+    build: |settings, context| Ok(Box::new(Hemem::new(settings, context))),
+};
+
+/// What has happened, for reports and tests.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counters {
+    samples: u64,
+    strangers: u64,
+    lost: u64,
+    promoted: u64,
+    demoted: u64,
+    halts: u64,
+}
+
+/// HeMem; made by [`super::make`].
+struct Hemem {
+    settings: Settings,
+    periods: [u32; 2],
+    wakeup: Nanos,
+    next_wakeup: Nanos,
+    units: Units,
+    /// First pages of what was proposed and not known to have ended.
+    moving: Vec<PageId>,
+    /// Counts were halved since hot pages were last looked at.
+    cooled: bool,
+    counters: Counters,
+}
+
+impl Hemem {
+    fn new(settings: Settings, context: &PolicyContext) -> Self {
+        let count = |key| u32::try_from(settings.count(key)).unwrap_or(u32::MAX);
+        let few = |key| u16::try_from(settings.count(key).max(1)).unwrap_or(u16::MAX);
+        let wakeup = Nanos(settings.duration("wakeup").0.max(1));
+        let rule = Rule { loads: few("hot-loads"), stores: few("hot-stores"), cool: few("cool") };
+        Self {
+            periods: [count("period").max(1), count("store-period")],
+            wakeup,
+            next_wakeup: wakeup,
+            units: Units::new(rule, context.total_pages_hint),
+            moving: Vec::new(),
+            cooled: false,
+            counters: Counters::default(),
+            settings,
+        }
+    }
+
+    fn sample(&mut self, sample: &Sample, view: &View<'_>) {
+        self.counters.samples += 1;
+        match self.units.sample(sample.page, sample.kind == SampleKind::Store, view) {
+            Some(cooled) => self.cooled |= cooled,
+            None => self.counters.strangers += 1,
+        }
+    }
+
+    /// Finds places for what has ended its move, one way or the other; gives the pages that are
+    /// still on their way out of fast memory.
+    fn land(&mut self, view: &View<'_>) -> u64 {
+        let mut leaving = 0;
+        let units = &mut self.units;
+        self.moving.retain(|&page| {
+            let state = view.state(page);
+            if state.is_in_flight() {
+                let pages = units.run(page, view).pages;
+                leaving += if state.tier() == Some(TierId::FAST) { u64::from(pages) } else { 0 };
+                return true;
+            }
+            units.settle(page, view);
+            false
+        });
+        leaving
+    }
+
+    /// Proposes hot pages for fast memory while there is `room`; gives the pages.
+    fn promote(
+        &mut self,
+        mut room: u64,
+        bytes: &mut Bytes,
+        view: &View<'_>,
+        plan: &mut Plan,
+    ) -> u64 {
+        let mut promoted = 0;
+        while let Some((page, run)) = self.units.first(Queue::SlowHot, view) {
+            if u64::from(run.pages) > room || run.bytes() > *bytes {
+                break;
+            }
+            room -= u64::from(run.pages);
+            promoted += u64::from(run.pages);
+            self.take(Queue::SlowHot, page, run, TierId::FAST, bytes, plan);
+        }
+        promoted
+    }
+
+    /// Proposes `need` pages to leave fast memory, the longest cold ones first; gives the pages.
+    fn demote(&mut self, need: u64, bytes: &mut Bytes, view: &View<'_>, plan: &mut Plan) -> u64 {
+        let mut demoted = 0;
+        let next = TierId::FAST.slower();
+        let below = view.free(next).saturating_sub(view.limits(next).keep_free).0;
+        while demoted < need {
+            let Some((page, run)) = self.units.first(Queue::FastCold, view) else {
+                self.counters.halts += 1;
+                break;
+            };
+            if demoted + u64::from(run.pages) > below || run.bytes() > *bytes {
+                break;
+            }
+            demoted += u64::from(run.pages);
+            self.take(Queue::FastCold, page, run, next, bytes, plan);
+        }
+        demoted
+    }
+
+    fn take(
+        &mut self,
+        from: Queue,
+        page: PageId,
+        run: PageRun,
+        to: TierId,
+        bytes: &mut Bytes,
+        plan: &mut Plan,
+    ) {
+        *bytes = bytes.saturating_sub(run.bytes());
+        self.units.take_first(from);
+        self.moving.push(page);
+        let lane = if to == TierId::FAST { Lane::PROMOTE } else { Lane::DEMOTE };
+        plan.migrate(run, to, lane);
+    }
+}
+
+impl Policy for Hemem {
+    fn name(&self) -> &str {
+        self.settings.name()
+    }
+
+    fn needs(&self) -> Telemetry {
+        let [load_sample_period, store_sample_period] = self.periods;
+        Telemetry { load_sample_period, store_sample_period, ..Telemetry::default() }
+    }
+
+    fn observe(&mut self, _: Nanos, events: &[Event], view: &View<'_>) {
+        for event in events {
+            match event {
+                Event::Sample(sample) => self.sample(sample, view),
+                Event::Populated { run, huge, .. } => self.units.populate(*run, *huge, view),
+                Event::Unmapped { run } | Event::Freed { run } => self.units.forget(*run, view),
+                Event::Remapped { from, to } => self.units.remap(*from, *to, view),
+                Event::SplitDone { region, split: true } => self.units.split(*region, view),
+                Event::CollapseDone { region, tier: Some(_) } => {
+                    self.units.collapse(*region, view);
+                }
+                Event::Moved { run, .. } => self.units.moved(*run, view),
+                Event::SamplesLost { count } => self.counters.lost += count,
+                _ => {}
+            }
+        }
+    }
+
+    fn decide(&mut self, now: Nanos, view: &View<'_>, budget: Budget, plan: &mut Plan) {
+        self.next_wakeup = now.saturating_add(self.wakeup);
+        let leaving = self.land(view);
+        if core::mem::take(&mut self.cooled) {
+            self.units.cool_hot_pages(view);
+        }
+        let limits = view.limits(TierId::FAST);
+        let free = view.free(TierId::FAST).0;
+        let mut bytes = budget.remaining;
+        let room = free.saturating_sub(limits.keep_free.0);
+        let promoted = self.promote(room, &mut bytes, view, plan);
+        self.counters.promoted += promoted;
+        let waiting = self.units.waiting_pages();
+        let wanted = if waiting > 0 { waiting + limits.keep_free.0 } else { 0 };
+        let coming = free - promoted.min(free) + leaving;
+        let over = view.over(TierId::FAST).0.saturating_sub(leaving);
+        let need = over + wanted.saturating_sub(coming);
+        self.counters.demoted += self.demote(need, &mut bytes, view, plan);
+    }
+
+    fn next_wakeup(&self) -> Option<Nanos> {
+        Some(self.next_wakeup)
+    }
+
+    fn config(&self, sink: &mut ConfigSink<'_>) {
+        self.settings.report(sink);
+    }
+
+    fn metrics(&self, sink: &mut MetricSink<'_>) {
+        let c = &self.counters;
+        for (name, value) in [
+            ("samples_total", c.samples),
+            ("samples_unknown_page_total", c.strangers),
+            ("samples_lost_total", c.lost),
+            ("coolings_total", self.units.coolings()),
+            ("promotions_proposed_pages_total", c.promoted),
+            ("demotions_proposed_pages_total", c.demoted),
+            ("halts_total", c.halts),
+        ] {
+            sink(name, value as f64);
+        }
+    }
+
+    fn metadata_bytes(&self) -> Bytes {
+        let moving = self.moving.capacity() * size_of::<PageId>();
+        self.units.bytes() + Bytes(moving as u64)
+    }
+
+    fn classes(&self) -> Option<[u64; 3]> {
+        let [hot, cold] = self.units.classes();
+        Some([hot, 0, cold])
+    }
+}
