@@ -23,6 +23,7 @@ const COMPARE: &[&str] = &[
 fn it_has_every_chart() {
     let page = report(COMPARE);
     for (part, times) in [
+        ("<figcaption>How much fast memory is enough?<", 1),
         ("<figcaption>Slowdown<", 2),
         ("<figcaption>Share of the bound<", 2),
         ("<figcaption>Hit ratio of the fast tier over time<", 2),
@@ -30,16 +31,43 @@ fn it_has_every_chart() {
         ("<figcaption>Migration traffic: memtis:payoff=off<", 2),
         ("<figcaption>Accesses by address over time<", 1),
         ("size of the fast tier", 4),
-        ("<h3>All numbers</h3>", 1),
+        ("<summary>All numbers, fast memory 1:8<", 1),
         ("<b>Not modelled:</b>", 1),
         ("prefers-color-scheme: dark", 1),
     ] {
         let found = page.matches(part).count();
         assert!(found >= times, "{part}: {found} times");
     }
-    let figures = page.matches("<figure>").count();
-    assert_eq!(page.matches("role=\"img\" aria-label=").count(), figures);
     assert!(page.matches("modelled time (").count() > 4, "axes have units");
+}
+
+#[test]
+fn charts_can_be_read_without_seeing_them() {
+    let page = report(COMPARE);
+    let pictures = page.matches("role=\"img\" aria-label=").count();
+    assert!(pictures > 6, "{pictures}");
+    assert_eq!(page.matches("<desc>").count(), pictures);
+    assert_eq!(page.matches("<summary>As a table</summary>").count(), pictures);
+    // Bars are lists of names and values.
+    let lists = page.matches("<div class=\"rows").count();
+    assert_eq!(page.matches("<figure>").count(), pictures + lists);
+    assert!(page.contains("<span class=\"name\">first-touch</span><span class=\"value\"><b>"));
+    // Every other picture is an ornament of such a list or of a legend.
+    let hidden = page.matches("aria-hidden=\"true\"").count();
+    let nested = page.matches("<svg class=\"stretch\"").count();
+    assert_eq!(page.matches("<svg").count(), pictures + nested + hidden);
+}
+
+#[test]
+fn many_traces_have_a_table_at_a_glance() {
+    let page = report(&["compare", "synth:scan:pages=2K:accesses=20K", COMPARE[1]]);
+    let (glance, first) = (page.find("Slowdown at a glance"), page.find("id=\"trace-1\""));
+    assert!(glance.unwrap() < first.unwrap());
+    for trace in 1..=2 {
+        assert!(page.contains(&format!("href=\"#trace-{trace}\"")));
+        assert!(page.contains(&format!("id=\"trace-{trace}\"")));
+    }
+    assert!(!report(COMPARE).contains("Slowdown at a glance"));
 }
 
 #[test]

@@ -1,156 +1,60 @@
 //! Comparison bars: slowdown and share of the bound.
 
 use super::palette::Palette;
-use super::svg::{Axis, Picture, escape, figure, number, round_up, text, ticks, x_grid};
+use super::rows::Rows;
+use super::svg::{frame, number, round_up, spec};
 use crate::study::stats::Stat;
-use crate::study::{BoundResult, PolicyStudy, SizeStudy};
-use std::fmt::Write;
+use crate::study::{PolicyStudy, SizeStudy};
 
-const WIDTH: f64 = 520.0;
-const ROW: f64 = 26.0;
-const TOP: f64 = 8.0;
-/// Room for a value behind the longest bar.
-const VALUE: f64 = 116.0;
-/// Width of a letter, about.
-const LETTER: f64 = 6.6;
-
-struct Layout<'a> {
-    policies: Vec<&'a PolicyStudy>,
-    left: f64,
-    bottom: f64,
-    axis: Axis,
-}
-
-impl<'a> Layout<'a> {
-    fn new(size: &'a SizeStudy, min: f64, max: f64) -> Self {
-        let policies = size.ranked();
-        let longest = policies.iter().map(|p| short(&p.spec).chars().count()).max().unwrap_or(0);
-        let left = (longest as f64 * LETTER + 14.0).clamp(70.0, 200.0);
-        let bottom = TOP + policies.len() as f64 * ROW;
-        let axis = Axis { min, max, from: left, to: WIDTH - VALUE };
-        Self { policies, left, bottom, axis }
-    }
-
-    fn middle(&self, row: usize) -> f64 {
-        TOP + (row as f64 + 0.5) * ROW
-    }
-
-    fn label(&self, out: &mut String, row: usize) {
-        let spec = short(&self.policies[row].spec);
-        text(out, "", self.left - 8.0, self.middle(row) + 4.0, "end", &spec);
-    }
-
-    fn bar(&self, out: &mut String, palette: &Palette, row: usize, stat: Stat, label: &str) {
-        let spec = &self.policies[row].spec;
-        let (y, x0, x1) = (self.middle(row), self.axis.from, self.axis.at(stat.mean));
-        let _ = write!(
-            out,
-            "<rect class=\"{}\" x=\"{x0:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" rx=\"2\">\
-             <title>{}: {}</title></rect>",
-            palette.look(spec).fill,
-            y - ROW * 0.32,
-            (x1 - x0).max(1.5),
-            ROW * 0.64,
-            escape(spec),
-            escape(label)
-        );
-        let mut end = x1;
-        if let Some(half) = stat.half_width.filter(|h| *h > 0.0) {
-            let (a, b) = (self.axis.at(stat.mean - half), self.axis.at(stat.mean + half));
-            let _ = write!(
-                out,
-                "<path class=\"whisker\" d=\"M{a:.1} {y:.1}L{b:.1} {y:.1}M{a:.1} {:.1}v8M{b:.1} {:.1}v8\"/>",
-                y - 4.0,
-                y - 4.0
-            );
-            end = end.max(b);
-        }
-        text(out, "strong", end + 6.0, y + 4.0, "start", label);
-    }
-
-    fn picture(&self, mut body: String, axis_label: &str) -> Picture {
-        let x = (self.axis.from + self.axis.to) / 2.0;
-        text(&mut body, "axis", x, self.bottom + 30.0, "middle", axis_label);
-        Picture { width: WIDTH as u32, height: (self.bottom + 36.0) as u32, body }
-    }
-}
-
-/// A policy's description, cut where it would push the bars aside.
-fn short(spec: &str) -> String {
-    const MOST: usize = 28;
-    match spec.chars().count() {
-        n if n <= MOST => spec.to_owned(),
-        _ => spec.chars().take(MOST - 1).chain(['…']).collect(),
-    }
-}
-
-/// Run time against all-fast, bars starting at 1.
+/// Run time against all-fast. Bars begin at 0: their lengths compare as the times do.
 pub fn slowdown(size: &SizeStudy, palette: &Palette) -> String {
     let stat = |policy: &PolicyStudy| policy.stat(|run| run.slowdown_vs_all_fast);
     let upper = |p: &&PolicyStudy| stat(p).mean + stat(p).half_width.unwrap_or(0.0);
     let ranked = size.ranked();
     let worst = ranked.iter().map(upper).fold(1.0, f64::max);
-    let step = round_up((worst - 1.0) / 5.0);
-    let max = 1.0 + step * ((worst - 1.0) / step).ceil().max(1.0);
-    let layout = Layout::new(size, 1.0, max);
-
-    let mut body = String::new();
-    x_grid(&mut body, &layout.axis, TOP, layout.bottom, |v| format!("{} ×", number(v)));
-    for (row, policy) in layout.policies.iter().enumerate() {
-        layout.label(&mut body, row);
-        let label = format!("{} ×", stat(policy).show(3));
-        layout.bar(&mut body, palette, row, stat(policy), &label);
+    let mut rows = Rows::new("", [0.0, above(worst)], "run time, all memory fast = 1", |v| {
+        format!("{} ×", number(v))
+    });
+    rows.limit(1.0);
+    for policy in &ranked {
+        let picture = rows.bar(&palette.look(&policy.spec).fill, stat(policy).mean)
+            + &rows.whisker(stat(policy).mean, stat(policy).half_width);
+        rows.row(&spec(&policy.spec), &value(stat(policy), 3, "×"), &picture);
     }
-    let best = layout.policies.first().map_or("", |p| p.spec.as_str());
-    figure(
+    frame(
         "Slowdown",
-        "Modelled run time against all memory being fast. Shorter is better.",
-        &format!("Bars of the slowdown of every policy at {}; best: {best}", size.fast),
-        &layout.picture(body, "run time / run time with all memory fast"),
-        "",
+        "Modelled run time against all memory being fast (dashed). Shorter is better.",
+        &rows.show(&format!("Slowdown of every policy at {}, the fastest first", size.fast)),
     )
 }
 
-/// Share of the bound, from 0 to 1. Empty where no policy has one.
+/// Share of the bound. Empty where no policy has one.
 pub fn share_of_bound(size: &SizeStudy, palette: &Palette) -> String {
     let Ok(bound) = &size.bound else { return String::new() };
     let stat = |policy: &PolicyStudy| policy.stat_option(|run| run.share_of_bound);
-    if size.policies.iter().all(|p| stat(p).is_none()) {
+    let shares: Vec<Stat> = size.policies.iter().filter_map(stat).collect();
+    if shares.is_empty() {
         return String::new();
     }
-    let layout = Layout::new(size, 0.0, 1.0);
-    let mut body = String::new();
-    unsure(&mut body, bound, &layout);
-    for value in ticks(0.0, 1.0, 4) {
-        let x = layout.axis.at(value);
-        let label = format!("{:.0} %", value * 100.0);
-        let _ = write!(
-            body,
-            "<line class=\"gridline\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{:.1}\"/>",
-            layout.bottom
-        );
-        text(&mut body, "tick", x, layout.bottom + 14.0, "middle", &label);
+    // Moving the wrong pages costs more than it saves; what is far below ends at the border.
+    let worst = shares.iter().map(|s| s.mean - s.half_width.unwrap_or(0.0)).fold(0.0, f64::min);
+    let least = (worst * 4.0).floor().max(-4.0) / 4.0;
+    let percent = |v: f64| format!("{} %", number(v * 100.0).replace('-', "−"));
+    let mut rows = Rows::new("", [least, 1.0], "share of the bound's saving", percent);
+    rows.unsure(bound.feasible_share, 1.0);
+    rows.limit(1.0);
+    for policy in size.ranked() {
+        let (value, picture) = match stat(policy) {
+            Some(share) => (
+                value(share.times(100.0), 1, "%"),
+                rows.bar(&palette.look(&policy.spec).fill, share.mean)
+                    + &rows.whisker(share.mean, share.half_width),
+            ),
+            None => ("<small>more fast memory</small>".to_owned(), String::new()),
+        };
+        rows.row(&spec(&policy.spec), &value, &picture);
     }
-    for (row, policy) in layout.policies.iter().enumerate() {
-        layout.label(&mut body, row);
-        match stat(policy) {
-            Some(share) => {
-                let label = format!("{} %", share.times(100.0).show(1));
-                layout.bar(&mut body, palette, row, share, &label);
-            }
-            None => {
-                let (x, y) = (layout.axis.from + 4.0, layout.middle(row) + 4.0);
-                text(&mut body, "axis", x, y, "start", "n/a: has more fast memory");
-            }
-        }
-    }
-    let x = layout.axis.at(1.0);
-    let _ = write!(
-        body,
-        "<line class=\"limit\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{:.1}\"/>",
-        layout.bottom
-    );
-    figure(
+    frame(
         "Share of the bound",
         &format!(
             "Saved memory latency, migration paid, of what no placement can beat. Longer is better. \
@@ -158,19 +62,39 @@ pub fn share_of_bound(size: &SizeStudy, palette: &Palette) -> String {
              may promise too much.",
             bound.feasible_share * 100.0
         ),
-        &format!("Bars of every policy's share of the bound at {}", size.fast),
-        &layout.picture(body, "share of the bound's saving"),
-        "",
+        &rows.show(&format!("Share of the bound of every policy at {}", size.fast)),
     )
 }
 
-fn unsure(body: &mut String, bound: &BoundResult, layout: &Layout<'_>) {
-    let (from, to) = (layout.axis.at(bound.feasible_share), layout.axis.at(1.0));
-    let _ = write!(
-        body,
-        "<rect class=\"unsure\" x=\"{from:.1}\" y=\"{TOP}\" width=\"{:.1}\" \
-         height=\"{:.1}\"/>",
-        to - from,
-        layout.bottom - TOP
-    );
+/// The next round value that leaves some room.
+fn above(value: f64) -> f64 {
+    let step = round_up(value / 8.0);
+    (value / step * 1.001).ceil() * step
+}
+
+/// `1.234 ±0.005 ×`, the interval less prominent than the mean.
+pub fn value(stat: Stat, decimals: usize, unit: &str) -> String {
+    let mean = format!("{:.decimals$}", stat.mean).replace('-', "−");
+    match stat.half_width {
+        Some(width) => format!("<b>{mean}</b> <small>±{width:.decimals$}</small> {unit}"),
+        None => format!("<b>{mean}</b> {unit}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_end_above_the_longest_bar() {
+        for (longest, end) in [(1.0, 1.2), (1.63, 2.0), (2.42, 2.5), (7.9, 8.0), (120.0, 140.0)] {
+            assert!((above(longest) - end).abs() < 1e-9, "{longest}: {}", above(longest));
+        }
+    }
+
+    #[test]
+    fn minus_is_a_minus() {
+        let stat = Stat { mean: -3.04, half_width: Some(0.7) };
+        assert_eq!(value(stat, 1, "%"), "<b>−3.0</b> <small>±0.7</small> %");
+    }
 }

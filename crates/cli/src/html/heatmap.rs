@@ -1,18 +1,15 @@
 //! The picture of address over time.
 
 use super::png;
-use super::svg::{Axis, Picture, figure, number, text, ticks, time_unit};
-use crate::units::{bytes, count};
+use super::svg::{Axis, data, escape, frame, number, ticks, time_unit};
+use crate::units::{self, bytes, count};
 use frostline_core::types::{HUGE_PAGES, PAGE_BYTES};
 use frostline_sim::Heatmap;
 use std::fmt::Write;
 
-const WIDTH: f64 = 1060.0;
-const HEIGHT: f64 = 400.0;
-const LEFT: f64 = 76.0;
-const TOP: f64 = 10.0;
-const RIGHT: f64 = 120.0;
-const BOTTOM: f64 = HEIGHT - 38.0;
+const HEIGHT: f64 = 340.0;
+/// Bands of addresses, and spans of time, in the table beside it.
+const BANDS: usize = 6;
 /// Shades of a map; 0 is "no access" and transparent.
 const SHADES: usize = 255;
 
@@ -25,27 +22,25 @@ pub fn chart(map: &Heatmap, policy: &str) -> String {
     }
     let most = map.counts.iter().flatten().copied().max().unwrap_or(0);
     let seconds = map.column_seconds * columns as f64;
-    let x = Axis { min: 0.0, max: seconds, from: LEFT, to: WIDTH - RIGHT };
-    let mut body = String::new();
-    let (w, h) = (x.to - x.from, BOTTOM - TOP);
     let picture = png::data_uri(&png::encode(columns, &pixels(map, columns, most), &palette()));
-    let _ = write!(
-        body,
-        "<rect class=\"night\" x=\"{LEFT}\" y=\"{TOP}\" width=\"{w:.1}\" height=\"{h:.1}\"/>\
-         <image x=\"{LEFT}\" y=\"{TOP}\" width=\"{w:.1}\" height=\"{h:.1}\" \
-         preserveAspectRatio=\"none\" style=\"image-rendering:pixelated\" href=\"{picture}\"/>"
+    let label = format!("Heatmap of accesses by address over time under {}", policy);
+    let chart = format!(
+        "<div class=\"plot\"><svg style=\"height:{HEIGHT}px\" role=\"img\" aria-label=\"{}\">\
+         <desc>At most {} accesses in a cell; the table has shares.</desc>\
+         <rect class=\"night\" width=\"100%\" height=\"100%\"/>\
+         <image width=\"100%\" height=\"100%\" preserveAspectRatio=\"none\" \
+         style=\"image-rendering:pixelated\" href=\"{picture}\"/>{}</svg></div>",
+        escape(&label),
+        count(most as f64),
+        axes(map, seconds)
     );
-    axes(&mut body, map, &x);
-    colour_bar(&mut body, most);
-    figure(
+    frame(
         "Accesses by address over time",
         &format!(
             "Brighter is more accesses that reached memory (logarithmic). Rows are the memory that \
              was ever touched, in address order; time is that of {policy}."
         ),
-        "Heatmap of accesses by address over time",
-        &Picture { width: WIDTH as u32, height: HEIGHT as u32, body },
-        "",
+        &(chart + &colour_bar(most) + &table(map, columns)),
     )
 }
 
@@ -83,43 +78,84 @@ fn palette() -> Vec<[u8; 3]> {
     (0..=SHADES).map(colour).collect()
 }
 
-fn axes(out: &mut String, map: &Heatmap, x: &Axis) {
-    let unit = time_unit(x.max);
-    let scaled = Axis { max: x.max / unit.divisor, ..*x };
-    for value in ticks(0.0, scaled.max, 6) {
-        text(out, "tick", scaled.at(value), BOTTOM + 14.0, "middle", &number(value));
+fn axes(map: &Heatmap, seconds: f64) -> String {
+    let mut out = String::new();
+    let unit = time_unit(seconds);
+    let x = Axis { min: 0.0, max: seconds / unit.divisor, from: 0.0, to: 100.0 };
+    for value in ticks(0.0, x.max, 5) {
+        let _ = write!(
+            out,
+            "<text class=\"tick\" x=\"{:.2}%\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+            x.at(value),
+            HEIGHT + 15.0,
+            number(value)
+        );
     }
-    let middle = (x.from + x.to) / 2.0;
-    text(out, "axis", middle, BOTTOM + 31.0, "middle", &format!("modelled time ({})", unit.name));
-
+    let _ = write!(
+        out,
+        "<text class=\"axis\" x=\"50%\" y=\"{}\" text-anchor=\"middle\">modelled time ({})</text>\
+         <text class=\"axis\" x=\"-42\" y=\"-14\">address, holes left out</text>",
+        HEIGHT + 32.0,
+        unit.name
+    );
     let rows = map.row_regions.len();
-    let region_bytes = (u64::from(HUGE_PAGES) * PAGE_BYTES) as f64;
-    let labels = rows.min(6);
+    let labels = rows.min(BANDS);
     for i in 0..labels {
         let row = i * rows / labels;
-        let y = BOTTOM - row as f64 / rows as f64 * (BOTTOM - TOP);
-        let offset = f64::from(map.row_regions[row]) * region_bytes;
-        text(out, "tick", LEFT - 6.0, y + if i == 0 { 0.0 } else { 4.0 }, "end", &bytes(offset));
+        let y = HEIGHT * (1.0 - row as f64 / rows as f64) + if i == 0 { 0.0 } else { 4.0 };
+        let (value, unit) = address(map.row_regions[row]);
+        let _ = write!(
+            out,
+            "<text class=\"tick\" x=\"-6\" y=\"{y:.1}\" text-anchor=\"end\">{}{unit}</text>",
+            number(value)
+        );
     }
-    let y = (TOP + BOTTOM) / 2.0;
-    let _ = write!(
-        out,
-        "<text class=\"axis\" transform=\"translate(11 {y:.1}) rotate(-90)\" text-anchor=\"middle\">\
-         address, holes left out</text>"
-    );
+    out
 }
 
-fn colour_bar(out: &mut String, most: u64) {
-    let x = WIDTH - RIGHT + 18.0;
-    let shades: Vec<u8> = (1..=SHADES as u8).rev().collect();
-    let picture = png::data_uri(&png::encode(1, &shades, &palette()));
-    let _ = write!(
-        out,
-        "<image x=\"{x:.1}\" y=\"{TOP}\" width=\"14\" height=\"160\" preserveAspectRatio=\"none\" \
-         href=\"{picture}\"/>"
-    );
-    text(out, "tick", x + 20.0, TOP + 10.0, "start", &count(most as f64));
-    text(out, "tick", x + 20.0, TOP + 160.0, "start", "few");
-    text(out, "axis", x, TOP + 180.0, "start", "accesses");
-    text(out, "axis", x, TOP + 194.0, "start", "per cell");
+/// Begin of a region in short: `86M`, `1.5G`.
+fn address(region: u32) -> (f64, &'static str) {
+    let bytes = (f64::from(region)) * (u64::from(HUGE_PAGES) * PAGE_BYTES) as f64;
+    let short = |value: f64| (value * 10.0).round() / 10.0;
+    match bytes {
+        0.0 => (0.0, ""),
+        b if b >= 1024f64.powi(4) => (short(b / 1024f64.powi(4)), "T"),
+        b if b >= 1024f64.powi(3) => (short(b / 1024f64.powi(3)), "G"),
+        b => (short(b / 1024f64.powi(2)), "M"),
+    }
+}
+
+fn colour_bar(most: u64) -> String {
+    let shades: Vec<u8> = (1..=SHADES as u8).collect();
+    let picture = png::data_uri(&png::encode(shades.len(), &shades, &palette()));
+    format!(
+        "<p class=\"legend\"><span><span class=\"cell night\"></span> none</span><span>few \
+         <svg class=\"ramp\" aria-hidden=\"true\"><image width=\"100%\" height=\"100%\" \
+         preserveAspectRatio=\"none\" href=\"{picture}\"/></svg> {} accesses per cell</span></p>",
+        count(most as f64)
+    )
+}
+
+/// Share of all accesses, in per cent, by band of addresses and span of time.
+fn table(map: &Heatmap, columns: usize) -> String {
+    let rows = map.counts.len();
+    let all: u64 = map.counts.iter().flatten().sum();
+    let edge = |i: usize, n: usize| i * n / BANDS.min(n);
+    let mut headings = vec!["share of accesses (%), from address".to_owned()];
+    headings.extend((0..BANDS.min(columns)).map(|i| {
+        format!("until {}", units::seconds(edge(i + 1, columns) as f64 * map.column_seconds))
+    }));
+    let band = |b: usize| {
+        let of_band = &map.counts[edge(b, rows)..edge(b + 1, rows)];
+        let cell = |c: usize| {
+            let (from, to) = (edge(c, columns), edge(c + 1, columns));
+            let within = |row: &Vec<u64>| row.iter().take(to).skip(from).sum::<u64>();
+            let sum: u64 = of_band.iter().map(within).sum();
+            format!("{:.1}", 100.0 * sum as f64 / all.max(1) as f64)
+        };
+        let offset = f64::from(map.row_regions[edge(b, rows)]);
+        let offset = offset * (u64::from(HUGE_PAGES) * PAGE_BYTES) as f64;
+        std::iter::once(bytes(offset)).chain((0..BANDS.min(columns)).map(cell)).collect()
+    };
+    data(&headings, &(0..BANDS.min(rows)).rev().map(band).collect::<Vec<_>>())
 }

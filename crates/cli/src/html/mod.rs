@@ -1,18 +1,23 @@
 //! The report: one file with everything in it. It asks nothing of the network and runs no script.
 
 mod bars;
+mod by_size;
+mod facts;
 mod heatmap;
 mod numbers;
 mod over_time;
+mod overview;
 mod palette;
 mod paper;
+mod plot;
 mod png;
+mod rows;
 mod svg;
 
 use crate::experiment::Outcome;
 use crate::experiment::file::Experiment;
-use crate::study::{SizeStudy, Study, TraceStudy, is_online};
-use crate::units::{bytes, count};
+use crate::study::{NoBound, SizeStudy, Study, TraceStudy, is_online};
+use crate::units::bytes;
 use crate::{files, progress, summary};
 use palette::Palette;
 use std::fmt::Write;
@@ -31,7 +36,9 @@ const DEFINITIONS: &str = "<svg width=\"0\" height=\"0\" style=\"position:absolu
 /// # Errors
 /// Where the file cannot be written.
 pub fn write(path: &Path, study: &Study) -> anyhow::Result<()> {
-    let page = page(study, "", "How much fast memory does it need?");
+    let names: Vec<&str> = study.traces.iter().map(|trace| trace.name.as_str()).collect();
+    let lead = format!("Placement policies replayed on {}", traces(study.traces.len()));
+    let page = page(study, &names, ["How much fast memory does it need?", &lead], "");
     files::write_whole(path, page.as_bytes())?;
     progress::note(&format!("report written to {}", path.display()));
     Ok(())
@@ -46,35 +53,47 @@ pub fn write_experiment(
     experiment: &Experiment,
     outcome: &Outcome,
 ) -> anyhow::Result<()> {
-    let page = page(&outcome.study, &paper::section(experiment, outcome), &experiment.title);
+    let names: Vec<&str> = experiment.workload.iter().map(|w| w.name.as_str()).collect();
+    let lead = format!("{}, replayed on {}", experiment.paper, traces(names.len()));
+    let section = paper::section(experiment, outcome);
+    let page = page(&outcome.study, &names, [&experiment.title, &lead], &section);
     files::write_whole(path, page.as_bytes())?;
     progress::note(&format!("report written to {}", path.display()));
     Ok(())
 }
 
-/// The page as text: the same for the same study. `before` comes before the traces.
-fn page(study: &Study, before: &str, heading: &str) -> String {
-    let names: Vec<&str> = study.traces.iter().map(|t| t.name.as_str()).collect();
+fn traces(n: usize) -> String {
+    match n {
+        1 => "a trace".to_owned(),
+        n => format!("{n} traces"),
+    }
+}
+
+/// The page as text: the same for the same study. `names` are those of its traces, `before` comes
+/// before them.
+fn page(study: &Study, names: &[&str], [heading, lead]: [&str; 2], before: &str) -> String {
     let specs = study.traces.iter().flat_map(|t| &t.sizes).flat_map(|s| &s.policies);
     let palette = Palette::new(specs.map(|p| p.spec.as_str()));
-    let title = escape(&names.join(", "));
+    let title = if before.is_empty() { names.join(", ") } else { heading.to_owned() };
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <title>{title} – Frostline</title>\n<style>\n{STYLE}</style></head>\n<body>{DEFINITIONS}<main>\n\
-         <h1>{}</h1>\n\
-         <p class=\"lead muted\">Placement policies replayed on {}: <code>{}</code></p>\n",
+         <meta name=\"color-scheme\" content=\"light dark\">\
+         <title>{} – Frostline</title>\n<style>\n{STYLE}</style></head>\n<body>{DEFINITIONS}<main>\n\
+         <h1>{}</h1>\n<p class=\"lead muted\">{}: <code>{}</code></p>\n",
+        escape(&title),
         escape(heading),
-        match names.len() {
-            1 => "a trace".to_owned(),
-            n => format!("{n} traces"),
-        },
+        escape(lead),
         escape(&summary::machine(&study.machine)),
     );
     out.push_str(before);
-    for trace in &study.traces {
-        trace_section(&mut out, study, trace, &palette);
+    if study.traces.len() > 1 {
+        out.push_str(&overview::section(study, names));
     }
+    for (i, trace) in study.traces.iter().enumerate() {
+        trace_section(&mut out, study, (i, names[i]), trace, &palette);
+    }
+    out.push_str(&facts::of_run(study));
     honesty(&mut out, study);
     let _ = write!(out, "<footer>frostline {}</footer>\n</main></body></html>\n", version());
     out
@@ -84,51 +103,68 @@ fn version() -> &'static str {
     env!("CARGO_PKG_VERSION")
 }
 
-fn trace_section(out: &mut String, study: &Study, trace: &TraceStudy, palette: &Palette) {
-    let _ = writeln!(out, "<section><h2><code>{}</code></h2>", escape(&trace.name));
-    verdict(out, trace);
-    facts(out, study, trace);
-    for size in &trace.sizes {
-        let _ = writeln!(
-            out,
-            "<h3>Fast memory {} <small>{}</small></h3><p class=\"muted\">{}</p>",
-            escape(&size.fast.to_string()),
-            bytes(size.fast_bytes as f64),
-            escape(&sentence(&summary::bound_line(size)))
-        );
-        let (slowdown, share) =
-            (bars::slowdown(size, palette), bars::share_of_bound(size, palette));
-        let _ = writeln!(out, "<div class=\"grid\">{slowdown}{share}</div>");
+fn trace_section(
+    out: &mut String,
+    study: &Study,
+    (index, name): (usize, &str),
+    trace: &TraceStudy,
+    palette: &Palette,
+) {
+    let _ = write!(out, "<section id=\"{}\"><h2>", overview::anchor(index));
+    match name == trace.name {
+        true => out.push_str(&format!("<code>{}</code></h2>\n", escape(name))),
+        false => {
+            let _ = writeln!(
+                out,
+                "{} <small><code>{}</code></small></h2>",
+                escape(name),
+                escape(&trace.name)
+            );
+        }
     }
+    verdict(out, trace);
+    out.push_str(&by_size::chart(trace, palette));
     let middle = trace.sizes.len() / 2;
     for (i, size) in trace.sizes.iter().enumerate() {
-        over_time(out, size, i == middle, palette);
+        size_section(out, study, size, index == 0 && i == middle, palette);
     }
     if let Some((map, policy)) = heatmap_of(trace) {
         out.push_str(&heatmap::chart(map, policy));
     }
-    out.push_str("<h3>All numbers</h3>\n");
-    if study.seeds.len() > 1 {
-        let seeds = summary::seeds(&study.seeds);
-        let _ = writeln!(
-            out,
-            "<p class=\"muted\">Seeds {}; charts over time show the first.</p>",
-            escape(&seeds)
-        );
-    }
-    out.push_str(&numbers::table(trace));
+    out.push_str(&facts::of_trace(trace));
     out.push_str("</section>\n");
 }
 
-fn over_time(out: &mut String, size: &SizeStudy, open: bool, palette: &Palette) {
+fn size_section(out: &mut String, study: &Study, size: &SizeStudy, open: bool, palette: &Palette) {
+    let fast = escape(&size.fast.to_string());
     let _ = writeln!(
         out,
-        "<details{}><summary>Over time, fast memory {}</summary>{}<div class=\"grid\">{}{}</div></details>",
+        "<h3>Fast memory {fast} <small>{}</small></h3>",
+        bytes(size.fast_bytes as f64)
+    );
+    if !matches!(size.bound, Err(NoBound::NotAsked)) {
+        let line = escape(&sentence(&summary::bound_line(size)));
+        let _ = writeln!(out, "<p class=\"muted\">{line}</p>");
+    }
+    let (slowdown, share) = (bars::slowdown(size, palette), bars::share_of_bound(size, palette));
+    let _ = writeln!(out, "<div class=\"grid\">{slowdown}{share}</div>");
+    let first = match study.seeds.len() {
+        1 => "",
+        _ => "<p class=\"muted\">Charts over time show the first seed.</p>",
+    };
+    let _ = writeln!(
+        out,
+        "<details{}><summary>Over time, fast memory {fast}</summary>{first}{}\
+         <div class=\"grid\">{}{}</div></details>",
         if open { " open" } else { "" },
-        escape(&size.fast.to_string()),
         over_time::hit_ratio(size, palette),
         over_time::classes(size),
         over_time::migration(size)
+    );
+    let _ = writeln!(
+        out,
+        "<details><summary>All numbers, fast memory {fast}</summary>{}</details>",
+        numbers::of_size(size)
     );
 }
 
@@ -156,65 +192,19 @@ fn verdict(out: &mut String, trace: &TraceStudy) {
             escape(&size.fast.to_string()),
             escape(&best.spec)
         );
+        let share = best.stat_option(|r| r.share_of_bound).filter(|share| share.mean > 0.0);
+        if let Some(share) = share {
+            let percent = share.mean * 100.0;
+            let _ = write!(out, " and saves {percent:.0} % of what any placement could");
+        }
         let first_touch = ranked.iter().find(|p| p.spec == "first-touch" && p.spec != best.spec);
         if let Some(reference) = first_touch {
             let slowdown = reference.stat(|r| r.slowdown_vs_all_fast).mean;
             let _ = write!(out, "; without tiering (first-touch) {slowdown:.2} ×");
         }
-        if let Some(share) = best.stat_option(|r| r.share_of_bound).filter(|share| share.mean > 0.0)
-        {
-            let _ =
-                write!(out, ". It saves {:.0} % of what any placement could", share.mean * 100.0);
-        }
         out.push_str(".</li>");
     }
     out.push_str("</ul></div>\n");
-}
-
-fn facts(out: &mut String, study: &Study, trace: &TraceStudy) {
-    let header = &trace.header;
-    let thinning = f64::from(header.thinning.max(1));
-    let accesses = count(trace.footprint.records as f64 * thinning);
-    let mut facts = vec![("Footprint", bytes(trace.footprint.bytes() as f64))];
-    facts.push((
-        "Accesses to memory",
-        match header.thinning {
-            0 | 1 => accesses,
-            n => format!("{accesses}, thinned: one record stands for {n}"),
-        },
-    ));
-    if let Some(program) = summary::program(trace) {
-        facts.push(("Program", program));
-    }
-    if let Some(llc) = &header.llc {
-        facts.push((
-            "Last-level cache",
-            format!("{}, {} ways", bytes(llc.size_bytes as f64), llc.ways),
-        ));
-    }
-    for tier in &study.machine.tiers {
-        facts.push((
-            "Tier",
-            format!(
-                "{}: {} ns, {} GB/s read, {} GB/s written{}",
-                tier.name,
-                tier.read_ns,
-                svg::number(tier.read_bytes_per_second / 1e9),
-                svg::number(tier.write_bytes_per_second / 1e9),
-                if tier.direct_access { "" } else { ", no direct access" }
-            ),
-        ));
-    }
-    let huge = if study.machine.os.thp { "2 MiB folios and 4 KiB pages" } else { "4 KiB pages" };
-    let tlb = if study.tlb { "TLB modelled" } else { "TLB not modelled" };
-    facts.push(("Pages", format!("{huge}, {tlb}")));
-    facts.push(("Scale", summary::scale(trace.scale)));
-    facts.push(("Seeds", summary::seeds(&study.seeds)));
-    out.push_str("<dl class=\"facts\">");
-    for (name, value) in facts {
-        let _ = write!(out, "<div><dt>{}</dt><dd>{}</dd></div>", escape(name), escape(&value));
-    }
-    out.push_str("</dl>\n");
 }
 
 /// With a capital in front and a full stop behind.

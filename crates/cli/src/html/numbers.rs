@@ -1,15 +1,16 @@
-//! The table with all numbers.
+//! The tables with all numbers.
 
-use super::svg::escape;
-use crate::study::{PolicyStudy, SizeStudy, TraceStudy};
+use super::svg::table;
+use crate::study::{PolicyStudy, SizeStudy};
 use crate::units::{bytes, count, seconds};
 use frostline_sim::RunReport;
-use std::fmt::Write;
 
-/// A column: heading, and the cell of a policy.
-type Column = (&'static str, fn(&PolicyStudy) -> String);
+/// A line: what it is, and the cell of a policy.
+type Line = (&'static str, fn(&PolicyStudy) -> String);
 
-const COLUMNS: &[Column] = &[
+const MISSING: &str = "n/a";
+
+const LINES: &[Line] = &[
     ("fast hits (%)", |p| p.stat(|r| r.fast_hit_ratio).times(100.0).show(2)),
     ("slowdown (×)", |p| p.stat(|r| r.slowdown_vs_all_fast).show(4)),
     ("speed-up over all-slow (×)", |p| p.stat(|r| r.speedup_vs_all_slow).show(4)),
@@ -43,7 +44,7 @@ fn option(
     number: impl Fn(&RunReport) -> Option<f64>,
     show: fn(crate::study::stats::Stat) -> String,
 ) -> String {
-    policy.stat_option(number).map_or_else(|| "n/a".to_owned(), show)
+    policy.stat_option(number).map_or_else(|| MISSING.to_owned(), show)
 }
 
 fn latency(report: &RunReport, tail: bool) -> Option<f64> {
@@ -51,35 +52,17 @@ fn latency(report: &RunReport, tail: bool) -> Option<f64> {
     Some(if tail { latency.p99 } else { latency.p50 } as f64 / 1e9)
 }
 
-/// All policies of a trace, grouped by size of fast memory, the fastest first.
-pub fn table(trace: &TraceStudy) -> String {
-    let mut out = String::from("<div class=\"scroll\" tabindex=\"0\"><table><thead><tr>");
-    out.push_str("<th scope=\"col\">policy</th>");
-    for (heading, _) in COLUMNS {
-        let _ = write!(out, "<th scope=\"col\">{}</th>", heading.replacen(" (", "<br>(", 1));
-    }
-    out.push_str("</tr></thead>");
-    for size in &trace.sizes {
-        group(&mut out, size);
-    }
-    out.push_str("</table></div>\n");
-    out
-}
-
-fn group(out: &mut String, size: &SizeStudy) {
-    let _ = write!(
-        out,
-        "<tbody><tr class=\"group\"><th scope=\"rowgroup\">fast {} = {}</th><td colspan=\"{}\"></td></tr>",
-        escape(&size.fast.to_string()),
-        bytes(size.fast_bytes as f64),
-        COLUMNS.len()
-    );
-    for policy in size.ranked() {
-        let _ = write!(out, "<tr><th scope=\"row\">{}</th>", escape(&policy.spec));
-        for (_, cell) in COLUMNS {
-            let _ = write!(out, "<td>{}</td>", escape(&cell(policy)));
-        }
-        out.push_str("</tr>");
-    }
-    out.push_str("</tbody>");
+/// All numbers of a size of fast memory: a column per policy, the fastest first. What no policy has
+/// is left out.
+pub fn of_size(size: &SizeStudy) -> String {
+    let ranked = size.ranked();
+    let mut headings = vec![String::new()];
+    headings.extend(ranked.iter().map(|policy| policy.spec.clone()));
+    let line = |(name, cell): &Line| {
+        let cells: Vec<String> = ranked.iter().map(|policy| cell(policy)).collect();
+        let known = cells.iter().any(|cell| cell != MISSING);
+        known.then(|| std::iter::once((*name).to_owned()).chain(cells).collect())
+    };
+    let rows: Vec<Vec<String>> = LINES.iter().filter_map(line).collect();
+    table(&headings, &rows)
 }

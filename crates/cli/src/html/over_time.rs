@@ -1,65 +1,36 @@
 //! Charts over modelled time: hit ratio, page classes, migration traffic.
 
 use super::palette::Palette;
-use super::svg::{
-    Axis, Picture, Unit, bytes_unit, escape, figure, number, path, round_up, text, ticks,
-    time_unit, x_grid, y_grid,
-};
+use super::plot::{Entry, Plot, legend};
+use super::svg::{Unit, bytes_unit, data, frame, number, round_up, time_unit};
 use crate::study::{PolicyStudy, SizeStudy};
+use crate::units;
 use frostline_sim::SeriesPoint;
-use std::fmt::Write;
 
-/// A plot's frame with a time axis.
-struct Frame {
-    width: f64,
-    bottom: f64,
-    x: Axis,
-    y: Axis,
-    time: Unit,
-}
-
-const LEFT: f64 = 52.0;
-const TOP: f64 = 10.0;
-const RIGHT: f64 = 14.0;
-
-impl Frame {
-    fn new(width: f64, height: f64, seconds: f64, y_min: f64, y_max: f64) -> Self {
-        let bottom = height - 38.0;
-        let x = Axis { min: 0.0, max: seconds, from: LEFT, to: width - RIGHT };
-        let y = Axis { min: y_min, max: y_max, from: bottom, to: TOP };
-        Self { width, bottom, x, y, time: time_unit(seconds) }
-    }
-
-    fn time_axis(&self, out: &mut String) {
-        let unit = self.time;
-        let axis = Axis { min: 0.0, max: self.x.max / unit.divisor, ..self.x };
-        x_grid(out, &axis, TOP, self.bottom, number);
-        let middle = (self.x.from + self.x.to) / 2.0;
-        let label = format!("modelled time ({})", unit.name);
-        text(out, "axis", middle, self.bottom + 31.0, "middle", &label);
-    }
-
-    fn y_axis(&self, out: &mut String, unit: Unit, label: &str) {
-        let axis =
-            Axis { min: self.y.min / unit.divisor, max: self.y.max / unit.divisor, ..self.y };
-        y_grid(out, &axis, LEFT, self.width - RIGHT, number);
-        let y = (TOP + self.bottom) / 2.0;
-        let _ = write!(
-            out,
-            "<text class=\"axis\" transform=\"translate(11 {y:.1}) rotate(-90)\" \
-             text-anchor=\"middle\">{}</text>",
-            escape(label)
-        );
-    }
-
-    fn picture(&self, body: String) -> Picture {
-        Picture { width: self.width as u32, height: (self.bottom + 38.0) as u32, body }
-    }
-}
+/// Rows of the table beside a chart.
+const SPANS: usize = 10;
+const PERCENT: Unit = Unit { divisor: 0.01, name: "%" };
 
 fn last_second(policies: &[&PolicyStudy]) -> f64 {
     let last = |p: &&PolicyStudy| p.first().series.last().map_or(0.0, |point| point.seconds);
     policies.iter().map(last).fold(0.0, f64::max)
+}
+
+fn time_axis(plot: &mut Plot, seconds: f64) {
+    let unit = time_unit(seconds);
+    plot.x_axis(unit, &format!("modelled time ({})", unit.name), number);
+}
+
+/// The points of each of [`SPANS`] equal spans of time, and the end of the span.
+fn spans(series: &[SeriesPoint], seconds: f64) -> Vec<(f64, Vec<&SeriesPoint>)> {
+    let span = seconds / SPANS as f64;
+    let within = |i: usize| {
+        let (from, to) = (span * i as f64, span * (i + 1) as f64);
+        let last = i + 1 == SPANS;
+        let points = series.iter().filter(|p| p.seconds > from && (p.seconds <= to || last));
+        (to, points.collect())
+    };
+    (0..SPANS).map(within).collect()
 }
 
 /// Share of accesses that the fast tier served, one curve per policy.
@@ -77,36 +48,52 @@ pub fn hit_ratio(size: &SizeStudy, palette: &Palette) -> String {
     let lowest = shown.iter().flat_map(|p| p.first().series.iter().filter(busy));
     let lowest = lowest.map(|point| point.fast_hit_ratio).fold(1.0, f64::min);
     let bottom = if lowest > 0.55 { (lowest * 10.0).floor() / 10.0 } else { 0.0 };
-    let frame = Frame::new(1060.0, 300.0, last_second(&shown), bottom * 100.0, 100.0);
-
-    let mut body = String::new();
-    frame.time_axis(&mut body);
-    frame.y_axis(&mut body, Unit { divisor: 1.0, name: "%" }, "fast hits (%)");
-    let mut legend = String::from("<ul class=\"legend\">");
-    for policy in &shown {
+    let seconds = last_second(&shown);
+    let mut plot = Plot::new(230.0, [0.0, seconds], [bottom, 1.0]);
+    time_axis(&mut plot, seconds);
+    plot.y_axis(PERCENT, "fast hits (%)", number);
+    let looks: Vec<_> = shown.iter().map(|policy| palette.look(&policy.spec)).collect();
+    let key = |i: usize| (shown.len() > 1).then_some(i + 1);
+    let mut entries = Vec::new();
+    for (i, (policy, look)) in shown.iter().zip(&looks).enumerate() {
         let points = policy.first().series.iter().filter(busy);
-        let points = points.map(|p| (frame.x.at(p.seconds), frame.y.at(p.fast_hit_ratio * 100.0)));
-        let (spec, stroke) = (escape(&policy.spec), palette.look(&policy.spec).stroke);
-        let _ = write!(
-            body,
-            "<path class=\"curve {stroke}\" d=\"{}\"><title>{spec}</title></path>",
-            path(points)
-        );
-        let _ = write!(
-            legend,
-            "<li><svg viewBox=\"0 0 26 12\" aria-hidden=\"true\">\
-             <path class=\"curve {stroke}\" d=\"M0 6h26\"/></svg>{spec}</li>"
-        );
+        let points: Vec<_> = points.map(|p| (p.seconds, p.fast_hit_ratio)).collect();
+        plot.curve(&look.stroke, &points, &policy.spec, key(i));
+        entries.push(Entry::Line(&look.stroke, key(i), &policy.spec));
     }
-    legend.push_str("</ul>");
     let zoomed = if bottom > 0.0 { " The axis does not begin at 0." } else { "" };
-    figure(
+    let means = shown.iter().map(|policy| {
+        let mean = policy.first().report.fast_hit_ratio;
+        format!("{} {}", policy.spec, units::percent(mean))
+    });
+    let description = format!("Over the whole run: {}", means.collect::<Vec<_>>().join(", "));
+    let chart =
+        plot.show(&format!("Curves of the hit ratio over time at {}", size.fast), &description);
+    frame(
         "Hit ratio of the fast tier over time",
         &format!("Share of the accesses of each moment that fast memory served.{zoomed}"),
-        &format!("Curves of the hit ratio over time at {}", size.fast),
-        &frame.picture(body),
-        &legend,
+        &(chart + &legend(&entries) + &hit_ratio_data(&shown, seconds)),
     )
+}
+
+fn hit_ratio_data(shown: &[&PolicyStudy], seconds: f64) -> String {
+    let headings = std::iter::once("until".to_owned())
+        .chain(shown.iter().map(|policy| format!("{} (%)", policy.spec)))
+        .collect::<Vec<_>>();
+    let by_policy: Vec<_> = shown.iter().map(|p| spans(&p.first().series, seconds)).collect();
+    let rows = (0..SPANS).map(|i| {
+        let cells = by_policy.iter().map(|spans| {
+            let points = &spans[i].1;
+            let accesses: u64 = points.iter().map(|p| p.accesses).sum();
+            let hits: f64 = points.iter().map(|p| p.fast_hit_ratio * p.accesses as f64).sum();
+            if accesses == 0 {
+                return "-".to_owned();
+            }
+            format!("{:.1}", 100.0 * hits / accesses as f64)
+        });
+        std::iter::once(units::seconds(by_policy[0][i].0)).chain(cells).collect()
+    });
+    data(&headings, &rows.collect::<Vec<_>>())
 }
 
 /// Hot, warm and cold memory as the policy sees it, and the size of the fast tier: one chart per
@@ -119,54 +106,57 @@ pub fn classes(size: &SizeStudy) -> String {
     };
     let points = shown.iter().flat_map(|p| &p.first().series);
     let highest = points.map(sum).fold(size.fast_bytes as f64, f64::max).max(1.0);
-    let unit = bytes_unit(highest);
     let seconds = last_second(&shown);
-    let charts = shown.iter().map(|policy| classes_of(policy, size, seconds, highest, unit));
-    charts.collect()
+    shown.iter().map(|policy| classes_of(policy, size, seconds, highest)).collect()
 }
 
-fn classes_of(
-    policy: &PolicyStudy,
-    size: &SizeStudy,
-    seconds: f64,
-    highest: f64,
-    unit: Unit,
-) -> String {
-    let frame = Frame::new(520.0, 250.0, seconds, 0.0, highest * 1.04);
-    let mut body = String::new();
+fn classes_of(policy: &PolicyStudy, size: &SizeStudy, seconds: f64, highest: f64) -> String {
+    const CLASSES: [&str; 3] = ["hot", "warm", "cold"];
     let series: Vec<(f64, [f64; 3])> = policy
         .first()
         .series
         .iter()
         .filter_map(|p| p.classes_bytes.map(|c| (p.seconds, c.map(|bytes| bytes as f64))))
         .collect();
-    frame.time_axis(&mut body);
-    frame.y_axis(&mut body, unit, &format!("memory ({})", unit.name));
+    let unit = bytes_unit(highest);
+    let mut plot = Plot::new(200.0, [0.0, seconds], [0.0, highest * 1.04]);
+    time_axis(&mut plot, seconds);
+    plot.y_axis(unit, &format!("memory ({})", unit.name), number);
     let mut below: Vec<f64> = vec![0.0; series.len()];
-    for (class, name) in ["hot", "warm", "cold"].into_iter().enumerate() {
+    for (class, name) in CLASSES.into_iter().enumerate() {
         let above: Vec<f64> = series.iter().zip(&below).map(|((_, c), b)| b + c[class]).collect();
-        let at = |i: usize, v: f64| (frame.x.at(series[i].0), frame.y.at(v));
-        let up = above.iter().enumerate().map(|(i, &v)| at(i, v));
-        let back = below.iter().enumerate().rev().map(|(i, &v)| at(i, v));
-        let outline = path(up.chain(back));
-        let _ =
-            write!(body, "<path class=\"{name}\" d=\"{outline}Z\"><title>{name}</title></path>");
+        let at = |(i, &v): (usize, &f64)| (series[i].0, v);
+        let back = below.iter().enumerate().rev().map(at);
+        let outline: Vec<_> = above.iter().enumerate().map(at).chain(back).collect();
+        plot.area(name, &outline, name);
         below = above;
     }
-    let y = frame.y.at(size.fast_bytes as f64);
-    let (x0, x1) = (frame.x.from, frame.x.to);
-    let _ = write!(body, "<path class=\"limit\" d=\"M{x0:.1} {y:.1}H{x1:.1}\"/>");
-    let legend = "<ul class=\"legend\">\
-        <li><svg viewBox=\"0 0 26 12\" aria-hidden=\"true\"><rect class=\"hot\" width=\"26\" height=\"12\"/></svg>hot</li>\
-        <li><svg viewBox=\"0 0 26 12\" aria-hidden=\"true\"><rect class=\"warm\" width=\"26\" height=\"12\"/></svg>warm</li>\
-        <li><svg viewBox=\"0 0 26 12\" aria-hidden=\"true\"><rect class=\"cold\" width=\"26\" height=\"12\"/></svg>cold</li>\
-        <li><svg viewBox=\"0 0 26 12\" aria-hidden=\"true\"><path class=\"limit\" d=\"M0 6h26\"/></svg>size of the fast tier</li></ul>";
-    figure(
+    plot.limit(size.fast_bytes as f64);
+    let entries = CLASSES.map(|name| Entry::Area(name, name));
+    let entries: Vec<_> =
+        entries.into_iter().chain([Entry::Line("limit", None, "size of the fast tier")]).collect();
+    let label = format!("Areas of hot, warm and cold memory over time under {}", policy.spec);
+    let last = series.last().map_or([0.0; 3], |(_, classes)| *classes).map(units::bytes);
+    let description = format!(
+        "At the end {} hot, {} warm, {} cold; the fast tier has {}",
+        last[0],
+        last[1],
+        last[2],
+        units::bytes(size.fast_bytes as f64)
+    );
+    let rows = spans(&policy.first().series, seconds).into_iter().map(|(to, points)| {
+        let last = points.iter().rev().find_map(|point| point.classes_bytes);
+        let cell = |class: usize| {
+            last.map_or_else(|| "-".to_owned(), |classes| units::bytes(classes[class] as f64))
+        };
+        std::iter::once(units::seconds(to)).chain((0..3).map(cell)).collect()
+    });
+    let headings = ["at", "hot", "warm", "cold"].map(str::to_owned);
+    let table = data(&headings, &rows.collect::<Vec<_>>());
+    frame(
         &format!("Hot, warm and cold memory: {}", policy.spec),
         "As the policy classes it. Hot memory is meant to fill the fast tier and no more.",
-        &format!("Areas of hot, warm and cold memory over time under {}", policy.spec),
-        &frame.picture(body),
-        legend,
+        &(plot.show(&label, &description) + &legend(&entries) + &table),
     )
 }
 
@@ -222,54 +212,42 @@ fn migration_of(
     top: f64,
     unit: Unit,
 ) -> String {
-    let frame = Frame::new(520.0, 250.0, seconds, -top, top);
-    let mut body = String::new();
-    frame.time_axis(&mut body);
-    let per_second = format!("{} per second", unit.name);
-    for value in ticks(-top / unit.divisor, top / unit.divisor, 5) {
-        let y = frame.y.at(value * unit.divisor);
-        let _ = write!(
-            body,
-            "<path class=\"gridline\" d=\"M{LEFT} {y:.1}H{:.1}\"/>",
-            frame.width - RIGHT
-        );
-        text(&mut body, "tick", LEFT - 6.0, y + 4.0, "end", &number(value.abs()));
+    let mut plot = Plot::new(200.0, [0.0, seconds], [-top, top]);
+    time_axis(&mut plot, seconds);
+    plot.y_axis(unit, &format!("{} per second", unit.name), |value| number(value.abs()));
+    for (class, name, up) in [("up", "promoted", true), ("down", "demoted", false)] {
+        plot.area(class, &steps(rates, up), name);
     }
-    for (class, sign) in [("up", 1.0), ("down", -1.0)] {
-        let _ = write!(body, "<path class=\"{class}\" d=\"{}Z\"/>", steps(&frame, rates, sign));
-    }
-    let (y, x1) = (frame.y.at(0.0), frame.x.to);
-    let _ = write!(body, "<path class=\"baseline\" d=\"M{LEFT} {y:.1}H{x1:.1}\"/>");
-    let middle = (TOP + frame.bottom) / 2.0;
-    let _ = write!(
-        body,
-        "<text class=\"axis\" transform=\"translate(11 {middle:.1}) rotate(-90)\" \
-         text-anchor=\"middle\">{per_second}</text>"
-    );
-    let legend = "<ul class=\"legend\">\
-        <li><svg viewBox=\"0 0 26 12\" aria-hidden=\"true\"><rect class=\"up\" width=\"26\" height=\"12\"/></svg>promoted (upwards)</li>\
-        <li><svg viewBox=\"0 0 26 12\" aria-hidden=\"true\"><rect class=\"down\" width=\"26\" height=\"12\"/></svg>demoted (downwards)</li></ul>";
-    figure(
+    plot.baseline(0.0);
+    let entries =
+        [Entry::Area("up", "promoted (upwards)"), Entry::Area("down", "demoted (downwards)")];
+    let report = &policy.first().report;
+    let (up, down) =
+        (units::bytes(report.promoted_bytes as f64), units::bytes(report.demoted_bytes as f64));
+    let rows = spans(&policy.first().series, seconds).into_iter().map(|(to, points)| {
+        let up: u64 = points.iter().map(|point| point.promoted_bytes).sum();
+        let down: u64 = points.iter().map(|point| point.demoted_bytes).sum();
+        vec![units::seconds(to), units::bytes(up as f64), units::bytes(down as f64)]
+    });
+    let headings = ["until", "promoted", "demoted"].map(str::to_owned);
+    let table = data(&headings, &rows.collect::<Vec<_>>());
+    let label = format!("Migration traffic over time under {}", policy.spec);
+    let chart = plot.show(&label, &format!("In the whole run {up} promoted, {down} demoted"));
+    frame(
         &format!("Migration traffic: {}", policy.spec),
-        "Bytes moved to faster and to slower tiers. The scale is the same for all policies.",
-        &format!("Migration traffic over time under {}", policy.spec),
-        &frame.picture(body),
-        legend,
+        &format!(
+            "{up} promoted and {down} demoted in all. The scale is the same for all policies."
+        ),
+        &(chart + &legend(&entries) + &table),
     )
 }
 
 /// The outline of one direction's rates, from the zero line and back to it.
-fn steps(frame: &Frame, rates: &[Rate], sign: f64) -> String {
-    let zero = frame.y.at(0.0);
-    let (Some(first), Some(last)) = (rates.first(), rates.last()) else {
-        return format!("M{LEFT} {zero:.1}");
-    };
+fn steps(rates: &[Rate], up: bool) -> Vec<(f64, f64)> {
+    let (Some(first), Some(last)) = (rates.first(), rates.last()) else { return Vec::new() };
     let flat = rates.iter().flat_map(|rate| {
-        let value = if sign > 0.0 { rate.up } else { -rate.down };
-        let y = frame.y.at(value);
-        [(frame.x.at(rate.from), y), (frame.x.at(rate.to), y)]
+        let value = if up { rate.up } else { -rate.down };
+        [(rate.from, value), (rate.to, value)]
     });
-    let start = (frame.x.at(first.from), zero);
-    let end = (frame.x.at(last.to), zero);
-    path(std::iter::once(start).chain(flat).chain([end]))
+    std::iter::once((first.from, 0.0)).chain(flat).chain([(last.to, 0.0)]).collect()
 }

@@ -11,13 +11,15 @@ pub struct Look {
     pub fill: String,
 }
 
-/// Colours that can be told apart by everybody (Okabe and Ito); references are grey.
+/// Colours that can be told apart by everybody; references are grey.
 pub struct Palette {
     looks: Vec<(String, Look)>,
 }
 
 const COLOURS: usize = 6;
-const DASHES: usize = 4;
+/// Kinds of lines of policies, solid first, and of references.
+const DASHES: usize = 6;
+const DOTS: usize = 3;
 
 impl Palette {
     /// For policies in the order in which the user named them.
@@ -30,12 +32,12 @@ impl Palette {
             }
             let look = if is_reference(spec) {
                 grey += 1;
-                // Solid lines are for policies that tier.
-                Look::new("ref", 1 + (grey - 1) % (DASHES - 1))
+                Look::new("ref", DASHES + (grey - 1) % DOTS)
             } else {
                 coloured += 1;
                 let index = coloured - 1;
-                Look::new(&(index % COLOURS).to_string(), index / COLOURS % DASHES)
+                // Every one has a kind of line of its own, too: those that cover each other are seen.
+                Look::new(&(index % COLOURS).to_string(), (index + index / COLOURS) % DASHES)
             };
             looks.push((spec.to_owned(), look));
         }
@@ -57,6 +59,9 @@ impl Look {
 }
 
 #[cfg(test)]
+mod sight;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -69,6 +74,6 @@ mod tests {
             specs.map(|spec| palette.look(spec).stroke).collect();
         assert_eq!(looks.len(), 15);
         assert_eq!(palette.look("p0").stroke, "s0");
-        assert_eq!(palette.look("first-touch").stroke, "sref d1");
+        assert_eq!(palette.look("first-touch").stroke, "sref d6");
     }
 }

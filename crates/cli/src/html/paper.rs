@@ -1,114 +1,276 @@
 //! A paper's numbers beside ours.
 
-use super::svg::{Axis, Picture, escape, figure, number, round_up, text, x_grid};
+use super::rows::Rows;
+use super::svg::{escape, frame, number, round_up};
 use crate::experiment::file::Experiment;
 use crate::experiment::{Finding, Outcome, show};
 use std::fmt::Write;
 
-const WIDTH: f64 = 760.0;
-const ROW: f64 = 30.0;
-const TOP: f64 = 8.0;
-const LEFT: f64 = 330.0;
-/// Room for a value behind the longest bar.
-const VALUE: f64 = 120.0;
-/// Most letters of a label.
-const LABEL: usize = 52;
-
-/// What was published and what came out, as charts and as a table.
+/// What was published and what came out.
 pub fn section(experiment: &Experiment, outcome: &Outcome) -> String {
-    let mut out = format!(
-        "<section><h2>{}</h2><p>{}</p>",
-        escape(&experiment.paper),
-        escape(experiment.about.trim())
-    );
+    let mut out = String::from("<section>");
+    out.push_str(&verdict(&outcome.findings));
     for unit in ["%", "points", "x"] {
         let of_unit: Vec<&Finding> = outcome.findings.iter().filter(|f| f.unit == unit).collect();
         if !of_unit.is_empty() {
             out.push_str(&chart(&of_unit, unit));
         }
     }
-    out.push_str(&table(&outcome.findings));
-    out.push_str("</section>\n");
+    out.push_str(&reasons(&outcome.findings));
+    let _ = write!(
+        out,
+        "<h3>How it was run</h3><p>{}</p></section>\n",
+        code(&escape(experiment.about.trim()))
+    );
     out
 }
 
+/// How many of ours agree, in a sentence. Empty where nothing was published.
+fn verdict(findings: &[Finding]) -> String {
+    let published: Vec<&Finding> = findings.iter().filter(|f| f.paper.is_some()).collect();
+    if published.is_empty() {
+        return String::new();
+    }
+    let count = |of: &dyn Fn(&Finding) -> bool| published.iter().filter(|f| of(f)).count();
+    let same = count(&|f| f.same_direction == Some(true));
+    let reversed = count(&|f| f.same_direction == Some(false));
+    let unsure = count(&|f| f.same_direction.is_none());
+    let within = count(&|f| within(f));
+    let mut text = match published.len() {
+        1 => "Of the one published number, ours ".to_owned(),
+        n => format!("Of {n} published numbers, ours "),
+    };
+    let _ = write!(text, "<b>point the same way in {same}</b>");
+    for (n, what) in [(reversed, "the other way"), (unsure, "neither way for sure")] {
+        if n > 0 {
+            let _ = write!(text, ", {what} in {n}");
+        }
+    }
+    let within = if within == 0 { "none".to_owned() } else { within.to_string() };
+    let _ = write!(text, "; our interval reaches what was published in {within}.");
+    format!("<div class=\"verdict\"><p>{text}</p></div>\n")
+}
+
+/// Whether our interval reaches into what was published.
+fn within(finding: &Finding) -> bool {
+    let half = finding.half_width.unwrap_or(0.0);
+    finding
+        .paper
+        .is_some_and(|[low, high]| finding.ours + half >= low && finding.ours - half <= high)
+}
+
 fn chart(findings: &[&Finding], unit: &str) -> String {
+    let sign = if unit == "x" { "×" } else { unit };
     let ends = findings.iter().flat_map(|f| {
         let half = f.half_width.unwrap_or(0.0);
         let paper = f.paper.unwrap_or([f.ours; 2]);
         [f.ours - half, f.ours + half, paper[0], paper[1]]
     });
     let (low, high) = ends.fold((0.0f64, 0.0f64), |(low, high), v| (low.min(v), high.max(v)));
-    let step = round_up(((high - low) / 5.0).max(1e-9));
-    let (min, max) = ((low / step).floor() * step, (high / step).ceil() * step);
-    let axis = Axis { min, max, from: LEFT, to: WIDTH - VALUE };
-    let bottom = TOP + findings.len() as f64 * ROW;
-    let mut body = String::new();
-    x_grid(&mut body, &axis, TOP, bottom, number);
-    for (row, finding) in findings.iter().enumerate() {
-        bars(&mut body, &axis, TOP + (row as f64 + 0.5) * ROW, finding);
+    let step = round_up(((high - low) / 8.0).max(1e-9));
+    let range = [(low / step).floor() * step, (high / step).ceil() * step];
+    let published = findings.iter().any(|f| f.paper.is_some());
+    let class = if published { "paper" } else { "" };
+    let mut rows = Rows::new(class, range, sign, |v| number(v).replace('-', "−"));
+    let one_size = findings.iter().all(|f| f.fast == findings[0].fast);
+    let one_group = findings.iter().all(|f| f.what == findings[0].what);
+    let mut group = "";
+    for finding in findings {
+        if group != finding.what && !one_group {
+            rows.heading(&finding.what);
+        }
+        group = &finding.what;
+        row(&mut rows, finding, one_size, published);
     }
-    text(&mut body, "axis", (axis.from + axis.to) / 2.0, bottom + 30.0, "middle", unit);
-    let picture = Picture { width: WIDTH as u32, height: (bottom + 36.0) as u32, body };
-    figure(
-        "Paper beside ours",
-        "Upper bar: published, a range as its two ends. Lower bar: this run, with its 95 % interval.",
-        &format!("Bars of {} results in {unit}, published and ours", findings.len()),
-        &picture,
-        "",
-    )
+    let mut title = if one_group { capital(&findings[0].what) } else { "Paper beside ours".into() };
+    if one_size {
+        let _ = write!(title, ", fast memory {}", findings[0].fast);
+    }
+    let label = format!("{} results in {unit}, published and ours", findings.len());
+    let said = match published {
+        true => "What points the other way than published is marked.",
+        false => "The paper's text has no numbers for these.",
+    };
+    let explained = format!("In {}. {said}", unit_name(unit));
+    frame(&title, &explained, &(rows.show(&label) + &key(findings)))
 }
 
-fn bars(out: &mut String, axis: &Axis, y: f64, finding: &Finding) {
-    let label: String = format!("{}, {}, {}", finding.what, finding.workload, finding.fast);
-    let label = match label.chars().count() {
-        n if n <= LABEL => label,
-        _ => label.chars().take(LABEL - 1).chain(['…']).collect(),
-    };
-    text(out, "", axis.from - 8.0, y + 4.0, "end", &label);
-    let mut bar = |class: &str, from: f64, to: f64, y: f64, name: &str| {
-        let (a, b) = (axis.at(from.min(to)), axis.at(from.max(to)));
+/// What the marks are, of those that there are.
+fn key(findings: &[&Finding]) -> String {
+    let published = findings.iter().filter_map(|f| f.paper);
+    let (numbers, ranges): (Vec<_>, Vec<_>) = published.partition(|[low, high]| low == high);
+    let mut out = String::from("<ul class=\"legend\">");
+    let mut entry = |picture: &str, name: &str| {
         let _ = write!(
             out,
-            "<rect class=\"{class}\" x=\"{a:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"9\" rx=\"2\">\
-             <title>{}</title></rect>",
-            (b - a).max(1.5),
-            escape(name)
+            "<li><svg viewBox=\"0 0 30 12\" aria-hidden=\"true\">{picture}</svg>{name}</li>"
         );
     };
-    if let Some([low, high]) = finding.paper {
-        let title = format!("paper: {}", show::paper(finding));
-        bar("fref", if low == high { 0.0 } else { low }, high, y - 10.0, &title);
+    if !ranges.is_empty() {
+        let range = "<rect class=\"published\" x=\"1\" y=\"1\" width=\"28\" height=\"10\"/>";
+        entry(range, "published: a range");
     }
-    let label = show::ours(finding);
-    bar("f0", 0.0, finding.ours, y + 1.0, &format!("ours: {label}"));
-    let mut end = axis.at(finding.ours.max(0.0));
-    if let Some(half) = finding.half_width.filter(|half| *half > 0.0) {
-        let (a, b) = (axis.at(finding.ours - half), axis.at(finding.ours + half));
-        let at = y + 5.5;
-        let _ = write!(out, "<path class=\"whisker\" d=\"M{a:.1} {at:.1}L{b:.1} {at:.1}\"/>");
-        end = end.max(b);
+    if !numbers.is_empty() {
+        entry("<path class=\"stroke\" d=\"M15 0v12\"/>", "published: a number");
     }
-    text(out, "strong", end + 6.0, y + 9.0, "start", &label);
+    let ours = "<path class=\"stem s0\" d=\"M0 6h15\"/><path class=\"whisker\" d=\"M8 6h14\"/>\
+                <circle class=\"dot f0\" cx=\"15\" cy=\"6\" r=\"5\"/>";
+    let interval = findings.iter().any(|f| f.half_width.is_some());
+    entry(ours, if interval { "ours, with its 95 % interval" } else { "ours" });
+    out.push_str("</ul>");
+    out
 }
 
-fn table(findings: &[Finding]) -> String {
-    let mut out = String::from(
-        "<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>result</th><th>workload</th><th>fast</th>\
-         <th>paper</th><th>ours</th><th>why it differs</th></tr></thead><tbody>",
-    );
-    for finding in findings {
-        let cells = [
-            finding.what.clone(),
-            finding.workload.clone(),
-            finding.fast.clone(),
-            show::paper(finding),
-            format!("{} {}", show::ours(finding), show::direction(finding)),
-            finding.differs.clone().unwrap_or_default(),
-        ];
-        let cells: String = cells.iter().map(|cell| format!("<td>{}</td>", escape(cell))).collect();
-        let _ = write!(out, "<tr>{cells}</tr>");
+fn unit_name(unit: &str) -> &str {
+    match unit {
+        "%" => "per cent",
+        "points" => "percentage points",
+        _ => "times",
     }
-    out.push_str("</tbody></table></div>");
+}
+
+fn row(rows: &mut Rows, finding: &Finding, one_size: bool, beside: bool) {
+    let mut name = escape(&finding.workload);
+    if !one_size {
+        let _ = write!(name, " <small>{}</small>", escape(&finding.fast));
+    }
+    let sign = |text: String| escape(&text.replace('-', "−").replace(" x", " ×"));
+    let published = match finding.paper {
+        Some(_) => format!("<small>paper</small> {}", sign(show::paper(finding))),
+        None => "<small>paper: no number</small>".to_owned(),
+    };
+    let mark = match show::direction(finding) {
+        "" => String::new(),
+        word => format!(" <em>{word}</em>"),
+    };
+    let ours = format!("<b>{}</b>{mark}", sign(show::ours(finding)));
+    let value = match beside {
+        true => format!("<span>{published}</span><span><small>ours</small> {ours}</span>"),
+        false => ours,
+    };
+    let mut picture = String::new();
+    match finding.paper {
+        Some([low, high]) if low == high => picture.push_str(&rows.stroke("stroke", low)),
+        Some([low, high]) => picture.push_str(&rows.span("published", low, high, 3.0)),
+        None => {}
+    }
+    picture.push_str(&rows.stem("stem s0", finding.ours));
+    picture.push_str(&rows.whisker(finding.ours, finding.half_width));
+    picture.push_str(&rows.dot("f0", finding.ours));
+    rows.row(&name, &value, &picture);
+}
+
+/// Why ours differ, each reason once.
+fn reasons(findings: &[Finding]) -> String {
+    let mut said: Vec<(&str, Vec<&Finding>)> = Vec::new();
+    for finding in findings {
+        let Some(why) = finding.differs.as_deref() else { continue };
+        match said.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, of)) => of.push(finding),
+            None => said.push((why, vec![finding])),
+        }
+    }
+    if said.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from("<h3>Why ours differ</h3><dl class=\"reasons\">");
+    for (why, of) in said {
+        let mut workloads: Vec<&str> = of.iter().map(|f| f.workload.as_str()).collect();
+        workloads.dedup();
+        let _ = write!(
+            out,
+            "<dt>{}: {}</dt><dd>{}</dd>",
+            escape(&of[0].what),
+            escape(&workloads.join(", ")),
+            code(&escape(why.trim()))
+        );
+    }
+    out.push_str("</dl>");
     out
+}
+
+/// What stands between backticks, as code. Takes escaped text.
+fn code(text: &str) -> String {
+    let parts: Vec<&str> = text.split('`').collect();
+    if parts.len().is_multiple_of(2) {
+        return text.to_owned();
+    }
+    let part = |(i, part): (usize, &&str)| match i % 2 {
+        0 => (*part).to_owned(),
+        _ => format!("<code>{part}</code>"),
+    };
+    parts.iter().enumerate().map(part).collect()
+}
+
+/// With a capital in front, unless the first word has capitals of its own.
+fn capital(text: &str) -> String {
+    let word = text.split(' ').next().unwrap_or_default();
+    let mut letters = text.chars();
+    match letters.next() {
+        Some(first) if word.chars().all(char::is_lowercase) => {
+            first.to_uppercase().chain(letters).collect()
+        }
+        _ => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(paper: Option<[f64; 2]>, ours: f64, same_direction: Option<bool>) -> Finding {
+        Finding {
+            what: "gain".into(),
+            workload: "Silo".into(),
+            fast: "1:8".into(),
+            unit: "%",
+            paper,
+            ours,
+            half_width: Some(1.0),
+            same_direction,
+            differs: None,
+        }
+    }
+
+    #[test]
+    fn the_verdict_counts() {
+        let findings = [
+            finding(Some([10.0; 2]), 9.5, Some(true)),
+            finding(Some([1.0, 3.0]), 8.0, Some(true)),
+            finding(Some([4.0; 2]), -3.0, Some(false)),
+            finding(Some([4.0; 2]), 0.5, None),
+            finding(None, 2.0, None),
+        ];
+        let text = verdict(&findings);
+        assert!(text.contains("Of 4 published numbers"), "{text}");
+        assert!(text.contains("same way in 2</b>, the other way in 1, neither way for sure in 1;"));
+        assert!(text.contains("published in 1."), "{text}");
+        assert_eq!(verdict(&findings[4..]), "");
+    }
+
+    #[test]
+    fn published_numbers_and_ranges_look_different() {
+        let (number, range) = (
+            finding(Some([10.0; 2]), 12.0, Some(true)),
+            finding(Some([1.0, 3.0]), -2.0, Some(false)),
+        );
+        let picture = chart(&[&number, &range], "%");
+        let list = &picture[..picture.find("class=\"legend\"").unwrap()];
+        assert_eq!(list.matches("class=\"stroke\"").count(), 1);
+        assert_eq!(list.matches("class=\"published\"").count(), 1);
+        assert!(list.contains("<b>−2.0 ±1.0 %</b> <em>reversed</em>"), "{list}");
+        assert!(list.contains("paper</small> 1 to 3 %"));
+    }
+
+    #[test]
+    fn names_keep_their_capitals() {
+        assert_eq!(capital("gain by splitting"), "Gain by splitting");
+        assert_eq!(capital("rHR above rHR-NS"), "rHR above rHR-NS");
+    }
+
+    #[test]
+    fn backticks_become_code() {
+        assert_eq!(code("the `a &amp; b` of it"), "the <code>a &amp; b</code> of it");
+        assert_eq!(code("a lone ` stays"), "a lone ` stays");
+    }
 }

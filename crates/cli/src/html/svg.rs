@@ -18,22 +18,46 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-/// A chart with its caption; `explained` says how to read it. `label` is what a screen reader is
-/// told about the picture.
-pub fn figure(title: &str, explained: &str, label: &str, picture: &Picture, after: &str) -> String {
-    let (title, explained, label) = (escape(title), escape(explained), escape(label));
-    let (w, h, body) = (picture.width, picture.height, &picture.body);
-    format!(
-        "<figure><figcaption>{title}<small>{explained}</small></figcaption>\
-         <svg viewBox=\"0 0 {w} {h}\" role=\"img\" aria-label=\"{label}\">{body}</svg>{after}</figure>\n"
-    )
+/// A chart with its caption; `explained` says how to read it.
+pub fn frame(title: &str, explained: &str, chart: &str) -> String {
+    let (title, explained) = (escape(title), escape(explained));
+    format!("<figure><figcaption>{title}<small>{explained}</small></figcaption>{chart}</figure>\n")
 }
 
-/// What is drawn, in units of about a pixel.
-pub struct Picture {
-    pub width: u32,
-    pub height: u32,
-    pub body: String,
+/// A description of a policy, broken only where its parts end. Takes plain text.
+pub fn spec(text: &str) -> String {
+    let mut out = escape(text);
+    for end in [":", "="] {
+        out = out.replace(end, &format!("{end}<wbr>"));
+    }
+    out
+}
+
+/// The numbers behind a chart, folded away: for those who do not see it, and for looking up.
+pub fn data(headings: &[String], rows: &[Vec<String>]) -> String {
+    let mut out = String::from("<details class=\"data\"><summary>As a table</summary>");
+    out.push_str(&table(headings, rows));
+    out.push_str("</details>");
+    out
+}
+
+/// A table that scrolls within itself. The first cell of a row says what the row is about.
+pub fn table(headings: &[String], rows: &[Vec<String>]) -> String {
+    let mut out = String::from("<div class=\"scroll\" tabindex=\"0\"><table><thead><tr>");
+    for heading in headings {
+        let _ = write!(out, "<th scope=\"col\">{}</th>", escape(heading));
+    }
+    out.push_str("</tr></thead><tbody>");
+    for row in rows {
+        out.push_str("<tr>");
+        for (i, cell) in row.iter().enumerate() {
+            let (tag, scope) = if i == 0 { ("th", " scope=\"row\"") } else { ("td", "") };
+            let _ = write!(out, "<{tag}{scope}>{}</{tag}>", escape(cell));
+        }
+        out.push_str("</tr>");
+    }
+    out.push_str("</tbody></table></div>");
+    out
 }
 
 /// A linear axis: values `[min, max]` on positions `[from, to]`.
@@ -106,53 +130,6 @@ pub fn number(value: f64) -> String {
     let text = format!("{value:.3}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     if text == "-0" { "0".to_owned() } else { text.to_owned() }
-}
-
-/// Vertical grid lines with labels below them.
-pub fn x_grid(out: &mut String, axis: &Axis, top: f64, bottom: f64, label: impl Fn(f64) -> String) {
-    for value in ticks(axis.min, axis.max, 6) {
-        let x = axis.at(value);
-        let _ = write!(
-            out,
-            "<line class=\"gridline\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{top:.1}\" y2=\"{bottom:.1}\"/>\
-             <text class=\"tick\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-            bottom + 14.0,
-            escape(&label(value))
-        );
-    }
-}
-
-/// Horizontal grid lines with labels at their left.
-pub fn y_grid(out: &mut String, axis: &Axis, left: f64, right: f64, label: impl Fn(f64) -> String) {
-    for value in ticks(axis.min, axis.max, 5) {
-        let y = axis.at(value);
-        let _ = write!(
-            out,
-            "<line class=\"gridline\" x1=\"{left:.1}\" x2=\"{right:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
-             <text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-            left - 6.0,
-            y + 4.0,
-            escape(&label(value))
-        );
-    }
-}
-
-/// Text; `anchor` is `start`, `middle` or `end`.
-pub fn text(out: &mut String, class: &str, x: f64, y: f64, anchor: &str, content: &str) {
-    let _ = write!(
-        out,
-        "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>",
-        escape(content)
-    );
-}
-
-/// `M x y L x y ...` through the points.
-pub fn path(points: impl Iterator<Item = (f64, f64)>) -> String {
-    let mut out = String::new();
-    for (i, (x, y)) in points.enumerate() {
-        let _ = write!(out, "{}{x:.1} {y:.1}", if i == 0 { "M" } else { "L" });
-    }
-    out
 }
 
 #[cfg(test)]
