@@ -17,9 +17,9 @@ pub fn section(experiment: &Experiment, outcome: &Outcome) -> String {
         }
     }
     out.push_str(&reasons(&outcome.findings));
-    let _ = write!(
+    let _ = writeln!(
         out,
-        "<h3>How it was run</h3><p>{}</p></section>\n",
+        "<h3>How it was run</h3><p>{}</p></section>",
         code(&escape(experiment.about.trim()))
     );
     out
