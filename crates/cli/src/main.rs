@@ -28,6 +28,7 @@ mod study;
 mod summary;
 mod table;
 mod units;
+mod validate;
 
 use std::process::ExitCode;
 

@@ -21,4 +21,4 @@ mod valgrind;
 pub use error::RecordError;
 pub use session::{Options, Outcome, Progress, Stop, record};
 pub use signals::Forwarder;
-pub use tool::{Recorder, Tool};
+pub use tool::{Recorder, Tool, cache_home};

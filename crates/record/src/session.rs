@@ -17,8 +17,8 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
-use std::process::{Child, ExitStatus};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -49,6 +49,9 @@ pub struct Options {
     pub follow: bool,
     /// Stop recording at this size of the trace in bytes; the program goes on. Default: never.
     pub max_bytes: Option<u64>,
+    /// A file for what the program writes to standard output and standard error; it finds nothing
+    /// in standard input then. Default: ours are the program's, too.
+    pub output: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -61,6 +64,7 @@ impl Default for Options {
             fetch: true,
             follow: false,
             max_bytes: None,
+            output: None,
         }
     }
 }
@@ -99,6 +103,8 @@ pub struct Progress {
     pub bytes: u64,
     /// Since the program was started.
     pub elapsed: Duration,
+    /// Of the program. It is nobody else's until the recording has ended.
+    pub pid: u32,
 }
 
 /// Why a recording ended.
@@ -162,6 +168,11 @@ pub fn record(
     let _ = fcntl_setpipe_size(&read_end, PIPE_BYTES);
     fcntl_setfl(&read_end, OFlags::NONBLOCK).map_err(errno("set up a pipe"))?;
     let mut recorded = tool.command(options, logs.path(), write_end.as_raw_fd(), &program, command);
+    if let Some(path) = &options.output {
+        let twice = File::create(path).and_then(|file| Ok((file.try_clone()?, file)));
+        let (first, second) = twice.map_err(system("make a file for the program's output"))?;
+        recorded.stdin(Stdio::null()).stdout(first).stderr(second);
+    }
     let mut child = {
         // One at a time, or the programs of two recordings would inherit both pipes.
         let _launch = LAUNCH.lock().unwrap_or_else(PoisonError::into_inner);
@@ -176,6 +187,7 @@ pub fn record(
     let mut session = Session {
         translator: Translator::new(writer),
         output,
+        pid: child.id(),
         started: Instant::now(),
         offset: 0,
         observer,
@@ -233,6 +245,7 @@ fn read_logs(dir: &Path) -> String {
 struct Session<'a> {
     translator: Translator<File>,
     output: &'a Path,
+    pid: u32,
     started: Instant,
     /// Bytes of whole packets taken from the pipe.
     offset: u64,
@@ -243,7 +256,8 @@ impl Session<'_> {
     fn report(&mut self, stop: Option<&Stop>) {
         let writer = self.translator.writer();
         let (records, bytes) = (writer.records(), writer.bytes_written());
-        (self.observer)(&Progress { records, bytes, elapsed: self.started.elapsed() }, stop);
+        let (elapsed, pid) = (self.started.elapsed(), self.pid);
+        (self.observer)(&Progress { records, bytes, elapsed, pid }, stop);
     }
 
     /// Reads until the last writer is gone or something stops it. The pipe is closed then, upon

@@ -142,6 +142,12 @@ impl Tool {
         Ok(ready(dir))
     }
 
+    /// Which one it is, of which version: what it is made from is part of the name of its folder.
+    /// Two recordings of one program by different ones are not alike to the last record.
+    pub fn identity(&self) -> String {
+        format!("{} {}", self.signature(), self.dir.display())
+    }
+
     /// Which one it is.
     pub fn recorder(&self) -> Recorder {
         self.recorder
@@ -199,21 +205,26 @@ impl Tool {
     }
 }
 
-/// A directory of its own for each version of the sources and of what they are built against.
-fn cache_dir(kit: &Kit) -> PathBuf {
+/// Where the user's files lie that can be made again.
+pub fn cache_home() -> PathBuf {
     let absolute = |path: &PathBuf| path.is_absolute();
-    let base = std::env::var_os("XDG_CACHE_HOME")
+    std::env::var_os("XDG_CACHE_HOME")
         .map(PathBuf::from)
         .filter(absolute)
         .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))
         .filter(absolute)
-        .unwrap_or_else(std::env::temp_dir);
+        .unwrap_or_else(std::env::temp_dir)
+        .join("frostline")
+}
+
+/// A directory of its own for each version of the sources and of what they are built against.
+fn cache_dir(kit: &Kit) -> PathBuf {
     let mut hasher = DefaultHasher::new();
     kit.sources.hash(&mut hasher);
     let built_against = kit.headers.last().map(fs::metadata);
     let stamp = built_against.and_then(|meta| meta.and_then(|m| Ok((m.len(), m.modified()?))).ok());
     stamp.hash(&mut hasher);
-    base.join("frostline").join(format!("recorder-{}-{:016x}", kit.folder, hasher.finish()))
+    cache_home().join(format!("recorder-{}-{:016x}", kit.folder, hasher.finish()))
 }
 
 fn build(kit: &Kit, dir: &Path, note: impl FnOnce(&str)) -> Result<(), RecordError> {

@@ -101,6 +101,7 @@ impl Args {
             fetch: !self.no_fetch,
             follow: self.follow,
             max_bytes,
+            output: None,
         })
     }
 }

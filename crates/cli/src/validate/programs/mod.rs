@@ -1,0 +1,226 @@
+//! Real programs that generators stand for: how each is fed, recorded and told apart from its
+//! loading. Inputs are made here, from seeds; nothing is downloaded. What is not installed is said
+//! with the command that installs it.
+
+mod connection;
+mod h2;
+mod laws;
+mod liblinear;
+mod memcached;
+mod redis;
+mod resp;
+mod run;
+mod sqlite;
+pub mod store;
+mod xgboost;
+
+use frostline_record::{Options, Progress, Recorder, Tool};
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// The last-level cache of all recordings, in bytes: to these programs what 32 MiB are to one of
+/// 12 GiB, and what generators take for their size.
+const LLC_BYTES: u64 = 256 << 10;
+
+/// A program beside the generator that stands for it.
+#[derive(Debug)]
+pub struct Program {
+    /// The generator.
+    pub name: &'static str,
+    /// The program.
+    pub program: &'static str,
+    /// What brings it, as `frostline workloads` says it.
+    pub package: &'static str,
+    /// Describes the generator for this very run: the same footprint, counts and popularity. Empty
+    /// where nothing stands for the program yet.
+    pub generator: &'static str,
+    recorder: Recorder,
+    recipe: &'static dyn Recipe,
+}
+
+/// A recorded run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recording {
+    /// The trace.
+    pub path: PathBuf,
+    /// So many records were made while the program started and loaded its data.
+    pub from_record: u64,
+    /// Of the program.
+    pub version: String,
+}
+
+/// How a program is run.
+trait Recipe: fmt::Debug + Sync {
+    /// What is not there, and how to get it.
+    fn missing(&self) -> Option<String>;
+
+    /// Of what is installed.
+    fn version(&self) -> anyhow::Result<String>;
+
+    /// Makes its inputs in an empty folder.
+    fn prepare(&self, dir: &Path) -> anyhow::Result<Plan>;
+
+    /// What decides on its accesses, beside the recipe's own numbers and its code.
+    fn texts(&self) -> &'static [&'static str] {
+        &[]
+    }
+}
+
+type Driver = Box<dyn FnOnce(&run::Meter) -> anyhow::Result<()> + Send>;
+
+/// A program that is ready to run.
+struct Plan {
+    command: Vec<OsString>,
+    /// What puts load on it, and ends it.
+    driver: Option<Driver>,
+    loading: Loading,
+}
+
+/// Where loading ends.
+#[derive(Clone, Debug)]
+enum Loading {
+    /// Where the driver says: it has had all answers then, and the recorder was left to catch up.
+    Driven,
+    /// Where the program last opens or reads this file: its input, or one that it makes for this.
+    File(PathBuf),
+}
+
+/// All programs.
+pub static ALL: &[Program] = &[
+    Program {
+        name: "gauss-kv",
+        program: "redis-server",
+        package: "Debian: redis-server",
+        generator: "synth:gauss-kv:size=64MiB:init=off:llc=256KiB",
+        recorder: Recorder::Valgrind,
+        recipe: &redis::GAUSS,
+    },
+    Program {
+        name: "ycsb-a",
+        program: "redis-server",
+        package: "Debian: redis-server",
+        generator: "synth:ycsb-a:size=64MiB:init=off:llc=256KiB",
+        recorder: Recorder::Valgrind,
+        recipe: &redis::YCSB_A,
+    },
+    Program {
+        name: "ycsb-b",
+        program: "redis-server",
+        package: "Debian: redis-server",
+        generator: "synth:ycsb-b:size=64MiB:init=off:llc=256KiB",
+        recorder: Recorder::Valgrind,
+        recipe: &redis::YCSB_B,
+    },
+    Program {
+        name: "etc",
+        program: "memcached",
+        package: "Debian: memcached",
+        generator: "synth:etc:size=64MiB:init=off:llc=256KiB",
+        recorder: Recorder::Qemu,
+        recipe: &memcached::ETC,
+    },
+    Program {
+        name: "liblinear",
+        program: "liblinear-train",
+        package: "Debian: liblinear-tools",
+        generator: "synth:liblinear:size=64MiB:init=off:llc=256KiB",
+        recorder: Recorder::Valgrind,
+        recipe: &liblinear::KDD,
+    },
+    Program {
+        name: "xgboost",
+        program: "xgboost",
+        package: "PyPI: xgboost",
+        generator: "synth:xgboost:size=64MiB:init=off:llc=256KiB",
+        recorder: Recorder::Valgrind,
+        recipe: &xgboost::CRITEO,
+    },
+    Program {
+        name: "ycsb-c",
+        program: "sqlite3",
+        package: "Debian: sqlite3",
+        generator: "synth:ycsb-c:size=76MiB:init=off:llc=256KiB",
+        recorder: Recorder::Valgrind,
+        recipe: &sqlite::YCSB_C,
+    },
+    Program {
+        name: "java-heap",
+        program: "h2",
+        package: "Maven: com.h2database:h2",
+        generator: "synth:java-heap:size=128MiB:init=off:llc=256KiB",
+        recorder: Recorder::Qemu,
+        recipe: &h2::TABLE,
+    },
+];
+
+impl Program {
+    /// What is not installed, and the command that installs it; none where it can be recorded.
+    pub fn missing(&self) -> Option<String> {
+        self.recipe.missing()
+    }
+
+    /// The recording kept in `dir` if there is one, by this recipe, of this version of the
+    /// program and by this recorder; otherwise records it there. What is interrupted is removed.
+    /// `progress` hears how far the recorder is.
+    ///
+    /// # Errors
+    /// Where the program or the recorder is not there, fails or takes longer than ten minutes, and
+    /// after a Ctrl-C.
+    pub fn record(
+        &self,
+        dir: &Path,
+        progress: &mut dyn FnMut(&Progress),
+    ) -> anyhow::Result<Recording> {
+        if let Some(missing) = self.missing() {
+            let (what, hint) = missing.split_once(": ").unwrap_or((&missing, ""));
+            return Err(crate::errors::failure(format!("{}: {what}", self.program), hint));
+        }
+        let tool = Tool::find(self.recorder, crate::progress::note)?;
+        let options = self.options();
+        let version = self.recipe.version()?;
+        let key = store::Key {
+            name: self.name,
+            recipe: format!("{:?} {options:?} {:?}", self.recipe, self.recipe.texts()),
+            version: version.clone(),
+            recorder: tool.identity(),
+        };
+        let (path, from_record) = store::get_or_make(dir, &key, |folder, trace| {
+            run::run(&tool, self.recipe.prepare(folder)?, folder, trace, options, progress)
+        })?;
+        Ok(Recording { path, from_record, version })
+    }
+
+    /// Fetches of instructions are left out, as generators make none.
+    fn options(&self) -> Options {
+        Options { llc_bytes: LLC_BYTES, fetch: false, ..Options::default() }
+    }
+}
+
+/// None where the program is in PATH.
+fn missing_program(program: &str, package: &str) -> Option<String> {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let there = std::env::split_paths(&paths).any(|dir| dir.join(program).is_file());
+    (!there).then(|| format!("{program} is not installed: apt-get install {package}"))
+}
+
+/// The first word with a digit in front and a dot in what the command prints.
+fn version_of(command: &[&str]) -> anyhow::Result<String> {
+    use anyhow::Context;
+    let (program, arguments) = command.split_first().context("no command")?;
+    let output = std::process::Command::new(program)
+        .args(arguments)
+        .output()
+        .with_context(|| format!("{program} does not run"))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    Ok(version_in(&text).unwrap_or("unknown").to_owned())
+}
+
+fn version_in(text: &str) -> Option<&str> {
+    text.split(|c: char| c.is_whitespace() || matches!(c, '=' | ','))
+        .map(|word| word.trim_start_matches('v'))
+        .find(|word| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.'))
+}
+
+#[cfg(test)]
+mod tests;
