@@ -74,7 +74,8 @@ pub struct RunReport {
     pub modelled_seconds: f64,
     /// Per tier.
     pub tiers: Vec<TierReport>,
-    /// Counters of engine (`engine.*`), machine (`machine.*`) and policy (`policy.*`).
+    /// Counters of engine (`engine.*`), machine (`machine.*`) and policy (`policy.*`), and how the
+    /// policy's classes compared with fast memory (`over_time.*`).
     pub counters: BTreeMap<String, f64>,
     /// What varies between identical runs.
     pub host: Host,

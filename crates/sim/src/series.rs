@@ -64,9 +64,56 @@ fn merge(first: SeriesPoint, second: SeriesPoint) -> SeriesPoint {
     }
 }
 
+/// How a policy's classes compare with fast memory of `fast_bytes`, by time: the mean size of what
+/// is hot, and of what is hot or warm, divided by it, the share of time in which more is hot than
+/// fits, and the last size of what is hot divided by it. Nothing for a policy without classes.
+pub(crate) fn class_shares(
+    points: &[SeriesPoint],
+    fast_bytes: u64,
+) -> impl Iterator<Item = (&'static str, f64)> {
+    let (mut from, mut whole, mut sums, mut end) = (0.0, 0.0, [0.0; 3], 0.0);
+    for point in points {
+        let span = point.seconds - std::mem::replace(&mut from, point.seconds);
+        let Some([hot, warm, _]) = point.classes_bytes else { continue };
+        whole += span;
+        sums[0] += span * hot as f64;
+        sums[1] += span * (hot + warm) as f64;
+        sums[2] += if hot > fast_bytes { span } else { 0.0 };
+        end = hot as f64;
+    }
+    let fast = fast_bytes as f64;
+    let shares = [
+        ("hot_of_fast_mean", sums[0] / whole / fast),
+        ("hot_or_warm_of_fast_mean", sums[1] / whole / fast),
+        ("hot_exceeds_fast_share", sums[2] / whole),
+        ("hot_of_fast_end", end / fast),
+    ];
+    let any = whole > 0.0 && fast > 0.0;
+    shares.into_iter().filter(move |_| any)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn classes_are_weighed_by_time() {
+        let at = |seconds, hot, warm| SeriesPoint {
+            seconds,
+            classes_bytes: Some([hot, warm, 1]),
+            ..SeriesPoint::default()
+        };
+        let points = [at(1.0, 50, 10), at(4.0, 150, 0)];
+        let shares: Vec<_> = class_shares(&points, 100).collect();
+        let expected = [
+            ("hot_of_fast_mean", 1.25),
+            ("hot_or_warm_of_fast_mean", 1.275),
+            ("hot_exceeds_fast_share", 0.75),
+            ("hot_of_fast_end", 1.5),
+        ];
+        assert_eq!(shares, expected);
+        assert_eq!(class_shares(&[SeriesPoint::default()], 100).count(), 0);
+    }
 
     fn point(i: u64) -> SeriesPoint {
         SeriesPoint { seconds: i as f64, accesses: i, promoted_bytes: 1, ..SeriesPoint::default() }

@@ -1,5 +1,6 @@
 //! `frostline experiment`.
 
+use crate::experiment::chart::Drawn;
 use crate::experiment::file::Experiment;
 use crate::experiment::{Effort, Finding, carry_out, show};
 use crate::table::Table;
@@ -62,6 +63,7 @@ struct Printed<'a> {
     title: &'a str,
     quick: bool,
     results: &'a [Finding],
+    charts: &'a [Drawn],
     runs: Vec<&'a RunReport>,
 }
 
@@ -100,6 +102,7 @@ fn one(args: &RunArgs) -> anyhow::Result<()> {
         title: &experiment.title,
         quick: args.quick,
         results: &outcome.findings,
+        charts: &outcome.charts,
         runs: outcome.study.reports(),
     }])
 }

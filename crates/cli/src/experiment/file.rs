@@ -4,9 +4,10 @@ use super::measure::Measure;
 use crate::errors::usage;
 use crate::live::config::located;
 use anyhow::Context;
+use frostline_core::policy::registry;
 use frostline_core::spec::SpecError;
 use frostline_sim::FastSize;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// A figure or table of a paper.
@@ -25,9 +26,11 @@ pub struct Experiment {
     /// Whether the translation lookaside buffer is modelled.
     #[serde(default)]
     pub tlb: bool,
-    /// Sizes of fast memory.
+    /// Sizes of fast memory; none where only the workloads are looked at.
+    #[serde(default)]
     pub fast: Vec<String>,
-    /// Policies and groups, separated by commas.
+    /// Policies and groups, separated by commas; none where only the workloads are looked at.
+    #[serde(default)]
     pub policies: String,
     /// How many seeds.
     #[serde(default = "seeds")]
@@ -38,11 +41,18 @@ pub struct Experiment {
     /// Whether the upper bound is computed.
     #[serde(default)]
     pub bound: bool,
+    /// Samples from which the use of huge pages is told, for a footprint of 64 GiB; in proportion
+    /// for others.
+    #[serde(default = "samples")]
+    pub samples: u64,
     /// What is run.
     pub workload: Vec<Workload>,
     /// What is compared with the paper.
     #[serde(default)]
     pub result: Vec<ResultOf>,
+    /// What is drawn beside the results.
+    #[serde(default)]
+    pub chart: Vec<Chart>,
 }
 
 /// One program or generator.
@@ -78,7 +88,8 @@ pub struct ResultOf {
     pub fast: Vec<String>,
     /// How it is computed.
     pub measure: Measure,
-    /// Policy.
+    /// Policy; none for measures that are about the workload alone.
+    #[serde(default)]
     pub of: String,
     /// Policy that it is compared with; `others` for the best one of another family.
     pub over: Option<String>,
@@ -93,12 +104,69 @@ pub struct ResultOf {
 impl ResultOf {
     /// Whether it is about that workload.
     pub fn is_for(&self, workload: &str) -> bool {
-        self.workloads.is_empty() || self.workloads.iter().any(|name| name == workload)
+        names(&self.workloads, workload)
     }
 
     /// Whether it is about that size.
     pub fn is_at(&self, fast: &str) -> bool {
-        self.fast.is_empty() || self.fast.iter().any(|size| size == fast)
+        names(&self.fast, fast)
+    }
+}
+
+/// What a chart shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ChartKind {
+    /// Hot, warm and cold memory of each policy over time, with the size of fast memory.
+    Classes,
+    /// Numbers of the policies over time; of bytes, with the size of fast memory.
+    OverTime,
+    /// Samples of each huge page over the subpages that it uses.
+    HugePages,
+}
+
+/// A chart for each workload and size.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Chart {
+    /// What it shows, in a few words.
+    pub title: String,
+    /// What is drawn.
+    pub kind: ChartKind,
+    /// Policies.
+    #[serde(default)]
+    pub policies: Vec<String>,
+    /// Numbers of a point of a run's series, or gauges of the policy.
+    #[serde(default)]
+    pub numbers: Vec<String>,
+    /// Workloads; all where it is missing.
+    #[serde(default)]
+    pub workloads: Vec<String>,
+    /// Sizes of fast memory; all where it is missing.
+    #[serde(default)]
+    pub fast: Vec<String>,
+}
+
+impl Chart {
+    /// Whether it has what it needs, and nothing else.
+    fn check(&self) -> anyhow::Result<()> {
+        let of_pages = self.kind == ChartKind::HugePages;
+        let keys = [
+            ("policies", !of_pages, self.policies.is_empty()),
+            ("numbers", self.kind == ChartKind::OverTime, self.numbers.is_empty()),
+            ("fast", !of_pages, !of_pages || self.fast.is_empty()),
+        ];
+        for (key, wanted, missing) in keys {
+            if wanted && missing && key != "fast" {
+                let what = format!("chart \"{}\": it needs {key}", self.title);
+                return Err(usage(what, format!("add {key} = [...]")));
+            }
+            if !wanted && !missing {
+                let what = format!("chart \"{}\": its kind has no use for {key}", self.title);
+                return Err(usage(what, format!("drop {key}")));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -122,6 +190,11 @@ impl Published {
     }
 }
 
+/// Whether a list that may be empty for all holds a name.
+pub fn names(list: &[String], name: &str) -> bool {
+    list.is_empty() || list.iter().any(|one| one == name)
+}
+
 fn machine() -> String {
     "dram-nvm".into()
 }
@@ -132,6 +205,11 @@ fn seeds() -> u64 {
 
 fn quick_seeds() -> u64 {
     3
+}
+
+/// Between two coolings of MEMTIS.
+fn samples() -> u64 {
+    2_000_000
 }
 
 impl Experiment {
@@ -169,9 +247,12 @@ impl Experiment {
         let hint = "compare it with those in experiments/";
         let experiment: Self =
             toml::from_str(text).map_err(|error| located::error(name, text, &error, hint))?;
-        if experiment.workload.is_empty() || experiment.fast.is_empty() {
-            let what = format!("{name}: nothing to run");
-            return Err(usage(what, "name workloads, and sizes of fast memory"));
+        if experiment.workload.is_empty() {
+            return Err(usage(format!("{name}: nothing to run"), "name workloads"));
+        }
+        if experiment.fast.is_empty() != experiment.policies.is_empty() {
+            let what = format!("{name}: policies need sizes of fast memory, and these policies");
+            return Err(usage(what, "name both, or neither to look at the workloads alone"));
         }
         Ok(experiment)
     }
@@ -189,10 +270,28 @@ impl Experiment {
         sizes.collect()
     }
 
-    /// Checks that results are about what is run.
+    /// Policies, groups taken apart.
     ///
     /// # Errors
-    /// A result about another workload, size or policy.
+    /// A policy that is none.
+    pub fn policies(&self) -> anyhow::Result<Vec<String>> {
+        if self.policies.is_empty() {
+            return Ok(Vec::new());
+        }
+        Ok(registry::expand(&self.policies)?)
+    }
+
+    /// Whether a result or chart tells how huge pages of a workload are used.
+    pub fn wants_huge_pages(&self, workload: &str) -> bool {
+        let result = |r: &ResultOf| r.measure.is_of_workload() && r.is_for(workload);
+        let chart = |c: &Chart| c.kind == ChartKind::HugePages && names(&c.workloads, workload);
+        self.result.iter().any(result) || self.chart.iter().any(chart)
+    }
+
+    /// Checks that results and charts are about what is run.
+    ///
+    /// # Errors
+    /// A result or chart about another workload, size or policy, or with keys that do not fit it.
     pub fn check(&self, policies: &[String]) -> anyhow::Result<()> {
         let workloads: Vec<&str> = self.workload.iter().map(|w| w.name.as_str()).collect();
         let sizes: Vec<&str> = self.fast.iter().map(String::as_str).collect();
@@ -207,11 +306,19 @@ impl Experiment {
         for result in &self.result {
             result.workloads.iter().try_for_each(|w| known("workload", w, &workloads))?;
             result.fast.iter().try_for_each(|size| known("size", size, &sizes))?;
-            known("policy", &result.of, &policies)?;
+            if !result.measure.is_of_workload() {
+                known("policy", &result.of, &policies)?;
+            }
             if let Some(over) = result.over.as_deref().filter(|over| *over != super::OTHERS) {
                 known("policy", over, &policies)?;
             }
             result.measure.check(result)?;
+        }
+        for chart in &self.chart {
+            chart.check()?;
+            chart.workloads.iter().try_for_each(|w| known("workload", w, &workloads))?;
+            chart.fast.iter().try_for_each(|size| known("size", size, &sizes))?;
+            chart.policies.iter().try_for_each(|policy| known("policy", policy, &policies))?;
         }
         Ok(())
     }
@@ -248,6 +355,18 @@ mod tests {
             let text = format!("{:#}", file.check(&all).unwrap_err());
             assert!(text.contains(words), "{text}");
         }
+        for (more, words) in [
+            ("title = \"c\"\nkind = \"classes\"\n", "needs policies"),
+            ("title = \"c\"\nkind = \"over-time\"\npolicies = [\"memtis\"]\n", "needs numbers"),
+            ("title = \"c\"\nkind = \"huge-pages\"\nfast = [\"1:8\"]\n", "no use for fast"),
+            ("title = \"c\"\nkind = \"classes\"\npolicies = [\"memtis-nw\"]\n", "memtis-nw"),
+        ] {
+            let file = Experiment::parse("e.toml", &format!("{SMALL}[[chart]]\n{more}")).unwrap();
+            let text = format!("{:#}", file.check(&all).unwrap_err());
+            assert!(text.contains(words), "{text}");
+        }
+        let halves = SMALL.replace("fast = [\"1:8\"]\n", "");
+        assert!(Experiment::parse("e.toml", &halves).is_err(), "policies without a size");
         let good = format!("{SMALL}{result}over = \"first-touch\"\npaper = [1, 2.5]\n");
         let file = Experiment::parse("e.toml", &good).unwrap();
         file.check(&all).unwrap();
@@ -260,7 +379,7 @@ mod tests {
         let mut read = 0;
         for path in Experiment::files(&folder).unwrap() {
             let file = Experiment::read(&path).unwrap_or_else(|e| panic!("{e:#}"));
-            let policies = frostline_core::policy::registry::expand(&file.policies).unwrap();
+            let policies = file.policies().unwrap_or_else(|e| panic!("{e:#}"));
             file.check(&policies).unwrap_or_else(|e| panic!("{}: {e:#}", path.display()));
             file.sizes().unwrap_or_else(|e| panic!("{}: {e:#}", path.display()));
             for workload in &file.workload {

@@ -2,6 +2,7 @@
 
 use super::OTHERS;
 use super::file::ResultOf;
+use super::huge_pages::{self, HugePage};
 use crate::errors::usage;
 use crate::study::stats::Stat;
 use crate::study::{PolicyStudy, SizeStudy, is_online};
@@ -22,16 +23,26 @@ pub enum Measure {
     Share,
     /// By how much a `number` of `of` is above that of `over`, in percentage points.
     Points,
+    /// Correlation of how hot huge pages are with how many of their subpages are used.
+    Correlation,
+    /// Subpages that the hottest tenth of the huge pages uses, in per cent.
+    UsedOfHottest,
 }
 
 impl Measure {
     /// Unit of its values.
     pub fn unit(self) -> &'static str {
         match self {
-            Self::Gain | Self::Less | Self::Share => "%",
+            Self::Gain | Self::Less | Self::Share | Self::UsedOfHottest => "%",
             Self::Points => "points",
+            Self::Correlation => "",
             Self::Speedup => "x",
         }
+    }
+
+    /// Whether it is about the workload alone, whatever the policy and the size of fast memory.
+    pub fn is_of_workload(self) -> bool {
+        matches!(self, Self::Correlation | Self::UsedOfHottest)
     }
 
     /// Whether the result has what it needs, and nothing else.
@@ -42,6 +53,7 @@ impl Measure {
         let compares = matches!(self, Self::Gain | Self::Less | Self::Points);
         let counts = matches!(self, Self::Less | Self::Share | Self::Points);
         let keys = [
+            ("of", !self.is_of_workload(), !result.of.is_empty()),
             ("over", compares, result.over.is_some()),
             ("number", counts, result.number.is_some()),
         ];
@@ -55,6 +67,16 @@ impl Measure {
         }
         Ok(())
     }
+}
+
+/// The value under each seed, of the huge pages under each seed; none where something does not vary.
+pub fn values_of_workload(result: &ResultOf, seeds: &[Vec<HugePage>]) -> Option<Vec<f64>> {
+    let one = |pages: &Vec<HugePage>| match result.measure {
+        Measure::Correlation => huge_pages::correlation(pages),
+        Measure::UsedOfHottest => huge_pages::used_of_hottest(pages).map(|used| 100.0 * used),
+        _ => None,
+    };
+    seeds.iter().map(one).collect()
 }
 
 /// The value under each seed; none where a number is missing in a run.
@@ -78,6 +100,7 @@ pub fn values(result: &ResultOf, size: &SizeStudy) -> Option<Vec<f64>> {
             }
             Measure::Share => 100.0 * number_of(of, number?)?,
             Measure::Points => 100.0 * (number_of(of, number?)? - number_of(over?, number?)?),
+            Measure::Correlation | Measure::UsedOfHottest => return None,
         })
     };
     (0..of.runs.len()).map(one).collect()

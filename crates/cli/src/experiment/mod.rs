@@ -1,14 +1,18 @@
 //! Experiments: figures and tables of papers, as files that say what to run and what was published.
 
+pub mod chart;
 pub mod file;
+pub mod huge_pages;
 mod measure;
 pub mod show;
 
 use crate::study::stats::Stat;
-use crate::study::{ModelArgs, Request, Study, run};
+use crate::study::{Input, ModelArgs, Request, Study, run, with_seed};
+use chart::Drawn;
 use clap::Parser;
-use file::Experiment;
-use frostline_core::policy::registry;
+use file::{Experiment, ResultOf, Workload};
+use frostline_sim::FastSize;
+use huge_pages::HugePage;
 use serde::Serialize;
 
 /// Stands for the best policy of another family.
@@ -34,9 +38,9 @@ pub struct Finding {
     pub what: String,
     /// Name of the workload.
     pub workload: String,
-    /// Size of fast memory.
+    /// Size of fast memory; `-` for what does not depend on it.
     pub fast: String,
-    /// Unit of all numbers: `%`, `points` or `x`.
+    /// Unit of all numbers: `%`, `points`, `x`, or none.
     pub unit: &'static str,
     /// As published: least and most, equal where it is one number; none where the text has none.
     pub paper: Option<[f64; 2]>,
@@ -57,6 +61,8 @@ pub struct Outcome {
     pub study: Study,
     /// In the order of the file, a size of fast memory each.
     pub findings: Vec<Finding>,
+    /// In the order of the file, a workload and size each; of the first seed.
+    pub charts: Vec<Drawn>,
 }
 
 /// The model's options, with their defaults.
@@ -77,13 +83,14 @@ pub fn carry_out(experiment: &Experiment, effort: Effort) -> anyhow::Result<Outc
         words.extend(["--tlb".to_owned(), "on".to_owned()]);
     }
     let sizes = experiment.sizes()?;
-    let mut options = Model::parse_from(words).model.options(sizes[0])?;
+    let size = sizes.first().copied().unwrap_or(FastSize::Ratio(1, 8));
+    let mut options = Model::parse_from(words).model.options(size)?;
     options.heatmap = effort.charts;
     let seeds = if effort.quick { experiment.quick_seeds } else { experiment.seeds };
     let request = Request {
         traces: experiment.workload.iter().map(|w| w.trace(effort.quick).to_owned()).collect(),
         sizes,
-        policies: registry::expand(&experiment.policies)?,
+        policies: experiment.policies()?,
         seeds: effort.seeds.unwrap_or(seeds),
         bound: experiment.bound,
         jobs: effort.jobs,
@@ -91,34 +98,65 @@ pub fn carry_out(experiment: &Experiment, effort: Effort) -> anyhow::Result<Outc
     };
     experiment.check(&request.policies)?;
     let study = run(&request)?;
-    let findings = findings(experiment, &study);
-    Ok(Outcome { study, findings })
+    let pages = huge_pages_of(experiment, &study)?;
+    let findings = findings(experiment, &study, &pages);
+    let charts = chart::draw(experiment, &study, &pages);
+    Ok(Outcome { study, findings, charts })
 }
 
-fn findings(experiment: &Experiment, study: &Study) -> Vec<Finding> {
+/// By workload and seed; empty for workloads of which nobody wants to know.
+fn huge_pages_of(
+    experiment: &Experiment,
+    study: &Study,
+) -> anyhow::Result<Vec<Vec<Vec<HugePage>>>> {
+    let workloads = experiment.workload.iter().zip(&study.traces);
+    let of_workload = |(workload, trace): (&Workload, &crate::study::TraceStudy)| {
+        if !experiment.wants_huge_pages(&workload.name) {
+            return Ok(Vec::new());
+        }
+        let samples = (experiment.samples as f64 / trace.scale).ceil() as u64;
+        let of_seed = |seed: &u64| {
+            let input = Input::open(&with_seed(&trace.name, *seed), 1)?;
+            huge_pages::sample(&input, trace.footprint.records, samples)
+        };
+        study.seeds.iter().map(of_seed).collect()
+    };
+    workloads.map(of_workload).collect()
+}
+
+fn findings(experiment: &Experiment, study: &Study, pages: &[Vec<Vec<HugePage>>]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for result in &experiment.result {
-        let workloads = experiment.workload.iter().zip(&study.traces);
-        for (workload, trace) in workloads.filter(|(w, _)| result.is_for(&w.name)) {
+        let workloads = experiment.workload.iter().zip(&study.traces).zip(pages);
+        for ((workload, trace), pages) in workloads.filter(|((w, _), _)| result.is_for(&w.name)) {
+            if result.measure.is_of_workload() {
+                let values = measure::values_of_workload(result, pages);
+                findings.extend(values.map(|values| finding(result, workload, "-", &values)));
+                continue;
+            }
             let sizes = experiment.fast.iter().zip(&trace.sizes);
             for (fast, size) in sizes.filter(|(fast, _)| result.is_at(fast)) {
-                let Some(values) = measure::values(result, size) else { continue };
-                let stat = Stat::of(values.iter().copied());
-                let paper = result.paper.as_ref().map(file::Published::range);
-                findings.push(Finding {
-                    what: result.what.clone(),
-                    workload: workload.name.clone(),
-                    fast: fast.clone(),
-                    unit: result.measure.unit(),
-                    paper,
-                    ours: stat.mean,
-                    half_width: stat.half_width,
-                    same_direction: paper
-                        .and_then(|range| measure::same_direction(result.measure, range, stat)),
-                    differs: result.differs.clone(),
-                });
+                let values = measure::values(result, size);
+                findings.extend(values.map(|values| finding(result, workload, fast, &values)));
             }
         }
     }
     findings
+}
+
+fn finding(result: &ResultOf, workload: &Workload, fast: &str, values: &[f64]) -> Finding {
+    let stat = Stat::of(values.iter().copied());
+    let paper = result.paper.as_ref().map(file::Published::range);
+    Finding {
+        what: result.what.clone(),
+        workload: workload.name.clone(),
+        fast: fast.to_owned(),
+        unit: result.measure.unit(),
+        paper,
+        ours: stat.mean,
+        half_width: stat.half_width,
+        same_direction: paper
+            .and_then(|range| measure::same_direction(result.measure, range, stat)),
+        differs: result.differs.clone(),
+    }
 }

@@ -20,8 +20,13 @@ pub fn text(experiment: &Experiment, outcome: &Outcome, quick: bool) -> String {
         let _ = write!(out, "\npaper beside ours\n{}", findings(&outcome.findings));
         reasons(&mut out, &outcome.findings);
     }
-    out.push_str("\nspeed against all memory being slow\n");
-    out.push_str(&speeds(experiment, outcome));
+    if !experiment.fast.is_empty() {
+        out.push_str("\nspeed against all memory being slow\n");
+        out.push_str(&speeds(experiment, outcome));
+    }
+    if !outcome.charts.is_empty() {
+        let _ = writeln!(out, "\ncharts   {}; --report draws them", outcome.charts.len());
+    }
     out
 }
 
@@ -53,19 +58,20 @@ pub fn direction(finding: &Finding) -> &'static str {
 pub fn paper(finding: &Finding) -> String {
     match finding.paper {
         None => "-".into(),
-        Some([low, high]) if low == high => format!("{low} {}", finding.unit),
-        Some([low, high]) => format!("{low} to {high} {}", finding.unit),
+        Some([low, high]) if low == high => format!("{low} {}", finding.unit).trim_end().into(),
+        Some([low, high]) => format!("{low} to {high} {}", finding.unit).trim_end().into(),
     }
 }
 
 /// `12.3 ±0.4 %`.
 pub fn ours(finding: &Finding) -> String {
-    let decimals = if finding.unit == "x" { 2 } else { 1 };
+    let decimals = if matches!(finding.unit, "x" | "") { 2 } else { 1 };
     let (mean, unit) = (finding.ours, finding.unit);
-    match finding.half_width {
+    let text = match finding.half_width {
         Some(width) => format!("{mean:.decimals$} ±{width:.decimals$} {unit}"),
         None => format!("{mean:.decimals$} {unit}"),
-    }
+    };
+    text.trim_end().to_owned()
 }
 
 fn reasons(out: &mut String, findings: &[Finding]) {

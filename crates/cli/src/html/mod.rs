@@ -3,6 +3,7 @@
 mod bars;
 mod by_size;
 mod facts;
+mod figures;
 mod heatmap;
 mod numbers;
 mod over_time;
@@ -87,10 +88,11 @@ fn page(study: &Study, names: &[&str], [heading, lead]: [&str; 2], before: &str)
         escape(&summary::machine(&study.machine)),
     );
     out.push_str(before);
-    if study.traces.len() > 1 {
+    let sizes = study.traces.iter().any(|trace| !trace.sizes.is_empty());
+    if study.traces.len() > 1 && sizes {
         out.push_str(&overview::section(study, names));
     }
-    for (i, trace) in study.traces.iter().enumerate() {
+    for (i, trace) in study.traces.iter().enumerate().filter(|_| sizes) {
         trace_section(&mut out, study, (i, names[i]), trace, &palette);
     }
     out.push_str(&facts::of_run(study));

@@ -16,7 +16,7 @@ fn last_second(policies: &[&PolicyStudy]) -> f64 {
     policies.iter().map(last).fold(0.0, f64::max)
 }
 
-fn time_axis(plot: &mut Plot, seconds: f64) {
+pub(super) fn time_axis(plot: &mut Plot, seconds: f64) {
     let unit = time_unit(seconds);
     plot.x_axis(unit, &format!("modelled time ({})", unit.name), number);
 }
@@ -111,7 +111,6 @@ pub fn classes(size: &SizeStudy) -> String {
 }
 
 fn classes_of(policy: &PolicyStudy, size: &SizeStudy, seconds: f64, highest: f64) -> String {
-    const CLASSES: [&str; 3] = ["hot", "warm", "cold"];
     let series: Vec<(f64, [f64; 3])> = policy
         .first()
         .series
@@ -122,19 +121,7 @@ fn classes_of(policy: &PolicyStudy, size: &SizeStudy, seconds: f64, highest: f64
     let mut plot = Plot::new(200.0, [0.0, seconds], [0.0, highest * 1.04]);
     time_axis(&mut plot, seconds);
     plot.y_axis(unit, &format!("memory ({})", unit.name), number);
-    let mut below: Vec<f64> = vec![0.0; series.len()];
-    for (class, name) in CLASSES.into_iter().enumerate() {
-        let above: Vec<f64> = series.iter().zip(&below).map(|((_, c), b)| b + c[class]).collect();
-        let at = |(i, &v): (usize, &f64)| (series[i].0, v);
-        let back = below.iter().enumerate().rev().map(at);
-        let outline: Vec<_> = above.iter().enumerate().map(at).chain(back).collect();
-        plot.area(name, &outline, name);
-        below = above;
-    }
-    plot.limit(size.fast_bytes as f64);
-    let entries = CLASSES.map(|name| Entry::Area(name, name));
-    let entries: Vec<_> =
-        entries.into_iter().chain([Entry::Line("limit", None, "size of the fast tier")]).collect();
+    stack_classes(&mut plot, &series, size.fast_bytes as f64);
     let label = format!("Areas of hot, warm and cold memory over time under {}", policy.spec);
     let last = series.last().map_or([0.0; 3], |(_, classes)| *classes).map(units::bytes);
     let description = format!(
@@ -156,8 +143,31 @@ fn classes_of(policy: &PolicyStudy, size: &SizeStudy, seconds: f64, highest: f64
     frame(
         &format!("Hot, warm and cold memory: {}", policy.spec),
         "As the policy classes it. Hot memory is meant to fill the fast tier and no more.",
-        &(plot.show(&label, &description) + &legend(&entries) + &table),
+        &(plot.show(&label, &description) + &classes_legend() + &table),
     )
+}
+
+const CLASSES: [&str; 3] = ["hot", "warm", "cold"];
+
+/// Areas of the classes over time, one on the other, and a line at the size of fast memory.
+pub(super) fn stack_classes(plot: &mut Plot, series: &[(f64, [f64; 3])], fast_bytes: f64) {
+    let mut below: Vec<f64> = vec![0.0; series.len()];
+    for (class, name) in CLASSES.into_iter().enumerate() {
+        let above: Vec<f64> = series.iter().zip(&below).map(|((_, c), b)| b + c[class]).collect();
+        let at = |(i, &v): (usize, &f64)| (series[i].0, v);
+        let back = below.iter().enumerate().rev().map(at);
+        let outline: Vec<_> = above.iter().enumerate().map(at).chain(back).collect();
+        plot.area(name, &outline, name);
+        below = above;
+    }
+    plot.limit(fast_bytes);
+}
+
+/// Legend of [`stack_classes`].
+pub(super) fn classes_legend() -> String {
+    let areas = CLASSES.map(|name| Entry::Area(name, name)).into_iter();
+    let limit = Entry::Line("limit", None, "size of the fast tier");
+    legend(&areas.chain([limit]).collect::<Vec<_>>())
 }
 
 /// Migration traffic: promotions upwards, demotions downwards, one chart per policy that moves.

@@ -1,5 +1,6 @@
 //! A paper's numbers beside ours.
 
+use super::figures;
 use super::rows::Rows;
 use super::svg::{escape, frame, number, round_up};
 use crate::experiment::file::Experiment;
@@ -10,13 +11,14 @@ use std::fmt::Write;
 pub fn section(experiment: &Experiment, outcome: &Outcome) -> String {
     let mut out = String::from("<section>");
     out.push_str(&verdict(&outcome.findings));
-    for unit in ["%", "points", "x"] {
+    for unit in ["%", "points", "x", ""] {
         let of_unit: Vec<&Finding> = outcome.findings.iter().filter(|f| f.unit == unit).collect();
         if !of_unit.is_empty() {
             out.push_str(&chart(&of_unit, unit));
         }
     }
     out.push_str(&reasons(&outcome.findings));
+    out.push_str(&figures::all(&outcome.charts));
     let _ = writeln!(
         out,
         "<h3>How it was run</h3><p>{}</p></section>",
@@ -83,10 +85,10 @@ fn chart(findings: &[&Finding], unit: &str) -> String {
         row(&mut rows, finding, one_size, published);
     }
     let mut title = if one_group { capital(&findings[0].what) } else { "Paper beside ours".into() };
-    if one_size {
+    if one_size && findings[0].fast != "-" {
         let _ = write!(title, ", fast memory {}", findings[0].fast);
     }
-    let label = format!("{} results in {unit}, published and ours", findings.len());
+    let label = format!("{} results in {}, published and ours", findings.len(), unit_name(unit));
     let said = match published {
         true => "What points the other way than published is marked.",
         false => "The paper's text has no numbers for these.",
@@ -125,6 +127,7 @@ fn unit_name(unit: &str) -> &str {
     match unit {
         "%" => "per cent",
         "points" => "percentage points",
+        "" => "numbers from −1 to 1",
         _ => "times",
     }
 }

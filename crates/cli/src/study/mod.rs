@@ -14,7 +14,7 @@ pub mod stats;
 pub use bounds::{BoundResult, NoBound};
 pub use input::{Input, Watched};
 pub use options::{ModelArgs, is_online, is_reference, machine_error};
-pub use runner::{Request, run};
+pub use runner::{Request, run, with_seed};
 
 use frostline_sim::{FastSize, Footprint, Machine, RunOutcome};
 use frostline_trace::TraceHeader;

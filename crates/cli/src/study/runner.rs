@@ -64,7 +64,7 @@ fn run_seeds(request: &Request, name: &str, seeds: &[u64]) -> anyhow::Result<Tra
     }
     let mut whole: Option<TraceStudy> = None;
     for &seed in seeds {
-        let mut next = run_trace(request, &format!("{name}:seed={seed}"), &[seed])?;
+        let mut next = run_trace(request, &with_seed(name, seed), &[seed])?;
         match &mut whole {
             Some(whole) => whole.append_runs(next),
             None => {
@@ -74,6 +74,11 @@ fn run_seeds(request: &Request, name: &str, seeds: &[u64]) -> anyhow::Result<Tra
         }
     }
     whole.context("no seed is given")
+}
+
+/// The trace that stands for a seed: generated with it, unless its description names one.
+pub fn with_seed(name: &str, seed: u64) -> String {
+    if generated_without_seed(name) { format!("{name}:seed={seed}") } else { name.to_owned() }
 }
 
 fn generated_without_seed(name: &str) -> bool {

@@ -2,6 +2,7 @@
 
 use super::{Replay, RunOutcome, SeriesBase, Wait};
 use crate::report::{Host, RunReport, SeriesPoint, TierReport, TimeSplit};
+use crate::series;
 use frostline_core::engine::Rejected;
 use frostline_core::event::MoveOutcome;
 use frostline_core::types::*;
@@ -47,7 +48,9 @@ impl Replay<'_> {
         self.tell_all();
         self.add_point();
         self.settle_fast_tier();
-        let report = self.report(started);
+        let mut report = self.report(started);
+        let classes = series::class_shares(&self.series.points, report.fast_bytes);
+        report.counters.extend(classes.map(|(name, value)| (format!("over_time.{name}"), value)));
         RunOutcome {
             report,
             series: self.series.points,

@@ -531,8 +531,7 @@ impl Memtis {
 
     /// Hotness below which pages are demoted first, and below which at all.
     fn classes_to_demote(&self) -> (u32, u32) {
-        let Limits { cold, hot, .. } = self.limits;
-        if self.payoff.is_open() { (cold, hot) } else { (cold, cold) }
+        (self.limits.cold, self.limits.hot)
     }
 
     /// Gives the trial what moves, or would move if that were known to pay.

@@ -640,6 +640,22 @@ fn free_room_is_filled_while_moves_are_paused() {
 }
 
 #[test]
+fn new_memory_finds_room_while_moves_are_paused_and_nothing_is_cold() {
+    let mut s = Stream::new(PAYING);
+    s.run(200, even);
+    assert_eq!(s.world.metric("paused"), 1.0);
+    let warm = s.world.metric("warm_demotions_proposed_pages_total");
+    let cold = s.world.metric("cold_demotions_proposed_pages_total");
+    s.world.populate(Region(64).run(), true);
+    assert_eq!(s.fast(64..65), 0, "fast memory is full");
+    s.run(1, even);
+    assert_eq!(s.world.metric("cold_demotions_proposed_pages_total"), cold);
+    assert!(s.world.metric("warm_demotions_proposed_pages_total") > warm);
+    s.world.populate(Region(65).run(), true);
+    assert_eq!((s.fast(65..66), s.world.metric("paused")), (1, 1.0));
+}
+
+#[test]
 fn trials_see_the_same_samples_in_any_batch() {
     let run = |batch: usize| {
         let mut s = Stream::new("memtis:adaptation=5000:cooling=40000:collapse=off");
