@@ -2,7 +2,7 @@
 
 use crate::study::Study;
 use crate::summary;
-use crate::table::Table;
+use crate::table::{Table, wrap};
 use crate::units::{bytes, count, percent, seconds};
 use frostline_sim::RunReport;
 use std::fmt::Write;
@@ -15,11 +15,16 @@ pub fn show(study: &Study) -> String {
         out.push_str(&tiers(report));
         out.push('\n');
         for (name, value) in lines(report) {
-            let _ = writeln!(out, "  {name:<22}{value}");
+            let _ = writeln!(out, "  {name:<22}{}", wrap(&value, 24));
         }
         if !report.policy_config.is_empty() {
             let config = report.policy_config.iter().map(|(key, value)| format!("{key}={value}"));
-            let _ = writeln!(out, "  {:<22}{}", "parameters", config.collect::<Vec<_>>().join(" "));
+            let _ = writeln!(
+                out,
+                "  {:<22}{}",
+                "parameters",
+                wrap(&config.collect::<Vec<_>>().join(" "), 24)
+            );
         }
     }
     out

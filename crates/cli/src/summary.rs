@@ -1,7 +1,7 @@
 //! A study in the terminal.
 
 use crate::study::{PolicyStudy, SizeStudy, Study, TraceStudy};
-use crate::table::Table;
+use crate::table::{Table, wrap};
 use crate::units::{bytes, count, percent, seconds};
 use frostline_sim::{Machine, RunReport};
 use std::fmt::Write;
@@ -17,7 +17,7 @@ pub fn show(study: &Study) -> String {
         for size in &trace.sizes {
             out.push('\n');
             let _ = writeln!(out, "fast {} = {}", size.fast, bytes(size.fast_bytes as f64));
-            let _ = writeln!(out, "  {}", bound_line(size));
+            let _ = writeln!(out, "  {}", wrap(&bound_line(size), 2));
             out.push_str(&table(size));
         }
     }
@@ -95,24 +95,26 @@ pub fn bound_line(size: &SizeStudy) -> String {
 }
 
 fn table(size: &SizeStudy) -> String {
-    let mut table = Table::new(&[
-        "policy",
-        "fast hits",
-        "slowdown",
-        "of bound",
-        "promoted",
-        "demoted",
-        "splits",
-        "modelled",
-    ]);
+    let mut headings =
+        vec!["policy", "fast hits", "slowdown", "of bound", "promoted", "demoted", "splits"];
+    let splits = size.policies.iter().any(|policy| whole(policy, |run| run.splits) > 0.0);
+    if !splits {
+        headings.pop();
+    }
+    let mut table = Table::new(&headings);
     for policy in size.ranked() {
-        table.row(row(policy));
+        let mut cells = row(policy);
+        cells.truncate(headings.len());
+        table.row(cells);
     }
     table.show(2)
 }
 
+fn whole(policy: &PolicyStudy, number: fn(&RunReport) -> u64) -> f64 {
+    policy.stat(|run| number(run) as f64).mean
+}
+
 fn row(policy: &PolicyStudy) -> Vec<String> {
-    let whole = |number: fn(&RunReport) -> u64| policy.stat(|run| number(run) as f64).mean;
     vec![
         policy.spec.clone(),
         format!("{:.1} %", policy.stat(|run| run.fast_hit_ratio).times(100.0)),
@@ -121,9 +123,8 @@ fn row(policy: &PolicyStudy) -> Vec<String> {
             Some(share) => format!("{:.1} %", share.times(100.0)),
             None => "n/a".to_owned(),
         },
-        bytes(whole(|run| run.promoted_bytes)),
-        bytes(whole(|run| run.demoted_bytes)),
-        count(whole(|run| run.splits)),
-        format!("{:.3} s", policy.stat(|run| run.modelled_seconds)),
+        bytes(whole(policy, |run| run.promoted_bytes)),
+        bytes(whole(policy, |run| run.demoted_bytes)),
+        count(whole(policy, |run| run.splits)),
     ]
 }

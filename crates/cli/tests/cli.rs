@@ -102,12 +102,13 @@ fn compare_prints_a_table_per_size() {
     ] {
         assert!(text.contains(part), "{part:?} in\n{text}");
     }
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     // Fastest first: all-fast leads, all-slow comes last.
     let tables: Vec<&str> = text.split("\nfast ").skip(1).collect();
     assert_eq!(tables.len(), 2);
     for table in tables {
-        let names: Vec<&str> =
-            table.lines().skip(3).filter_map(|line| line.split_whitespace().next()).collect();
+        let rows = table.lines().skip_while(|line| !line.starts_with("  policy")).skip(1);
+        let names: Vec<&str> = rows.filter_map(|line| line.split_whitespace().next()).collect();
         assert_eq!((names[0], *names.last().unwrap()), ("all-fast", "all-slow"), "{table}");
         assert!(names.contains(&"memtis") && names.contains(&"first-touch"), "{table}");
     }

@@ -4,13 +4,13 @@ use super::file::Experiment;
 use super::{Finding, Outcome};
 use crate::study::SizeStudy;
 use crate::summary;
-use crate::table::Table;
+use crate::table::{Table, wrap};
 use std::fmt::Write;
 
 /// Paper beside ours, then how fast every policy was.
 pub fn text(experiment: &Experiment, outcome: &Outcome, quick: bool) -> String {
-    let mut out =
-        format!("{}\n{}\n\n{}\n\n", experiment.paper, experiment.title, experiment.about.trim());
+    let about = wrap(experiment.about.trim(), 0);
+    let mut out = format!("{}\n{}\n\n{about}\n\n", experiment.paper, wrap(&experiment.title, 0));
     let _ = writeln!(out, "machine  {}", summary::machine(&outcome.study.machine));
     let _ = writeln!(out, "seeds    {}", summary::seeds(&outcome.study.seeds));
     if quick {
@@ -31,11 +31,15 @@ pub fn text(experiment: &Experiment, outcome: &Outcome, quick: bool) -> String {
 }
 
 fn findings(findings: &[Finding]) -> String {
-    let mut table = Table::new(&["result", "workload", "fast", "paper", "ours", ""]).left(3);
+    let mut table = Table::new(&["workload", "fast", "paper", "ours", ""]).left(2);
+    let mut what = "";
     for finding in findings {
+        if what != finding.what {
+            what = &finding.what;
+            table.heading(what);
+        }
         table.row(vec![
-            finding.what.clone(),
-            finding.workload.clone(),
+            format!("  {}", finding.workload),
             finding.fast.clone(),
             paper(finding),
             ours(finding),
@@ -78,8 +82,11 @@ fn reasons(out: &mut String, findings: &[Finding]) {
     let mut said: Vec<&str> = Vec::new();
     for finding in findings {
         if let Some(why) = finding.differs.as_deref().filter(|why| !said.contains(why)) {
+            if said.is_empty() {
+                out.push('\n');
+            }
             said.push(why);
-            let _ = writeln!(out, "  {}: {}", finding.what, why.trim());
+            let _ = writeln!(out, "  {}", wrap(&format!("{}: {why}", finding.what), 2));
         }
     }
 }

@@ -112,12 +112,16 @@ impl Rows {
     pub fn whisker(&self, mean: f64, half_width: Option<f64>) -> String {
         let Some(half) = half_width.filter(|half| *half > 0.0) else { return String::new() };
         let (a, b) = (self.axis.at(mean - half), self.axis.at(mean + half));
-        let line = |x0: f64, x1: f64, y0: f64, y1: f64| {
+        let line = |class: &str, x0: f64, x1: f64, y0: f64, y1: f64| {
             format!(
-                "<line class=\"whisker\" x1=\"{x0:.2}%\" x2=\"{x1:.2}%\" y1=\"{y0}\" y2=\"{y1}\"/>"
+                "<line class=\"{class}\" x1=\"{x0:.2}%\" x2=\"{x1:.2}%\" y1=\"{y0}\" y2=\"{y1}\"/>"
             )
         };
-        line(a, b, 11.0, 11.0) + &line(a, a, 7.0, 15.0) + &line(b, b, 7.0, 15.0)
+        // The brighter one below keeps it visible on dark bars.
+        line("glow", a, b, 11.0, 11.0)
+            + &line("whisker", a, b, 11.0, 11.0)
+            + &line("whisker", a, a, 7.0, 15.0)
+            + &line("whisker", b, b, 7.0, 15.0)
     }
 
     /// The list. `label` names it.
