@@ -103,14 +103,15 @@ fn compare_prints_a_table_per_size() {
         assert!(text.contains(part), "{part:?} in\n{text}");
     }
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-    // Fastest first: all-fast leads, all-slow comes last.
+    // Fastest first: all-fast leads.
     let tables: Vec<&str> = text.split("\nfast ").skip(1).collect();
     assert_eq!(tables.len(), 2);
     for table in tables {
         let rows = table.lines().skip_while(|line| !line.starts_with("  policy")).skip(1);
         let names: Vec<&str> = rows.filter_map(|line| line.split_whitespace().next()).collect();
-        assert_eq!((names[0], *names.last().unwrap()), ("all-fast", "all-slow"), "{table}");
-        assert!(names.contains(&"memtis") && names.contains(&"first-touch"), "{table}");
+        assert_eq!(names[0], "all-fast", "{table}");
+        let place = |name: &str| names.iter().position(|n| *n == name).expect(table);
+        assert!(place("memtis") < place("all-slow") && place("first-touch") < place("all-slow"));
     }
 }
 
@@ -137,7 +138,7 @@ fn seeds_give_intervals() {
     let text = stdout(frostline(&args).success());
     assert!(text.contains("seed     1 to 3: mean ± 95 % confidence interval"), "{text}");
     let memtis = text.lines().find(|line| line.starts_with("  memtis")).unwrap();
-    assert_eq!(memtis.matches(" ±").count(), 4, "{memtis}");
+    assert_eq!(memtis.matches(" ±").count(), 3, "{memtis}");
     let runs = json(&[&args[..], &["--json"]].concat());
     let seeds: Vec<u64> =
         runs["runs"].as_array().unwrap().iter().map(|r| r["seed"].as_u64().unwrap()).collect();

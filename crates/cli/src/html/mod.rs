@@ -23,7 +23,7 @@ use crate::{files, progress, summary};
 use palette::Palette;
 use std::fmt::Write;
 use std::path::Path;
-use svg::escape;
+use svg::{escape, spec};
 
 const STYLE: &str = include_str!("style.css");
 /// Shared by all charts.
@@ -114,13 +114,13 @@ fn trace_section(
 ) {
     let _ = write!(out, "<section id=\"{}\"><h2>", overview::anchor(index));
     match name == trace.name {
-        true => out.push_str(&format!("<code>{}</code></h2>\n", escape(name))),
+        true => out.push_str(&format!("<code>{}</code></h2>\n", spec(name))),
         false => {
             let _ = writeln!(
                 out,
                 "{} <small><code>{}</code></small></h2>",
                 escape(name),
-                escape(&trace.name)
+                spec(&trace.name)
             );
         }
     }

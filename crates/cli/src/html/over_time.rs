@@ -123,7 +123,9 @@ fn classes_of(policy: &PolicyStudy, size: &SizeStudy, seconds: f64, highest: f64
     plot.y_axis(unit, &format!("memory ({})", unit.name), number);
     stack_classes(&mut plot, &series, size.fast_bytes as f64);
     let label = format!("Areas of hot, warm and cold memory over time under {}", policy.spec);
-    let last = series.last().map_or([0.0; 3], |(_, classes)| *classes).map(units::bytes);
+    // Nothing is left once the program has ended.
+    let alive = series.iter().rev().find(|(_, classes)| classes.iter().sum::<f64>() > 0.0);
+    let last = alive.map_or([0.0; 3], |(_, classes)| *classes).map(units::bytes);
     let description = format!(
         "At the end {} hot, {} warm, {} cold; the fast tier has {}",
         last[0],
@@ -132,7 +134,8 @@ fn classes_of(policy: &PolicyStudy, size: &SizeStudy, seconds: f64, highest: f64
         units::bytes(size.fast_bytes as f64)
     );
     let rows = spans(&policy.first().series, seconds).into_iter().map(|(to, points)| {
-        let last = points.iter().rev().find_map(|point| point.classes_bytes);
+        let alive = |classes: &[u64; 3]| classes.iter().sum::<u64>() > 0;
+        let last = points.iter().rev().find_map(|point| point.classes_bytes.filter(alive));
         let cell = |class: usize| {
             last.map_or_else(|| "-".to_owned(), |classes| units::bytes(classes[class] as f64))
         };

@@ -1,6 +1,6 @@
 //! All traces at a glance.
 
-use super::svg::escape;
+use super::svg::{escape, spec};
 use crate::study::Study;
 use std::fmt::Write;
 
@@ -33,7 +33,7 @@ pub fn section(study: &Study, names: &[&str]) -> String {
                 out,
                 "<tr><th scope=\"row\"><a href=\"#{}\">{}</a></th><td>{}</td>",
                 anchor(i),
-                escape(name),
+                spec(name),
                 escape(&size.fast.to_string())
             );
             let stat = |spec: &str| {
@@ -42,8 +42,8 @@ pub fn section(study: &Study, names: &[&str]) -> String {
             };
             let means = policies.iter().filter_map(|spec| stat(spec)).map(|stat| stat.mean);
             let best = means.fold(f64::INFINITY, f64::min);
-            for spec in &policies {
-                let Some(stat) = stat(spec) else {
+            for policy in &policies {
+                let Some(stat) = stat(policy) else {
                     out.push_str("<td>-</td>");
                     continue;
                 };

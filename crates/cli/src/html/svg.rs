@@ -52,7 +52,8 @@ pub fn table(headings: &[String], rows: &[Vec<String>]) -> String {
         out.push_str("<tr>");
         for (i, cell) in row.iter().enumerate() {
             let (tag, scope) = if i == 0 { ("th", " scope=\"row\"") } else { ("td", "") };
-            let _ = write!(out, "<{tag}{scope}>{}</{tag}>", escape(cell));
+            let cell = if i == 0 { spec(cell) } else { escape(cell) };
+            let _ = write!(out, "<{tag}{scope}>{cell}</{tag}>");
         }
         out.push_str("</tr>");
     }
