@@ -98,7 +98,9 @@ fn table(size: &SizeStudy) -> String {
     let mut headings =
         vec!["policy", "fast hits", "slowdown", "of bound", "promoted", "demoted", "splits"];
     let splits = size.policies.iter().any(|policy| whole(policy, |run| run.splits) > 0.0);
-    if !splits {
+    // Beside intervals there is no room for them.
+    let seeds = size.policies.iter().any(|policy| policy.runs.len() > 1);
+    if !splits || seeds {
         headings.pop();
     }
     let mut table = Table::new(&headings);

@@ -60,10 +60,13 @@ pub fn chart(trace: &TraceStudy, palette: &Palette) -> String {
     let label = "Slowdown of every policy by size of fast memory";
     let best = shown.first().map_or("none", |spec| *spec);
     let description = format!("{} sizes; best at the middle one: {best}", sizes.len());
+    let several = sizes.iter().flat_map(|size| &size.policies).any(|p| p.runs.len() > 1);
+    let whiskers = if several { " Whiskers are 95 % intervals." } else { "" };
     frame(
         "How much fast memory is enough?",
-        "Modelled run time against all memory being fast (1, the bottom). Lower is better; whiskers \
-         are 95 % intervals.",
+        &format!(
+            "Modelled run time against all memory being fast (1, the bottom). Lower is better.{whiskers}"
+        ),
         &(plot.show(label, &description) + &legend(&entries) + &data(&headings, &rows)),
     )
 }

@@ -93,7 +93,10 @@ fn chart(findings: &[&Finding], unit: &str) -> String {
         true => "What points the other way than published is marked.",
         false => "The paper's text has no numbers for these.",
     };
-    let explained = format!("In {}. {said}", unit_name(unit));
+    let explained = match unit {
+        "" => format!("Numbers from −1 to 1. {said}"),
+        unit => format!("In {}. {said}", unit_name(unit)),
+    };
     frame(&title, &explained, &(rows.show(&label) + &key(findings)))
 }
 
