@@ -94,7 +94,7 @@ fn axes(map: &Heatmap, seconds: f64) -> String {
     let _ = write!(
         out,
         "<text class=\"axis\" x=\"50%\" y=\"{}\" text-anchor=\"middle\">modelled time ({})</text>\
-         <text class=\"axis\" x=\"-42\" y=\"-17\">address, holes left out</text>",
+         <text class=\"axis\" x=\"-42\" y=\"-20\">address, holes left out</text>",
         HEIGHT + 32.0,
         unit.name
     );

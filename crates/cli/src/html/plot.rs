@@ -66,7 +66,7 @@ impl Plot {
             );
         }
         let _ =
-            write!(self.under, "<text class=\"axis\" x=\"-42\" y=\"-17\">{}</text>", escape(title));
+            write!(self.under, "<text class=\"axis\" x=\"-42\" y=\"-20\">{}</text>", escape(title));
     }
 
     /// A word above the plot at a place of the x axis.

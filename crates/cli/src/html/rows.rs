@@ -25,7 +25,7 @@ impl Rows {
     ) -> Self {
         let axis = Axis { min, max, from: 0.0, to: 100.0 };
         let mut grid = String::new();
-        for value in ticks(min, max, 4) {
+        for value in ticks(min, max, 5) {
             let x = axis.at(value);
             let line = if value == 0.0 { "baseline" } else { "gridline" };
             let _ = write!(
