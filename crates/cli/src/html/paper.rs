@@ -84,7 +84,11 @@ fn chart(findings: &[&Finding], unit: &str) -> String {
         group = &finding.what;
         row(&mut rows, finding, one_size, published);
     }
-    let mut title = if one_group { capital(&findings[0].what) } else { "Paper beside ours".into() };
+    let mut title = match (one_group, published) {
+        (true, _) => capital(&findings[0].what),
+        (false, true) => "Paper beside ours".to_owned(),
+        (false, false) => "Ours".to_owned(),
+    };
     if one_size && findings[0].fast != "-" {
         let _ = write!(title, ", fast memory {}", findings[0].fast);
     }
