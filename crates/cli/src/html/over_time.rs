@@ -33,6 +33,11 @@ fn spans(series: &[SeriesPoint], seconds: f64) -> Vec<(f64, Vec<&SeriesPoint>)> 
     (0..SPANS).map(within).collect()
 }
 
+/// Where an axis of shares begins: at 0, or nearer where all are high. It never ends there.
+fn least_shown(lowest: f64) -> f64 {
+    if lowest > 0.55 { ((lowest * 10.0).floor() / 10.0).min(0.9) } else { 0.0 }
+}
+
 /// Share of accesses that the fast tier served, one curve per policy.
 pub fn hit_ratio(size: &SizeStudy, palette: &Palette) -> String {
     let shown: Vec<&PolicyStudy> = size
@@ -47,7 +52,7 @@ pub fn hit_ratio(size: &SizeStudy, palette: &Palette) -> String {
     let busy = |point: &&SeriesPoint| point.accesses > 0;
     let lowest = shown.iter().flat_map(|p| p.first().series.iter().filter(busy));
     let lowest = lowest.map(|point| point.fast_hit_ratio).fold(1.0, f64::min);
-    let bottom = if lowest > 0.55 { (lowest * 10.0).floor() / 10.0 } else { 0.0 };
+    let bottom = least_shown(lowest);
     let seconds = last_second(&shown);
     let mut plot = Plot::new(230.0, [0.0, seconds], [bottom, 1.0]);
     time_axis(&mut plot, seconds);
@@ -263,4 +268,16 @@ fn steps(rates: &[Rate], up: bool) -> Vec<(f64, f64)> {
         [(rate.from, value), (rate.to, value)]
     });
     std::iter::once((first.from, 0.0)).chain(flat).chain([(last.to, 0.0)]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_axis_of_shares_has_room() {
+        for (lowest, begin) in [(0.0, 0.0), (0.5, 0.0), (0.75, 0.7), (0.99, 0.9), (1.0, 0.9)] {
+            assert_eq!(least_shown(lowest), begin, "{lowest}");
+        }
+    }
 }
