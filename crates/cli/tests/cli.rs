@@ -325,3 +325,20 @@ fn a_full_disk_is_an_error() {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(text.starts_with("error: ") && text.contains("space"), "{text}");
 }
+
+#[test]
+fn a_profile_says_how_much_memory_serves_how_much() {
+    let text = stdout(frostline(&["trace", "profile", ZIPF]).success());
+    for part in ["after 4.10 K that were left out", "16.0 MiB: 4.10 K pages in 8 regions", "99.9 %"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let profile = &json(&["trace", "profile", ZIPF, "--skip", "1K", "--records", "100K", "--json"]);
+    let run = &profile["runs"][0];
+    assert_eq!((&run["records"], &run["left_out"]), (&100_000.into(), &1000.into()));
+    assert_eq!(run["first_touches"], 3096, "the rest of the initialisation");
+    let curve = run["miss_curve"].as_array().unwrap();
+    assert!(curve[0]["misses"].as_f64() > curve[curve.len() - 1]["misses"].as_f64());
+    let bytes = |i: usize| run["memory"][i]["bytes"].as_u64().unwrap();
+    assert!(bytes(0) < bytes(2) && run["memory"][5]["bytes"].is_null(), "{run}");
+    fails(&["trace", "profile", ZIPF, "--skip", "1M"], 2, "nothing behind", "--skip");
+}

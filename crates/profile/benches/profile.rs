@@ -10,9 +10,9 @@ fn main() {
     let given: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
     let defaults = [
         "synth:zipf:pages=128K:accesses=20M",
-        "synth:zipf:pages=4M:accesses=40M:init=off",
+        "synth:zipf:pages=4M:accesses=20M:init=off",
         "synth:scan:pages=1M:accesses=20M",
-        "synth:uniform:pages=4M:accesses=40M:init=off",
+        "synth:uniform:pages=4M:accesses=20M:init=off",
     ];
     let traces = if given.is_empty() { defaults.map(str::to_owned).to_vec() } else { given };
     for name in traces {

@@ -8,11 +8,16 @@
 use std::collections::BTreeSet;
 
 const WORD_BITS: u32 = 64;
-/// Words in a block of slots that the tree counts as one.
-const BLOCK_WORDS: usize = 8;
-const BLOCK_SLOTS: u32 = WORD_BITS * BLOCK_WORDS as u32;
-/// The row has at least so many slots to go when it begins.
+/// Slots, as a power of two, of a block; and of what the counts above count as one.
+const BLOCK: u32 = 8;
+const FAN: u32 = 6;
+const MIDDLE: u32 = BLOCK + FAN;
+const TOP: u32 = MIDDLE + FAN;
+const BLOCK_WORDS: usize = (1 << BLOCK) / WORD_BITS as usize;
+/// Free slots at the beginning of a row, at least.
 const MIN_ROOM: u64 = 1 << 18;
+/// Most slots of a row.
+const MAX_SLOTS: u64 = 1 << 31;
 /// No slot: the page is not in the stack.
 const NONE: u32 = u32::MAX;
 
@@ -22,19 +27,20 @@ const NONE: u32 = u32::MAX;
 /// `c` pages hits exactly where the depth is at most `c`. Pages that are freed leave a hole, which
 /// the next page from below it (or from outside) fills, as it would a free page of memory
 /// (Mattson et al., "Evaluation techniques for storage hierarchies", IBM Syst. J. 1970, with
-/// deletions). At most 2^31 pages.
+/// deletions). At most 2^30 pages.
 #[derive(Debug, Default)]
 pub struct LruStack {
     /// Slot of each page's mark.
     slots: Vec<u32>,
     marks: Vec<u64>,
-    /// Counts of marks by block, for blocks in front of the open one.
-    tree: Vec<u32>,
-    /// Next slot to be taken; the block in which it lies is open.
+    /// Marks by block, by 64 blocks and by 64 times 64.
+    blocks: Vec<u16>,
+    middles: Vec<u32>,
+    tops: Vec<u32>,
+    /// Next slot to be taken.
     next: u32,
-    /// Marks in front of the open block, and in it.
-    closed: u32,
-    open: u32,
+    /// Marks in all.
+    height: u32,
     /// Slots whose marks belong to no page any more.
     holes: BTreeSet<u32>,
     /// Last of `holes`; 0 where there is none, which no page's slot is below.
@@ -49,7 +55,7 @@ impl LruStack {
 
     /// Pages and holes: no depth is above this.
     pub fn height(&self) -> u32 {
-        self.closed + self.open
+        self.height
     }
 
     /// An access: takes the page to the top. Gives its depth before, the top being 1, or `None`
@@ -106,48 +112,35 @@ impl LruStack {
     /// Marks in `slot` and behind it.
     #[inline]
     fn marks_from(&self, slot: u32) -> u32 {
-        let (word, bit) = ((slot / WORD_BITS) as usize, slot % WORD_BITS);
-        let block = word / BLOCK_WORDS;
-        let mut count = (self.marks[word] >> bit).count_ones();
-        for word in &self.marks[word + 1..(block + 1) * BLOCK_WORDS] {
-            count += word.count_ones();
+        let word = (slot / WORD_BITS) as usize;
+        let mut count = (self.marks[word] >> (slot % WORD_BITS)).count_ones();
+        let block = (slot >> BLOCK) as usize;
+        for (i, bits) in self.marks[block * BLOCK_WORDS..][..BLOCK_WORDS].iter().enumerate() {
+            let behind = if i > word % BLOCK_WORDS { *bits } else { 0 };
+            count += behind.count_ones();
         }
-        if block == (self.next / BLOCK_SLOTS) as usize {
-            return count;
-        }
-        count + self.closed - self.before(block + 1) + self.open
-    }
-
-    /// Marks in the first `blocks` blocks, all of them closed.
-    #[inline]
-    fn before(&self, blocks: usize) -> u32 {
-        let (mut at, mut sum) = (blocks, 0);
-        while at > 0 {
-            sum += self.tree[at];
-            at &= at - 1;
-        }
-        sum
+        let middle = (slot >> MIDDLE) as usize;
+        count += u32::from(sum_behind(&self.blocks, middle, block as u16 % (1 << FAN)));
+        let top = (slot >> TOP) as usize;
+        count += sum_behind(&self.middles, top, middle as u32 % (1 << FAN));
+        count + self.tops[top + 1..].iter().sum::<u32>()
     }
 
     #[inline]
-    fn add(&mut self, block: usize, by: u32) {
-        let mut at = block + 1;
-        while at < self.tree.len() {
-            self.tree[at] = self.tree[at].wrapping_add(by);
-            at += at & at.wrapping_neg();
-        }
+    fn count(&mut self, slot: u32, by: u32) {
+        let block = &mut self.blocks[(slot >> BLOCK) as usize];
+        *block = block.wrapping_add(by as u16);
+        let middle = &mut self.middles[(slot >> MIDDLE) as usize];
+        *middle = middle.wrapping_add(by);
+        let top = &mut self.tops[(slot >> TOP) as usize];
+        *top = top.wrapping_add(by);
+        self.height = self.height.wrapping_add(by);
     }
 
     #[inline]
     fn clear(&mut self, slot: u32) {
         self.marks[(slot / WORD_BITS) as usize] &= !(1 << (slot % WORD_BITS));
-        let block = slot / BLOCK_SLOTS;
-        if block == self.next / BLOCK_SLOTS {
-            self.open -= 1;
-        } else {
-            self.closed -= 1;
-            self.add(block as usize, 1u32.wrapping_neg());
-        }
+        self.count(slot, 1u32.wrapping_neg());
     }
 
     #[inline]
@@ -158,13 +151,8 @@ impl LruStack {
         let slot = self.next;
         self.marks[(slot / WORD_BITS) as usize] |= 1 << (slot % WORD_BITS);
         self.slots[index] = slot;
-        self.open += 1;
+        self.count(slot, 1);
         self.next += 1;
-        if self.next.is_multiple_of(BLOCK_SLOTS) {
-            self.closed += self.open;
-            self.add((slot / BLOCK_SLOTS) as usize, self.open);
-            self.open = 0;
-        }
     }
 
     /// The topmost hole is filled from outside.
@@ -212,28 +200,33 @@ impl LruStack {
         self.holes = self.holes.iter().map(|slot| rank(*slot)).collect();
         self.top_hole = self.holes.last().copied().unwrap_or(0);
 
-        let height = u64::from(sum);
-        let wanted = (height + (3 * height).max(MIN_ROOM)).min(u64::from(NONE - BLOCK_SLOTS));
-        assert!(wanted > height, "2^31 pages are the most");
-        let blocks = wanted.div_ceil(BLOCK_SLOTS.into()) as usize;
-        self.marks.clear();
-        self.marks.resize(blocks * BLOCK_WORDS, 0);
+        let taken = u64::from(sum);
+        let wanted = (taken + (3 * taken).max(MIN_ROOM)).min(MAX_SLOTS);
+        assert!(wanted / 2 >= taken, "2^30 pages are the most");
+        let tops = wanted.div_ceil(1 << TOP) as usize;
+        self.marks = vec![0; tops << (TOP - WORD_BITS.ilog2())];
+        self.blocks = vec![0; tops << (2 * FAN)];
+        self.middles = vec![0; tops << FAN];
+        self.tops = vec![0; tops];
+        self.height = 0;
         for slot in 1..sum {
             self.marks[(slot / WORD_BITS) as usize] |= 1 << (slot % WORD_BITS);
+            self.count(slot, 1);
         }
         self.next = sum;
-        self.tree.clear();
-        self.tree.resize(blocks + 1, 0);
-        (self.closed, self.open) = (0, 0);
-        for block in 0..=(self.next / BLOCK_SLOTS) as usize {
-            let words = &self.marks[block * BLOCK_WORDS..(block + 1) * BLOCK_WORDS];
-            let count = words.iter().map(|word| word.count_ones()).sum();
-            if block == (self.next / BLOCK_SLOTS) as usize {
-                self.open = count;
-            } else {
-                self.closed += count;
-                self.add(block, count);
-            }
-        }
     }
+}
+
+/// Sum of the counts behind the one at `at` of group `group`, of [`FAN`] counts each.
+#[inline]
+fn sum_behind<T>(counts: &[T], group: usize, at: T) -> T
+where
+    T: Copy + Default + PartialOrd + From<u8> + std::ops::Add<Output = T>,
+{
+    let counts = &counts[group << FAN..][..1 << FAN];
+    let mut sum = T::default();
+    for (i, count) in counts.iter().enumerate() {
+        sum = sum + if T::from(i as u8) > at { *count } else { T::default() };
+    }
+    sum
 }

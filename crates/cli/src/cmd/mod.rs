@@ -11,6 +11,7 @@ pub mod doctor;
 pub mod experiment;
 pub mod machines;
 pub mod policies;
+pub mod profile;
 pub mod record;
 pub mod replay;
 pub mod run;

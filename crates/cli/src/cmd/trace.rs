@@ -1,5 +1,6 @@
 //! `frostline trace`: looks into traces, checks and converts them.
 
+use super::profile;
 use crate::errors::{failure, usage};
 use crate::files::{Partial, refuse_overwriting, write_trace};
 use crate::live::journal_trace;
@@ -19,6 +20,7 @@ use std::process::ExitCode;
 #[command(after_help = "\
 Examples:
   frostline trace info s.flt
+  frostline trace profile s.flt              # how much memory serves 90, 95, 99 % of the accesses
   frostline trace verify s.flt
   frostline trace export s.flt s.parquet     # and s.events.parquet; read them with DuckDB
   frostline trace import accesses.txt a.flt  # lines of `time vaddr r|w [tid]`
@@ -33,6 +35,8 @@ pub struct Args {
 enum Command {
     /// Say what a trace holds
     Info(Info),
+    /// Say what a trace uses of its memory
+    Profile(profile::Args),
     /// Check every byte of traces
     Verify(Verify),
     /// Convert a trace to Parquet
@@ -125,6 +129,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     cancel::install()?;
     match args.command {
         Command::Info(args) => info(&args)?,
+        Command::Profile(args) => profile::run(&args)?,
         Command::Verify(args) => return verify_all(&args),
         Command::Export(args) => to_parquet(&args)?,
         Command::Import(args) => from_elsewhere(&args)?,

@@ -333,6 +333,23 @@ pub fn generator(name: &str) -> Option<&'static Generator> {
 /// [`TraceError::Spec`] for an unknown generator or parameter, and for values that are no such
 /// thing or out of range; the text ends with a `hint:`.
 pub fn from_spec(spec: &str) -> Result<Box<dyn TraceSource + Send>, TraceError> {
+    let (_, Made { stage, workload }) = make(spec)?;
+    Ok(Box::new(Synth { stage, workload, done: false }))
+}
+
+/// Records of the initialisation, in front of the measured phase; of the graph kernels, whose
+/// graphs are drawn later, at most so many.
+///
+/// # Errors
+/// As [`from_spec`].
+pub fn initialisation_records(spec: &str) -> Result<u64, TraceError> {
+    let (settings, made) = make(spec)?;
+    let header = &made.stage.header;
+    let measured = settings.accesses()?.div_ceil(header.thinning.max(1).into());
+    Ok(header.expected_records.unwrap_or(0).saturating_sub(measured))
+}
+
+fn make(spec: &str) -> Result<(params::Settings, Made), TraceError> {
     let text = spec.strip_prefix("synth:").unwrap_or(spec);
     let given = Spec::parse(text).map_err(params::spec_error)?;
     let Some(generator) = generator(given.name()) else {
@@ -346,8 +363,8 @@ pub fn from_spec(spec: &str) -> Result<Box<dyn TraceSource + Send>, TraceError> 
         )));
     }
     let settings = params::Settings::new(given, generator.params)?;
-    let Made { stage, workload } = (generator.build)(&settings)?;
-    Ok(Box::new(Synth { stage, workload, done: false }))
+    let made = (generator.build)(&settings)?;
+    Ok((settings, made))
 }
 
 /// What a generator starts with.

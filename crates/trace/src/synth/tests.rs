@@ -412,3 +412,28 @@ fn footprints_above_a_gibibyte_are_one_run_of_pages() {
     let summary = check("uniform:size=3GiB:accesses=1000:init=off:epoch=off");
     assert_eq!(summary.records, 1000);
 }
+
+#[test]
+fn what_is_left_after_the_initialisation_is_the_measured_phase() {
+    for (spec, accesses) in [
+        ("zipf:pages=4K:accesses=50K:thin=2", 25_000),
+        ("scan:pages=4K:accesses=50K:init=off", 50_000),
+        ("gauss-kv:size=8MiB:accesses=50K", 50_000),
+        ("ycsb-a:size=8MiB:accesses=50K", 50_000),
+        ("etc:size=8MiB:accesses=50K", 50_000),
+        ("liblinear:size=8MiB:accesses=50K", 50_000),
+        ("xgboost:size=8MiB:accesses=50K", 50_000),
+        ("java-heap:size=16MiB:accesses=50K", 50_000),
+        ("phases:size=8MiB:accesses=50K", 50_000),
+    ] {
+        let before = super::initialisation_records(spec).expect(spec);
+        let (mut source, mut batch, mut records) = (open(spec), Batch::new(), 0);
+        while source.next_batch(&mut batch).expect("no error") {
+            records += batch.len() as u64;
+        }
+        // An operation that has begun is carried to its end.
+        let measured = records - before;
+        assert!((accesses..accesses + 1000).contains(&measured), "{spec}: {before}, {records}");
+        assert_eq!(before == 0, spec.contains("init=off"), "{spec}");
+    }
+}

@@ -1,0 +1,122 @@
+//! `frostline trace profile`: what a trace uses of its memory.
+
+use crate::errors::usage;
+use crate::study::{Input, Watched};
+use crate::table::Table;
+use crate::units::{bytes, count, percent};
+use crate::{cancel, output, progress};
+use frostline_core::spec::parse_count;
+use frostline_profile::{Profile, Span, Summary};
+use frostline_trace::synth;
+use serde::Serialize;
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  frostline trace profile s.flt
+  frostline trace profile s.flt --skip 2M
+  frostline trace profile synth:ycsb-c --json
+
+How much memory serves a share of the accesses is said for memory that keeps what was used last
+(LRU), page by page. It needs no machine and no policy, and is no bound: better placements exist.")]
+pub struct Args {
+    /// File, or synth:NAME:key=value...
+    trace: String,
+    /// Leave out so many records at the start; what they touch is in memory when the others begin
+    /// [default: 0; of a generated trace, its initialisation]
+    #[arg(long, value_name = "N", value_parser = count_of)]
+    skip: Option<u64>,
+    /// Look at so many records and no more
+    #[arg(long, value_name = "N", value_parser = count_of)]
+    records: Option<u64>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Printed<'a> {
+    trace: &'a str,
+    #[serde(flatten)]
+    summary: Summary,
+}
+
+/// `4M`, `1e8`.
+fn count_of(text: &str) -> Result<u64, String> {
+    parse_count(text).map_err(|error| error.what)
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A trace that cannot be read, or has no records where we look.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let input = Input::open(&args.trace, 1)?;
+    let skip = match args.skip {
+        Some(skip) => skip,
+        None if args.trace.starts_with("synth:") => synth::initialisation_records(&args.trace)?,
+        None => 0,
+    };
+    let span = Span { skip, records: args.records };
+    let mut source = Watched::new(input.source()?, &args.trace, None);
+    let profile = Profile::of(&mut source, span, |_| true)?;
+    cancel::check()?;
+    if let Some(warning) = frostline_trace::TraceSource::warning(&source) {
+        progress::note(&format!("warning: {warning}"));
+    }
+    drop(source);
+    if profile.records() == 0 {
+        let (what, seen) = (&args.trace, profile.left_out());
+        return Err(usage(
+            format!("{what}: there is nothing behind the first {seen} records"),
+            "leave out fewer with --skip",
+        ));
+    }
+    let summary = profile.summary();
+    if args.json {
+        output::json(&[Printed { trace: &args.trace, summary }])
+    } else {
+        output::text(&text(&args.trace, &summary))
+    }
+}
+
+fn text(trace: &str, summary: &Summary) -> String {
+    let left_out = match summary.left_out {
+        0 => String::new(),
+        n => format!(", after {} that were left out", count(n as f64)),
+    };
+    let mut facts = Table::new(&[trace, ""]).left(2);
+    let mut fact = |name: &str, value: String| facts.row(vec![name.to_owned(), value]);
+    fact("records", format!("{}{left_out}", count(summary.records as f64)));
+    fact("written", percent(summary.written));
+    let (touched, pages) = (bytes(summary.bytes as f64), count(summary.pages as f64));
+    fact("touched", format!("{touched}: {pages} pages in {} regions of 2 MiB", summary.regions));
+    let first = summary.first_touches as f64 / summary.records as f64;
+    fact("first touches", format!("{} of the records", percent(first)));
+    let of_512 = |share: f64| format!("{:.0} of its 512 pages", share * 512.0);
+    fact("a region uses", format!("{}, on average over accesses", of_512(summary.touched_share)));
+    fact("90 % of it on", of_512(summary.busy_share));
+
+    let mut memory = Table::new(&["accesses served", "memory (LRU)", "of what is touched"]);
+    for row in &summary.memory {
+        let size = row.bytes.map_or("-".into(), |size| bytes(size as f64));
+        let of = row.bytes.map_or("-".into(), |size| percent(size as f64 / summary.bytes as f64));
+        memory.row(vec![percent(row.served), size, of]);
+    }
+    let mut popularity = Table::new(&["hottest pages", "take of the accesses"]);
+    for row in &summary.popularity {
+        popularity.row(vec![percent(row.of_pages), percent(row.of_accesses)]);
+    }
+    format!("{}\n{}\n{}", facts.show(0), memory.show(0), popularity.show(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_have_units() {
+        assert_eq!(count_of("2M"), Ok(2_000_000));
+        assert!(count_of("two").is_err());
+    }
+}
