@@ -110,3 +110,26 @@ fn names_cannot_break_the_page() {
     let page = report(&["sim", COMPARE[1], "--machine", machine.to_str().unwrap()]);
     assert!(page.contains("&lt;b&gt;&amp;x") && !page.contains("<b>&x"));
 }
+
+#[test]
+fn a_profile_has_curves_and_their_numbers() {
+    let page = report(&["trace", "profile", "synth:zipf:pages=4K:accesses=200K"]);
+    for (part, times) in [
+        ("Misses by size of memory", 2),
+        ("Popularity of pages", 2),
+        ("Touched pages in 2 MiB", 2),
+        ("Busy pages in 2 MiB", 2),
+        ("serve 99.0 % of them", 1),
+        ("<td>1/256</td>", 2),
+        ("class=\"curve s0\"", 4),
+    ] {
+        let found = page.matches(part).count();
+        assert!(found >= times, "{part}: {found} times");
+    }
+    for name in ["figure", "svg", "table", "tr", "li", "section", "div", "text"] {
+        let open =
+            page.matches(&format!("<{name}>")).count() + page.matches(&format!("<{name} ")).count();
+        assert_eq!(open, page.matches(&format!("</{name}>")).count(), "{name}");
+    }
+    assert!(!page.contains("NaN") && !page.contains("inf"));
+}

@@ -4,17 +4,18 @@ use crate::errors::usage;
 use crate::study::{Input, Watched};
 use crate::table::Table;
 use crate::units::{bytes, count, percent};
-use crate::{cancel, output, progress};
+use crate::{cancel, html, output, progress};
 use frostline_core::spec::parse_count;
 use frostline_profile::{Profile, Span, Summary};
 use frostline_trace::synth;
 use serde::Serialize;
+use std::path::PathBuf;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   frostline trace profile s.flt
-  frostline trace profile s.flt --skip 2M
+  frostline trace profile s.flt --skip 2M --report s.html
   frostline trace profile synth:ycsb-c --json
 
 How much memory serves a share of the accesses is said for memory that keeps what was used last
@@ -32,6 +33,9 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Write a report with charts
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
 }
 
 #[derive(Serialize)]
@@ -71,6 +75,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             format!("{what}: there is nothing behind the first {seen} records"),
             "leave out fewer with --skip",
         ));
+    }
+    if let Some(path) = &args.report {
+        html::write_profile(path, &args.trace, &profile)?;
     }
     let summary = profile.summary();
     if args.json {

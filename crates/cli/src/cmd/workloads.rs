@@ -1,8 +1,11 @@
-//! `frostline workloads`: what the papers ran, and what stands for it here.
+//! `frostline workloads`: what the papers ran, what stands for it here, and how near that comes.
 
-use crate::output;
 use crate::table::Table;
+use crate::validate::programs::store;
+use crate::validate::{self, show};
+use crate::{cancel, html, output};
 use serde::Serialize;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
@@ -10,6 +13,8 @@ use std::process::ExitCode;
 Examples:
   frostline workloads
   frostline workloads --paper hybridtier
+  frostline workloads --validate                    # records what is installed; minutes each, kept
+  frostline workloads --validate gauss-kv etc --report v.html
   frostline compare synth:xsbench --policies memtis,first-touch
 
 `frostline synth NAME` says what a generator does and what can be set; docs/workloads.md what each
@@ -18,6 +23,16 @@ pub struct Args {
     /// Of one paper only
     #[arg(long, value_enum)]
     paper: Option<Paper>,
+    /// Record real programs and say how far the generators that stand for them are from them: those
+    /// named, or all that are installed
+    #[arg(long, value_name = "NAME", num_args = 0.., conflicts_with = "paper")]
+    validate: Option<Vec<String>>,
+    /// Where recordings are kept, and looked for before recording [default: the user's cache]
+    #[arg(long, value_name = "DIR", requires = "validate")]
+    keep: Option<PathBuf>,
+    /// Write a report with the curves of each pair
+    #[arg(long, value_name = "FILE.html", requires = "validate")]
+    report: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -114,8 +129,12 @@ const WORKLOADS: &[Workload] = &[
 /// Runs the command.
 ///
 /// # Errors
-/// Where standard output cannot be written.
+/// Where standard output cannot be written, and those of validation.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if let Some(names) = &args.validate {
+        validated(&args, names)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let chosen: Vec<Workload> =
         WORKLOADS.iter().filter(|w| args.paper.is_none_or(|p| p == w.paper)).copied().collect();
     if args.json {
@@ -136,6 +155,21 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     output::text(&table.show(0))?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn validated(args: &Args, names: &[String]) -> anyhow::Result<()> {
+    cancel::install()?;
+    let dir = args.keep.clone().unwrap_or_else(store::folder);
+    let pairs = validate::validate(names, &dir)?;
+    if let Some(path) = &args.report {
+        html::write_pairs(path, &pairs)?;
+    }
+    if args.json {
+        output::json(&pairs.iter().map(show::row).collect::<Vec<_>>())?;
+    } else {
+        output::text(&show::text(&pairs))?;
+    }
+    validate::check(pairs, !names.is_empty())
 }
 
 #[cfg(test)]

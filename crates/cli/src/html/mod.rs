@@ -12,6 +12,7 @@ mod palette;
 mod paper;
 mod plot;
 mod png;
+mod profiles;
 mod rows;
 mod svg;
 
@@ -21,6 +22,7 @@ use crate::study::{NoBound, SizeStudy, Study, TraceStudy, is_online};
 use crate::units::bytes;
 use crate::{files, progress, summary};
 use palette::Palette;
+pub use profiles::{write_pairs, write_profile};
 use std::fmt::Write;
 use std::path::Path;
 use svg::{escape, spec};
@@ -76,17 +78,9 @@ fn page(study: &Study, names: &[&str], [heading, lead]: [&str; 2], before: &str)
     let specs = study.traces.iter().flat_map(|t| &t.sizes).flat_map(|s| &s.policies);
     let palette = Palette::new(specs.map(|p| p.spec.as_str()));
     let title = if before.is_empty() { names.join(", ") } else { heading.to_owned() };
-    let mut out = format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <meta name=\"color-scheme\" content=\"light dark\">\
-         <title>{} – Frostline</title>\n<style>\n{STYLE}</style></head>\n<body>{DEFINITIONS}<main>\n\
-         <h1>{}</h1>\n<p class=\"lead muted\">{}: <code>{}</code></p>\n",
-        escape(&title),
-        escape(heading),
-        escape(lead),
-        escape(&summary::machine(&study.machine)),
-    );
+    let lead =
+        format!("{}: <code>{}</code>", escape(lead), escape(&summary::machine(&study.machine)));
+    let mut out = String::new();
     out.push_str(before);
     let sizes = study.traces.iter().any(|trace| !trace.sizes.is_empty());
     if study.traces.len() > 1 && sizes {
@@ -97,8 +91,21 @@ fn page(study: &Study, names: &[&str], [heading, lead]: [&str; 2], before: &str)
     }
     out.push_str(&facts::of_run(study));
     honesty(&mut out, study);
-    let _ = write!(out, "<footer>frostline {}</footer>\n</main></body></html>\n", version());
-    out
+    let _ = writeln!(out, "<footer>frostline {}</footer>", version());
+    document(&title, heading, &lead, &out)
+}
+
+/// A whole page: `lead` and `body` are HTML, the others text.
+fn document(title: &str, heading: &str, lead: &str, body: &str) -> String {
+    format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+         <meta name=\"color-scheme\" content=\"light dark\">\
+         <title>{} – Frostline</title>\n<style>\n{STYLE}</style></head>\n<body>{DEFINITIONS}<main>\n\
+         <h1>{}</h1>\n<p class=\"lead muted\">{lead}</p>\n{body}</main></body></html>\n",
+        escape(title),
+        escape(heading),
+    )
 }
 
 fn version() -> &'static str {
