@@ -346,9 +346,12 @@ fn a_profile_says_how_much_memory_serves_how_much() {
 
 #[test]
 fn validation_says_what_is_missing() {
+    let empty = tempfile::tempdir().unwrap();
     let nowhere = |args: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_frostline"));
-        command.args(["workloads", "--validate"]).args(args).env("PATH", "/nonexistent").assert()
+        command.env("PATH", empty.path()).env("HOME", empty.path());
+        command.env("XDG_CACHE_HOME", empty.path());
+        command.args(["workloads", "--validate"]).args(args).assert()
     };
     // All of them: none is there, and that is no failure.
     let all = nowhere(&[]).success();
