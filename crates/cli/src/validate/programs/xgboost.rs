@@ -3,7 +3,7 @@
 use super::{Loading, Plan, Recipe};
 use std::path::{Path, PathBuf};
 
-const SCRIPT: &str = include_str!("xgboost.py");
+const SCRIPT: &str = include_str!("train.py");
 
 /// A training: "hist", depth 6, 256 bins, 39 features, one thread.
 #[derive(Clone, Copy, Debug)]
@@ -12,7 +12,7 @@ pub(super) struct XgBoost {
     rounds: u32,
 }
 
-pub(super) const CRITEO: XgBoost = XgBoost { rows: 600_000, rounds: 4 };
+pub(super) const CRITEO: XgBoost = XgBoost { rows: 300_000, rounds: 3 };
 
 /// The virtual environment of Python where it has to be installed.
 fn environment() -> PathBuf {
