@@ -65,30 +65,34 @@ fn merge(first: SeriesPoint, second: SeriesPoint) -> SeriesPoint {
 }
 
 /// How a policy's classes compare with fast memory of `fast_bytes`, by time: the mean size of what
-/// is hot, and of what is hot or warm, divided by it, the share of time in which more is hot than
-/// fits, and the last size of what is hot divided by it. Nothing for a policy without classes.
+/// is hot, of that in the last quarter, and of what is hot or warm, divided by it, and the share of
+/// time in which all that is hot fits. Nothing for a policy without classes.
 pub(crate) fn class_shares(
     points: &[SeriesPoint],
     fast_bytes: u64,
 ) -> impl Iterator<Item = (&'static str, f64)> {
-    let (mut from, mut whole, mut sums, mut end) = (0.0, 0.0, [0.0; 3], 0.0);
+    let late = 0.75 * points.last().map_or(0.0, |point| point.seconds);
+    let (mut from, mut whole, mut end, mut sums) = (0.0, 0.0, 0.0, [0.0; 4]);
     for point in points {
-        let span = point.seconds - std::mem::replace(&mut from, point.seconds);
+        let start = std::mem::replace(&mut from, point.seconds);
         let Some([hot, warm, _]) = point.classes_bytes else { continue };
+        let span = point.seconds - start;
+        let late = (point.seconds - start.max(late)).max(0.0);
         whole += span;
+        end += late;
         sums[0] += span * hot as f64;
-        sums[1] += span * (hot + warm) as f64;
-        sums[2] += if hot > fast_bytes { span } else { 0.0 };
-        end = hot as f64;
+        sums[1] += late * hot as f64;
+        sums[2] += span * (hot + warm) as f64;
+        sums[3] += if hot <= fast_bytes { span } else { 0.0 };
     }
     let fast = fast_bytes as f64;
     let shares = [
         ("hot_of_fast_mean", sums[0] / whole / fast),
-        ("hot_or_warm_of_fast_mean", sums[1] / whole / fast),
-        ("hot_exceeds_fast_share", sums[2] / whole),
-        ("hot_of_fast_end", end / fast),
+        ("hot_of_fast_late", sums[1] / end / fast),
+        ("hot_or_warm_of_fast_mean", sums[2] / whole / fast),
+        ("hot_fits_share", sums[3] / whole),
     ];
-    let any = whole > 0.0 && fast > 0.0;
+    let any = whole > 0.0 && end > 0.0 && fast > 0.0;
     shares.into_iter().filter(move |_| any)
 }
 
@@ -103,15 +107,17 @@ mod tests {
             classes_bytes: Some([hot, warm, 1]),
             ..SeriesPoint::default()
         };
-        let points = [at(1.0, 50, 10), at(4.0, 150, 0)];
+        let points = [at(1.0, 50, 10), at(3.5, 110, 0), at(4.0, 140, 0)];
         let shares: Vec<_> = class_shares(&points, 100).collect();
         let expected = [
-            ("hot_of_fast_mean", 1.25),
-            ("hot_or_warm_of_fast_mean", 1.275),
-            ("hot_exceeds_fast_share", 0.75),
-            ("hot_of_fast_end", 1.5),
+            ("hot_of_fast_mean", 0.9875),
+            ("hot_of_fast_late", 1.25),
+            ("hot_or_warm_of_fast_mean", 1.0125),
+            ("hot_fits_share", 0.25),
         ];
-        assert_eq!(shares, expected);
+        for ((name, share), (expected_name, expected)) in shares.iter().zip(expected) {
+            assert!(*name == expected_name && (share - expected).abs() < 1e-12, "{name}: {share}");
+        }
         assert_eq!(class_shares(&[SeriesPoint::default()], 100).count(), 0);
     }
 
