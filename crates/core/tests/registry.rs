@@ -108,6 +108,8 @@ fn variants_are_presets() {
     let of = |name: &str, key: &str| config(&*make(name, &context()).unwrap())[key].clone();
     assert_eq!(of("memtis-ns", "split"), "off");
     assert_eq!(of("memtis-nw", "warm"), "off");
+    assert_eq!(of("memtis-paper", "payoff"), "off");
+    assert_eq!((&*of("memtis", "payoff"), &*of("memtis-paper:split=off", "payoff")), ("on", "off"));
     assert_eq!(of("memtis-artifact", "alpha"), "0.75");
     assert_eq!(of("memtis-artifact", "growth-cooling"), "10GiB");
     assert_eq!(of("memtis:split=off", "split"), "off");

@@ -18,6 +18,7 @@ pub static REGISTRY: &[Entry] = &[
     simple::FIRST_TOUCH,
     memtis::NO_SPLIT,
     memtis::NO_WARM,
+    memtis::PAPER,
     memtis::ARTIFACT,
     simple::ALL_FAST,
     simple::ALL_SLOW,

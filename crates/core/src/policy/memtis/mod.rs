@@ -41,7 +41,7 @@ use lists::{DemotionClock, PromotionList, Runs};
 use payoff::Payoff;
 use period::{Period, PeriodConfig, Steps};
 use split::{Hits, SkewBuckets, SplitRule, skew};
-pub use table::{ARTIFACT, ENTRY, NO_SPLIT, NO_WARM};
+pub use table::{ARTIFACT, ENTRY, NO_SPLIT, NO_WARM, PAPER};
 use tracker::{Refill, Tracker};
 
 /// Samples whose memory is loaded together before they are processed.

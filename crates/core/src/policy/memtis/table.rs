@@ -36,6 +36,15 @@ pub const NO_WARM: Entry = Entry {
     ..ENTRY
 };
 
+/// `memtis-paper`.
+pub const PAPER: Entry = Entry {
+    name: "memtis-paper",
+    group: Group::Variants,
+    summary: "memtis by the published rules: moves whether that pays or not",
+    preset: &[("payoff", "off")],
+    ..ENTRY
+};
+
 /// `memtis-artifact`.
 pub const ARTIFACT: Entry = Entry {
     name: "memtis-artifact",
