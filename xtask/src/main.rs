@@ -1,9 +1,11 @@
-//! Chores of this repository: `cargo xtask tidy` checks what no compiler checks.
+//! Chores of this repository: `cargo xtask tidy` checks what no compiler checks, `cargo xtask lab`
+//! runs the emulated machine with two tiers of memory.
 #![forbid(unsafe_code)]
 
+mod lab;
 mod tidy;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -11,17 +13,21 @@ fn main() -> ExitCode {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args.as_slice() {
         ["tidy"] => tidy(),
+        ["lab", command, rest @ ..] => lab::run(&root(), command, rest),
         _ => {
-            eprintln!("usage: cargo xtask tidy");
+            eprintln!("usage: cargo xtask tidy\n       cargo xtask lab setup|run|compare|test ...");
             ExitCode::from(2)
         }
     }
 }
 
+/// Cargo sets the directory of this package, which lies directly below the root.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
 fn tidy() -> ExitCode {
-    // Cargo sets the directory of this package, which lies directly below the root.
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let problems = match tidy::check(&root) {
+    let problems = match tidy::check(&root()) {
         Ok(problems) => problems,
         Err(error) => {
             eprintln!("tidy: {error:#}");

@@ -14,6 +14,7 @@ pub mod extents;
 pub mod folio;
 pub mod frames;
 pub mod idle;
+pub mod lab;
 pub mod maps;
 pub mod migrate;
 pub mod pagemap;

@@ -14,7 +14,7 @@ Examples:
   frostline-load check --truth load.truth
 
 When the memory is filled, `ready` is printed to standard error. When the time is over, or SIGINT \
-or SIGTERM arrives, every page is checked and a summary goes to standard output. The exit code is \
+or SIGTERM arrives, `done` is printed there, every page is checked and a summary goes to standard output. The exit code is \
 1 where any page was not as it had been written, with the page named on standard error.
 
 ";
@@ -67,6 +67,9 @@ pub struct LoadArgs {
     /// Accesses to cold pages
     #[arg(long, value_name = "N/s", default_value = "500/s", value_parser = parse_rate)]
     pub cold_rate: f64,
+    /// Share of accesses that go to hot pages, instead of a rate of cold ones
+    #[arg(long, value_name = "SHARE", conflicts_with = "cold_rate", value_parser = spec::parse_ratio)]
+    pub hot_accesses: Option<f64>,
     /// Share of accesses that write the page
     #[arg(long, value_name = "SHARE", default_value = "10%", value_parser = spec::parse_ratio)]
     pub writes: f64,
@@ -76,6 +79,9 @@ pub struct LoadArgs {
     /// How long it works, from when the memory is filled
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = parse_seconds)]
     pub seconds: f64,
+    /// Accesses after which it ends, if that is before the time is over
+    #[arg(long, value_name = "N", value_parser = spec::parse_count)]
+    pub operations: Option<u64>,
     /// Threads; pages are dealt to them in turn
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: u16,

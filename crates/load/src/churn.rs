@@ -103,6 +103,7 @@ impl Churn {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::worker::Cold;
     use crate::hot_set::{HotSet, Scatter};
 
     fn churn() -> Churn {
@@ -111,7 +112,8 @@ mod tests {
             recipe: Recipe::new(1, 3.0),
             hot_set: HotSet::new(1, 1.0, Scatter::Page, &mut rng),
             write_share: 0.0,
-            cold_per_second: 0.0,
+            cold: Cold::PerSecond(0.0),
+            operations: None,
             forks_per_second: 0.0,
             churn_per_second: 10.0,
             check_all: false,

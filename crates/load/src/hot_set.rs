@@ -11,6 +11,8 @@ pub enum Scatter {
     Page,
     /// The 512 pages of an aligned block of 2 MiB are hot or cold together
     Block,
+    /// The last pages are hot: those that are filled last
+    Last,
 }
 
 /// The hot pages of each generation. A generation's hot set is disjoint from the one before where
@@ -28,12 +30,16 @@ impl HotSet {
     /// `share` of `pages` (at least 1), rounded to whole units, at least one of them.
     pub fn new(pages: u32, share: f64, scatter: Scatter, rng: &mut Rng) -> Self {
         let unit_pages = match scatter {
-            Scatter::Page => 1,
+            Scatter::Page | Scatter::Last => 1,
             Scatter::Block => HUGE_PAGES,
         };
         let units = pages.div_ceil(unit_pages);
         let hot_units = (f64::from(units) * share).round().clamp(1.0, f64::from(units)) as u32;
-        Self { rank: permutation(units, rng), hot_units, unit_pages, pages }
+        let rank = match scatter {
+            Scatter::Last => (0..units).rev().collect(),
+            Scatter::Page | Scatter::Block => permutation(units, rng),
+        };
+        Self { rank, hot_units, unit_pages, pages }
     }
 
     /// Whether the page, which must be one of them, is hot in this generation.
@@ -94,6 +100,10 @@ mod tests {
             assert_eq!((range.start % 512, range.end % 512), (0, 0));
         }
         assert_eq!(count(&blocks, 0), 1024);
+        let last = HotSet::new(1000, 0.2, Scatter::Last, &mut Rng::new(1));
+        for (generation, hot) in [(0, 800..1000), (1, 600..800)] {
+            assert_eq!(last.ranges(generation), [hot]);
+        }
         assert_eq!(count(&HotSet::new(3, 0.0, Scatter::Page, &mut Rng::new(1)), 0), 1);
         assert_eq!(count(&HotSet::new(700, 1.0, Scatter::Block, &mut Rng::new(1)), 0), 700);
     }

@@ -7,7 +7,7 @@ use crate::hot_set::HotSet;
 use crate::shared::Shared;
 use crate::summary::{Parts, Summary};
 use crate::truth::Truth;
-use crate::worker::{Done, Page, Work, Worker};
+use crate::worker::{Cold, Done, Page, Work, Worker};
 use anyhow::{Context, ensure};
 use frostline_core::rng::Rng;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -42,7 +42,11 @@ pub fn run(args: &LoadArgs) -> anyhow::Result<ExitCode> {
         recipe: Recipe::new(args.seed, args.compressible),
         hot_set: HotSet::new(pages, args.hot, args.scatter, &mut rng),
         write_share: args.writes,
-        cold_per_second: args.cold_rate / threads,
+        cold: match args.hot_accesses {
+            Some(hot) => Cold::Share(1.0 - hot),
+            None => Cold::PerSecond(args.cold_rate / threads),
+        },
+        operations: args.operations.map(|all| all.div_ceil(args.threads.into())),
         forks_per_second: args.fork_rate / threads,
         churn_per_second: args.churn / threads,
         check_all: args.checksums,
@@ -60,7 +64,7 @@ pub fn run(args: &LoadArgs) -> anyhow::Result<ExitCode> {
 
     let started = Instant::now();
     let mut per_second = Vec::new();
-    let (done, seconds) = thread::scope(|scope| {
+    let done = thread::scope(|scope| {
         let workers: Vec<_> = shares
             .into_iter()
             .enumerate()
@@ -80,11 +84,10 @@ pub fn run(args: &LoadArgs) -> anyhow::Result<ExitCode> {
             }
         });
         shared.stop();
-        let seconds = started.elapsed().as_secs_f64();
         let done = workers.into_iter().fold(Done::default(), |sum, worker| {
             sum.plus(worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         });
-        watched.map(|()| (done, seconds))
+        watched.map(|()| done)
     })?;
 
     let findings = shared.findings();
@@ -93,6 +96,7 @@ pub fn run(args: &LoadArgs) -> anyhow::Result<ExitCode> {
     }
     let signalled = signalled.load(Ordering::Relaxed);
     let shifts = shared.generation();
+    let seconds = shared.worked().as_secs_f64();
     let parts = Parts { pages, hot_pages, seconds, done, shifts, signalled, per_second };
     Summary::new(parts, &findings).print(args.json)?;
     Ok(if findings.count == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -157,7 +161,7 @@ fn watch(
             on(Due::Second(operations - operations_before))?;
             operations_before = operations;
         }
-        if elapsed >= args.seconds || shared.stopping() || signalled.load(Ordering::Relaxed) {
+        if elapsed >= args.seconds || shared.ended() || signalled.load(Ordering::Relaxed) {
             return Ok(());
         }
         if args.shift.is_some_and(|every| elapsed / every >= f64::from(shared.generation() + 1)) {

@@ -2,7 +2,8 @@
 
 use std::fmt::Display;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 /// Findings that are kept in full; more are only counted.
 const KEPT_FINDINGS: usize = 10;
@@ -12,6 +13,9 @@ const KEPT_FINDINGS: usize = 10;
 pub struct Shared {
     stop: AtomicBool,
     generation: AtomicU32,
+    /// Workers that have ended their accesses, and when the last one did, in ns.
+    ended: AtomicUsize,
+    ended_ns: AtomicU64,
     /// By worker: accesses so far.
     operations: Vec<AtomicU64>,
     findings: Mutex<Findings>,
@@ -32,6 +36,8 @@ impl Shared {
         Self {
             stop: AtomicBool::new(false),
             generation: AtomicU32::new(0),
+            ended: AtomicUsize::new(0),
+            ended_ns: AtomicU64::new(0),
             operations: (0..workers).map(|_| AtomicU64::new(0)).collect(),
             findings: Mutex::default(),
         }
@@ -46,6 +52,22 @@ impl Shared {
     #[inline]
     pub fn stopping(&self) -> bool {
         self.stop.load(Relaxed)
+    }
+
+    /// Notes that a worker has ended its accesses, so long after the start. True for the last one.
+    pub fn worker_ended(&self, after: Duration) -> bool {
+        self.ended_ns.fetch_max(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX), Relaxed);
+        self.ended.fetch_add(1, Relaxed) + 1 == self.operations.len()
+    }
+
+    /// Whether all workers have, or shall.
+    pub fn ended(&self) -> bool {
+        self.stopping() || self.ended.load(Relaxed) == self.operations.len()
+    }
+
+    /// How long the last of them took.
+    pub fn worked(&self) -> Duration {
+        Duration::from_nanos(self.ended_ns.load(Relaxed))
     }
 
     /// Which hot set is in use.

@@ -45,12 +45,23 @@ pub struct Work {
     pub hot_set: HotSet,
     /// Share of accesses that write.
     pub write_share: f64,
-    pub cold_per_second: f64,
+    pub cold: Cold,
+    /// Accesses after which the work is done.
+    pub operations: Option<u64>,
     pub forks_per_second: f64,
     pub churn_per_second: f64,
     /// Whether every access checks the whole page.
     pub check_all: bool,
     pub huge: bool,
+}
+
+/// How often cold pages are accessed.
+#[derive(Clone, Copy, Debug)]
+pub enum Cold {
+    /// So often, whatever happens to hot ones.
+    PerSecond(f64),
+    /// This share of all accesses.
+    Share(f64),
 }
 
 /// What was done.
@@ -134,15 +145,22 @@ impl<'m, 's> Worker<'m, 's> {
 
     /// Works until a stop is asked for, then checks every page.
     pub fn run(mut self, started: Instant) -> Done {
-        let mut cold = Pace::new(self.work.cold_per_second);
+        let mut cold = match self.work.cold {
+            Cold::PerSecond(rate) => Pace::new(rate),
+            Cold::Share(_) => Pace::new(0.0),
+        };
+        let most = self.work.operations.unwrap_or(u64::MAX);
         let mut forks = Forks::new(self.work.forks_per_second);
         let mut churn = Churn::new(self.number, self.work, self.rng.fork());
-        while !self.shared.stopping() {
+        while !self.shared.stopping() && self.done.operations < most {
             if self.generation != self.shared.generation() {
                 self.generation = self.shared.generation();
                 self.put_hot_first();
             }
-            self.access(0..self.hot_pages, ROUND);
+            match self.work.cold {
+                Cold::PerSecond(_) => self.access(0..self.hot_pages, ROUND),
+                Cold::Share(share) => self.access_mixed(share),
+            }
             let seconds = started.elapsed().as_secs_f64();
             let before = self.done.operations;
             self.access(self.hot_pages..self.pages.len(), cold.due(seconds));
@@ -150,6 +168,9 @@ impl<'m, 's> Worker<'m, 's> {
             forks.tend(seconds, &mut self.pages, &self.work.recipe, &mut self.rng, self.shared);
             churn.tend(seconds, self.shared);
             self.shared.set_operations(self.number, self.done.operations);
+        }
+        if self.shared.worker_ended(started.elapsed()) {
+            eprintln!("done");
         }
         churn.finish(self.shared);
         forks.finish(self.shared);
@@ -160,6 +181,19 @@ impl<'m, 's> Worker<'m, 's> {
             areas_unmapped: churn.unmapped,
             verified_pages: self.done.verified_pages + churn.verified_pages,
             ..self.done
+        }
+    }
+
+    /// A round of accesses to hot and cold pages, in random order.
+    fn access_mixed(&mut self, cold_share: f64) {
+        let cold_below = (cold_share * (1u64 << 32) as f64) as u64;
+        for _ in 0..ROUND {
+            if self.rng.next_u64() >> 32 < cold_below {
+                self.access(self.hot_pages..self.pages.len(), 1);
+                self.done.cold_accesses += 1;
+            } else {
+                self.access(0..self.hot_pages, 1);
+            }
         }
     }
 
@@ -220,7 +254,8 @@ mod tests {
             recipe: Recipe::new(1, 3.0),
             hot_set,
             write_share: 0.1,
-            cold_per_second: 0.0,
+            cold: Cold::PerSecond(0.0),
+            operations: None,
             forks_per_second: 0.0,
             churn_per_second: 0.0,
             check_all: false,
@@ -253,6 +288,19 @@ mod tests {
                 assert_eq!(page.version > 1, set.is_hot(page.number, 0), "{page:?}");
             }
             worker.check_all();
+            assert_eq!(shared.findings().count, 0);
+        });
+    }
+
+    #[test]
+    fn the_share_of_hot_accesses_is_kept() {
+        with_worker(|worker, shared| {
+            for _ in 0..20 {
+                worker.access_mixed(0.25);
+            }
+            assert_eq!(worker.done.operations, 20 * ROUND);
+            let share = worker.done.cold_accesses as f64 / worker.done.operations as f64;
+            assert!((0.2..0.3).contains(&share), "{share}");
             assert_eq!(shared.findings().count, 0);
         });
     }

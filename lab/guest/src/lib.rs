@@ -28,6 +28,42 @@ pub enum Outcome {
     Failed(String),
 }
 
+/// Whether slow memory takes longer in the guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lab {
+    /// It does, and time is the machine's own: equal runs are identical.
+    Reference,
+    /// It does not; accesses are counted and sampled all the same.
+    Fast,
+}
+
+/// The lab's machine (`docs/lab.md`).
+#[derive(Clone, Copy, Debug)]
+pub struct LabOptions {
+    /// Reference or fast.
+    pub mode: Lab,
+    /// Of an access to nodes 0 and 1 that misses the last-level cache, in ns.
+    pub latency_ns: (u64, u64),
+    /// The last-level cache; a power of two, 64 KiB at least.
+    pub llc_bytes: u64,
+    /// Counts are written so often, in ms of the machine's time; 0 for the end and marks only.
+    pub interval_ms: u64,
+    /// Of the machine's random numbers.
+    pub seed: u64,
+}
+
+impl Default for LabOptions {
+    fn default() -> Self {
+        Self {
+            mode: Lab::Reference,
+            latency_ns: (100, 300),
+            llc_bytes: 2 << 20,
+            interval_ms: 0,
+            seed: 7,
+        }
+    }
+}
+
 /// A guest to be booted.
 #[derive(Clone, Debug)]
 pub struct Guest {
@@ -37,6 +73,7 @@ pub struct Guest {
     timeout_s: u64,
     files: Vec<OsString>,
     append: String,
+    lab: Option<LabOptions>,
 }
 
 impl Default for Guest {
@@ -48,6 +85,7 @@ impl Default for Guest {
             timeout_s: 240,
             files: Vec::new(),
             append: String::new(),
+            lab: None,
         }
     }
 }
@@ -98,6 +136,13 @@ impl Guest {
         self
     }
 
+    /// Takes the lab's machine.
+    #[must_use]
+    pub fn lab(mut self, lab: LabOptions) -> Self {
+        self.lab = Some(lab);
+        self
+    }
+
     /// Boots, runs a script for `/bin/sh`, and brings back what it printed.
     ///
     /// The command `section NAME COMMAND...` of the script frames what the command prints.
@@ -117,7 +162,9 @@ impl Guest {
             .args(["--hmat", if self.hmat { "on" } else { "off" }])
             .args(["--memory", &format!("{}M:{}M", self.fast_mib, self.slow_mib)])
             .args(["--timeout", &self.timeout_s.to_string()])
-            .args(["--append", &self.append, "--keep"])
+            .args(["--append", &self.append])
+            .args(self.lab.iter().flat_map(lab_arguments))
+            .arg("--keep")
             .arg(&kept)
             .arg("--")
             .arg(&job)
@@ -135,6 +182,22 @@ impl Guest {
             None => Outcome::Failed(format!("{}: {}", output.status, said.trim())),
         })
     }
+}
+
+fn lab_arguments(lab: &LabOptions) -> Vec<String> {
+    let mode = match lab.mode {
+        Lab::Reference => "reference",
+        Lab::Fast => "fast",
+    };
+    let (fast, slow) = lab.latency_ns;
+    let pairs = [
+        ("--lab", mode.to_owned()),
+        ("--latency", format!("{fast}:{slow}")),
+        ("--llc", lab.llc_bytes.to_string()),
+        ("--interval", lab.interval_ms.to_string()),
+        ("--seed", lab.seed.to_string()),
+    ];
+    pairs.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect()
 }
 
 /// Where the guest's scripts are.

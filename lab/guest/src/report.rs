@@ -72,6 +72,11 @@ impl Report {
         }
     }
 
+    /// What the lab's machine has counted, a JSON object a line; empty without the lab.
+    pub fn truth(&self) -> String {
+        fs::read_to_string(self.kept.join("truth.jsonl")).unwrap_or_default()
+    }
+
     /// A file that the job left in `/out`.
     pub fn file(&self, name: impl AsRef<Path>) -> PathBuf {
         self.kept.join("out").join(name)

@@ -6,6 +6,7 @@ pub mod damon;
 mod faults;
 pub mod hint_faults;
 pub mod idle;
+pub mod lab_pmu;
 pub mod pmu;
 pub mod refaults;
 pub mod rotation;

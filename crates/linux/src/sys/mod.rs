@@ -8,3 +8,4 @@ pub mod pagemap;
 pub mod perf;
 pub mod swap;
 pub mod uffd;
+pub mod words;

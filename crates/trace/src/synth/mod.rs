@@ -61,6 +61,7 @@ mod zipf;
 mod zipf_law;
 
 pub use params::Param;
+pub use zipf_law::{ZipfLaw, ZipfRng};
 
 /// A kind of synthetic workload.
 #[derive(Clone, Copy, Debug)]

@@ -36,7 +36,7 @@ struct Group {
 
 /// Draws ranks `0..n` with probability proportional to `1 / (rank + 1)^s`.
 #[derive(Clone, Debug)]
-pub(super) struct ZipfLaw {
+pub struct ZipfLaw {
     s: f64,
     choices: Vec<Choice>,
     groups: Vec<Group>,
@@ -44,7 +44,7 @@ pub(super) struct ZipfLaw {
 
 impl ZipfLaw {
     /// `n` at least 1, `s` at least 0.
-    pub(super) fn new(n: u32, s: f64) -> Self {
+    pub fn new(n: u32, s: f64) -> Self {
         let mut groups = Vec::new();
         let mut weights = Vec::new();
         let mut first = 0u64;
@@ -61,7 +61,7 @@ impl ZipfLaw {
     }
 
     /// Fills `ranks`.
-    pub(super) fn fill(&self, rng: &mut ZipfRng, ranks: &mut [u32]) {
+    pub fn fill(&self, rng: &mut ZipfRng, ranks: &mut [u32]) {
         // In two passes, the first without a branch: most of the time went into branches
         // mispredicted.
         for rank in ranks.iter_mut() {
@@ -78,7 +78,7 @@ impl ZipfLaw {
 
     /// One rank.
     #[inline]
-    pub(super) fn draw(&self, rng: &mut ZipfRng) -> u32 {
+    pub fn draw(&self, rng: &mut ZipfRng) -> u32 {
         loop {
             let group = self.group(&mut rng.groups);
             if let Some(rank) = self.rank_in(group, &mut rng.offsets) {
@@ -111,13 +111,14 @@ impl ZipfLaw {
 
 /// Randomness for [`ZipfLaw`]: two generators, so that neither waits for the other.
 #[derive(Clone, Debug)]
-pub(super) struct ZipfRng {
+pub struct ZipfRng {
     groups: Rng,
     offsets: Rng,
 }
 
 impl ZipfRng {
-    pub(super) fn new(rng: &mut Rng) -> Self {
+    /// Both are made from this one.
+    pub fn new(rng: &mut Rng) -> Self {
         Self { groups: rng.fork(), offsets: rng.fork() }
     }
 }

@@ -1,0 +1,71 @@
+//! Accesses sampled by the lab's emulated machine, as a processor's sampling unit would.
+
+use super::{Source, SourceStats, Touch, TouchKind};
+use frostline_core::event::SampleKind;
+use frostline_core::types::{PAGE_BYTES, Vpn};
+use frostline_linux::lab::LabMemory;
+use frostline_linux::{LinuxError, Root};
+use std::collections::BTreeSet;
+
+/// See the module. It has one ring for the machine, which has one reader.
+#[derive(Debug)]
+pub struct LabPmu {
+    memory: LabMemory,
+    pids: BTreeSet<u32>,
+    touches: u64,
+    lost_before: u64,
+}
+
+impl LabPmu {
+    /// As users see it.
+    pub const NAME: &str = "lab-pmu";
+
+    /// Samples one per so many loads and stores; watches nobody yet. 0 leaves a kind out.
+    pub fn new(memory: LabMemory, loads: u32, stores: u32) -> Self {
+        memory.skip();
+        memory.set_period(SampleKind::LoadMiss, loads);
+        memory.set_period(SampleKind::Store, stores);
+        let lost_before = memory.lost();
+        Self { memory, pids: BTreeSet::new(), touches: 0, lost_before }
+    }
+}
+
+impl Source for LabPmu {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn attach(&mut self, _root: &Root, pid: u32, _child: bool) -> Result<(), LinuxError> {
+        self.pids.insert(pid);
+        Ok(())
+    }
+
+    fn poll(&mut self, _root: &Root, sink: &mut dyn FnMut(Touch)) -> Result<(), LinuxError> {
+        let (pids, touches) = (&self.pids, &mut self.touches);
+        self.memory.drain(|sample| {
+            if pids.contains(&sample.pid) {
+                *touches += 1;
+                let page = Vpn(sample.address / PAGE_BYTES);
+                sink(Touch { pid: sample.pid, page, kind: TouchKind::Sample(sample.kind) });
+            }
+        });
+        Ok(())
+    }
+
+    fn set_period(&mut self, kind: SampleKind, period: u32) {
+        self.memory.set_period(kind, period);
+    }
+
+    fn stats(&self) -> SourceStats {
+        let lost = self.memory.lost().saturating_sub(self.lost_before);
+        SourceStats { touches: self.touches, lost, ..SourceStats::default() }
+    }
+}
+
+impl Drop for LabPmu {
+    fn drop(&mut self) {
+        for kind in [SampleKind::LoadMiss, SampleKind::Store] {
+            self.memory.set_period(kind, 0);
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! `cargo xtask lab`: an emulated machine with two tiers of memory, and what runs in it.
+#![forbid(unsafe_code)]
+
+use anyhow::{Context, ensure};
+use clap::{Parser, Subcommand, ValueEnum};
+use frostline_guest::{Guest, Lab, LabOptions, Outcome, program};
+use frostline_lab::compare::{self, Plan};
+use frostline_lab::programs;
+use frostline_lab::systems::System;
+use frostline_lab::trial::Setting;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// How far the measured latency may be from the one asked for.
+const TOLERANCE: f64 = 0.02;
+
+/// An emulated machine with two tiers of memory, and what runs in it
+///
+/// `docs/lab.md` describes it.
+#[derive(Parser)]
+#[command(name = "cargo xtask lab", max_term_width = 100)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Args, Clone)]
+struct MachineArgs {
+    /// Latencies of the two nodes: 100:300 in ns, or a machine of the simulator's, as dram-cxl
+    #[arg(long, default_value = "100:300")]
+    machine: String,
+    /// Seed of the machine's random numbers, the first one where there are several
+    #[arg(long, default_value_t = 7)]
+    seed: u64,
+    /// Reference: slow memory takes longer, equal runs are identical. Fast: neither
+    #[arg(long, value_enum, default_value = "reference")]
+    mode: Mode,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Mode {
+    Reference,
+    Fast,
+}
+
+impl MachineArgs {
+    fn options(&self) -> anyhow::Result<LabOptions> {
+        let pair = self.machine.split_once(':').and_then(|(fast, slow)| {
+            Some((fast.parse::<u64>().ok()?, slow.parse::<u64>().ok()?))
+        });
+        let latency_ns = match pair {
+            Some(pair) => pair,
+            None => {
+                let machine = frostline_sim::Machine::parse(&self.machine).context("--machine")?;
+                ensure!(
+                    machine.tiers.len() == 2 && machine.all_direct(),
+                    "--machine {}: the lab has two tiers, both with direct access",
+                    self.machine
+                );
+                let ns = |tier: usize| machine.tiers[tier].read_ns.round() as u64;
+                (ns(0), ns(1))
+            }
+        };
+        let mode = match self.mode {
+            Mode::Reference => Lab::Reference,
+            Mode::Fast => Lab::Fast,
+        };
+        Ok(LabOptions { mode, latency_ns, seed: self.seed, ..LabOptions::default() })
+    }
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run a job in the machine: `chase`, which measures latencies, or a script for its shell
+    Run {
+        #[command(flatten)]
+        machine: MachineArgs,
+        /// Sizes of nodes 0 and 1 in MiB
+        #[arg(long, default_value = "256:512")]
+        memory: String,
+        /// Write the machine's counts to this file
+        #[arg(long)]
+        truth: Option<PathBuf>,
+        /// `chase`, or a script; then files that it needs
+        #[arg(last = true, required = true)]
+        job: Vec<PathBuf>,
+    },
+    /// Compare systems: what really happened to programs under each of them
+    Compare {
+        #[command(flatten)]
+        machine: MachineArgs,
+        /// One program, few systems, two seeds
+        #[arg(long)]
+        quick: bool,
+        /// Programs, separated by commas [default: all]
+        #[arg(long, value_delimiter = ',')]
+        programs: Vec<String>,
+        /// Systems and policies [default: first-touch, autonuma, damon, reclaim, memtis]
+        #[arg(long)]
+        systems: Option<String>,
+        /// Seeds [default: 5, with --quick 2]
+        #[arg(long)]
+        seeds: Option<u64>,
+        /// Machines at the same time
+        #[arg(short, long, default_value_t = 2)]
+        jobs: usize,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+fn main() -> ExitCode {
+    let done = match Args::parse().command {
+        Command::Run { machine, memory, truth, job } => run(&machine, &memory, truth, &job),
+        Command::Compare { machine, quick, programs, systems, seeds, jobs, json } => {
+            let systems = systems.as_deref().unwrap_or("first-touch,autonuma,damon,reclaim,memtis");
+            let plan = plan(&machine, quick, &programs, systems, seeds, jobs);
+            plan.and_then(|plan| compare(&plan, json))
+        }
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn run(
+    machine: &MachineArgs,
+    memory: &str,
+    truth: Option<PathBuf>,
+    job: &[PathBuf],
+) -> anyhow::Result<ExitCode> {
+    let lab = machine.options()?;
+    let sizes = memory.split_once(':').and_then(|(fast, slow)| {
+        Some((fast.parse().ok()?, slow.parse().ok()?))
+    });
+    let (fast, slow) = sizes.with_context(|| format!("--memory '{memory}'\nhint: 256:512"))?;
+    let (job, files) = job.split_first().context("no job")?;
+    let is_chase = job.as_os_str() == "chase";
+    let script = if is_chase {
+        "lab-guest chase\n".to_owned()
+    } else {
+        std::fs::read_to_string(job).with_context(|| job.display().to_string())?
+    };
+    let mut guest = Guest::default().lab(lab).memory_mib(fast, slow).timeout_s(3600);
+    guest = guest.file(program("lab-guest").map_err(anyhow::Error::msg)?);
+    for file in files {
+        guest = guest.file(file);
+    }
+    let report = match guest.run(&format!("lab-guest publish || exit 1\n{script}")) {
+        Outcome::Ran(report) => report,
+        Outcome::Impossible(reason) => {
+            eprintln!("error: {reason}");
+            return Ok(ExitCode::from(77));
+        }
+        Outcome::Failed(reason) => anyhow::bail!(reason),
+    };
+    print!("{}", report.stdout);
+    eprint!("{}", report.stderr);
+    if let Some(path) = truth {
+        std::fs::write(&path, report.truth()).with_context(|| path.display().to_string())?;
+    }
+    if is_chase && lab.mode == Lab::Reference && report.code == 0 {
+        return check_latencies(&report.stdout, lab.latency_ns);
+    }
+    Ok(ExitCode::from(report.code as u8))
+}
+
+/// Compares what `lab-guest chase` has measured with what was asked for.
+fn check_latencies(stdout: &str, asked: (u64, u64)) -> anyhow::Result<ExitCode> {
+    let mut good = true;
+    for (node, asked) in [asked.0, asked.1].into_iter().enumerate() {
+        let line = stdout.lines().find_map(|line| line.strip_prefix(&format!("node {node}: ")));
+        let line = line.with_context(|| format!("node {node} was not measured"))?;
+        let mut numbers = line.split(' ').filter_map(|word| word.parse::<f64>().ok());
+        let (with, without) = numbers.next().zip(numbers.next()).context(line.to_owned())?;
+        let off = (with - without) / asked as f64 - 1.0;
+        let verdict = if off.abs() <= TOLERANCE { "good" } else { "off" };
+        good &= off.abs() <= TOLERANCE;
+        println!(
+            "node {node}: {asked} ns asked, {:.1} measured ({:+.1} %, {verdict})",
+            with - without,
+            100.0 * off
+        );
+    }
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn plan(
+    machine: &MachineArgs,
+    quick: bool,
+    names: &[String],
+    systems: &str,
+    seeds: Option<u64>,
+    jobs: usize,
+) -> anyhow::Result<Plan> {
+    let programs = match names {
+        [] if quick => vec![programs::find("hotcold")?],
+        [] => programs::ALL.to_vec(),
+        names => names.iter().map(|name| programs::find(name)).collect::<anyhow::Result<_>>()?,
+    };
+    let systems = systems.split(',').map(System::find).collect::<anyhow::Result<_>>()?;
+    let seeds = seeds.unwrap_or(if quick { 2 } else { 5 });
+    let setting = Setting { lab: machine.options()? };
+    Ok(Plan { programs, systems, seeds, jobs, setting })
+}
+
+fn compare(plan: &Plan, json: bool) -> anyhow::Result<ExitCode> {
+    let trials = compare::run(plan)?;
+    if json {
+        println!("{}", serde_json::to_string_pretty(&trials)?);
+    } else {
+        print!("{}", compare::table(&trials));
+    }
+    Ok(ExitCode::SUCCESS)
+}

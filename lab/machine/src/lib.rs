@@ -1,0 +1,9 @@
+//! What runs in the lab, and what comes back from it. `docs/lab.md` describes the lab.
+#![forbid(unsafe_code)]
+
+pub mod compare;
+pub mod measured;
+pub mod programs;
+pub mod systems;
+pub mod trial;
+pub mod truth;

@@ -1,0 +1,83 @@
+//! What places memory in a run.
+
+use anyhow::bail;
+use frostline_core::policy::registry;
+
+/// Systems that are not ours, and what sets them up.
+const KERNEL: &[(&str, &str)] = &[
+    ("first-touch", include_str!("../systems/first-touch.sh")),
+    ("autonuma", include_str!("../systems/autonuma.sh")),
+    ("damon", include_str!("../systems/damon.sh")),
+    ("reclaim", include_str!("../systems/reclaim.sh")),
+];
+const FROSTLINE: &str = include_str!("../systems/frostline.sh");
+
+/// Shares of the processor for frostline. An instruction of the machine takes a nanosecond: its
+/// processor is a fifth as fast as a real one, and its programs run for seconds.
+const CPU_LIMIT: &str = "5%";
+const SETTLING_CPU_LIMIT: &str = "20%";
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct System {
+    /// As users see it: `autonuma`, or a policy of ours with its parameters.
+    pub name: String,
+    policy: Option<String>,
+    setup: &'static str,
+}
+
+impl System {
+    /// One of the kernel's, or a policy.
+    ///
+    /// # Errors
+    /// Where there is neither of this name.
+    pub fn find(name: &str) -> anyhow::Result<Self> {
+        if let Some((_, setup)) = KERNEL.iter().find(|(known, _)| *known == name) {
+            return Ok(Self { name: name.to_owned(), policy: None, setup });
+        }
+        let policy = name.strip_prefix("frostline:").unwrap_or(name);
+        if registry::check(policy).is_err() {
+            let known: Vec<&str> = KERNEL.iter().map(|(name, _)| *name).collect();
+            bail!(
+                "no system '{name}'\nhint: {}, or a policy (`frostline policies`)",
+                known.join(", ")
+            );
+        }
+        let policy = Some(policy.to_owned());
+        Ok(Self { name: name.to_owned(), policy, setup: FROSTLINE })
+    }
+
+    /// Whether it is ours.
+    pub fn is_ours(&self) -> bool {
+        self.policy.is_some()
+    }
+
+    /// A script that defines `start`, which sets it up and may set `wrap`, what stands in front
+    /// of the program.
+    pub fn script(&self, seed: u64) -> String {
+        let setup = self.setup;
+        match &self.policy {
+            None => setup.to_owned(),
+            Some(policy) => format!(
+                "policy='{policy}' cpu_limit={CPU_LIMIT} settling_cpu_limit={SETTLING_CPU_LIMIT} \
+                 seed={seed}\n{setup}"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn systems_are_the_kernel_s_or_policies() {
+        for (name, _) in KERNEL {
+            assert!(!System::find(name).expect("known").is_ours());
+        }
+        let ours = System::find("memtis:adaptation=1000").expect("a policy");
+        assert!(ours.is_ours() && ours.script(3).contains("seed=3"));
+        let error = System::find("nothing").expect_err("unknown").to_string();
+        assert!(error.contains("hint: first-touch"), "{error}");
+    }
+}

@@ -1,0 +1,101 @@
+//! One program under one system, in a machine of its own.
+
+use crate::measured::Measured;
+use crate::programs::Program;
+use crate::systems::System;
+use crate::truth::{Counts, Truth};
+use anyhow::{Context, bail};
+use frostline_guest::{Guest, LabOptions, Outcome, program};
+use serde::Serialize;
+
+/// Marks that `lab-guest measure` sets.
+const READY: u64 = 1;
+const DONE: u64 = 2;
+const PAGE: u64 = 4096;
+
+/// What came out.
+#[derive(Clone, Debug, Serialize)]
+pub struct Trial {
+    /// Program.
+    pub program: &'static str,
+    /// System.
+    pub system: String,
+    /// Seed.
+    pub seed: u64,
+    /// Accesses of the program to memory while it worked.
+    pub accesses: u64,
+    /// Share of them that node 0 served.
+    pub fast_hit_ratio: f64,
+    /// The same in the second half of the time.
+    pub fast_hit_ratio_late: f64,
+    /// Modelled time of the work, in seconds.
+    pub seconds: f64,
+    /// Bytes that the kernel has moved between nodes.
+    pub moved_bytes: u64,
+    /// Processor time of everything but the program's own instructions, in seconds.
+    pub tiering_seconds: f64,
+}
+
+/// What all trials have in common.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Setting {
+    /// The machine; its seed is each trial's own.
+    pub lab: LabOptions,
+}
+
+/// Boots the machine and runs it.
+///
+/// # Errors
+/// What went wrong in the guest, or that there can be none.
+pub fn run(work: Program, system: &System, seed: u64, setting: Setting) -> anyhow::Result<Trial> {
+    let lab = LabOptions { seed, interval_ms: 250, ..setting.lab };
+    let mut guest = Guest::default()
+        .lab(lab)
+        .memory_mib(work.fast_mib, work.slow_mib)
+        .timeout_s(1800);
+    for name in ["frostline", "frostline-load", "lab-guest", "lab-program"] {
+        guest = guest.file(program(name).map_err(anyhow::Error::msg)?);
+    }
+    let script = format!(
+        "{}wrap= background=\nlab-guest publish || exit 1\nstart\nseed={seed}\n\
+         lab-guest measure -- $wrap {}\ncode=$?\n[ -z \"$background\" ] || kill $background\n\
+         exit $code\n",
+        system.script(seed),
+        work.command,
+    );
+    let report = match guest.run(&script) {
+        Outcome::Ran(report) => report,
+        Outcome::Impossible(reason) | Outcome::Failed(reason) => bail!(reason),
+    };
+    let what = || format!("{} under {}, seed {seed}", work.name, system.name);
+    if report.code != 0 {
+        bail!("{}: exit code {}\n{}{}", what(), report.code, report.stdout, report.stderr);
+    }
+    let measured = Measured::find(&report.stdout)
+        .with_context(|| format!("{}: nothing was measured\n{}", what(), report.stdout))?;
+    let truth = Truth::parse(&report.truth()).with_context(what)?;
+    let ready = truth.at_mark(work.comm, READY);
+    let done = truth.at_mark(work.comm, DONE);
+    let worked = done - ready;
+    anyhow::ensure!(worked.all() > 0, "{}: no access was counted", what());
+    let own = measured.times.get(work.comm).copied().unwrap_or_default();
+    let all: f64 = measured.times.values().map(|times| times.all()).sum();
+    Ok(Trial {
+        program: work.name,
+        system: system.name.clone(),
+        seed,
+        accesses: worked.all(),
+        fast_hit_ratio: worked.fast_share(),
+        fast_hit_ratio_late: (done - middle(&truth, work.comm, done, ready)).fast_share(),
+        seconds: measured.seconds,
+        moved_bytes: measured.counter("pgmigrate_success") * PAGE,
+        tiering_seconds: all - own.user_seconds,
+    })
+}
+
+/// Counts when half of the accesses were made.
+fn middle(truth: &Truth, comm: &str, done: Counts, ready: Counts) -> Counts {
+    let half = ready.all() + (done - ready).all() / 2;
+    let series = truth.between(comm, READY, DONE);
+    series.iter().map(|(_, counts)| *counts).find(|counts| counts.all() >= half).unwrap_or(ready)
+}

@@ -1,0 +1,2 @@
+# Memory stays where it was allocated.
+start() { :; }
