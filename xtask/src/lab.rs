@@ -30,14 +30,30 @@ pub fn run(root: &Path, command: &str, rest: &[&str]) -> ExitCode {
         _ => {
             // All of the workspace's programs go into the guest, in the same profile.
             let mut build = cargo();
-            build.args(["build", "--release", "--quiet", "-p", "frostline", "-p", "frostline-load"]);
+            build.args([
+                "build",
+                "--release",
+                "--quiet",
+                "-p",
+                "frostline",
+                "-p",
+                "frostline-load",
+            ]);
             build.args(["-p", "frostline-lab"]);
             let built = code(&mut build);
             if built != ExitCode::SUCCESS {
                 return built;
             }
             let mut lab = cargo();
-            lab.args(["run", "--release", "--quiet", "-p", "frostline-lab", "--bin", "frostline-lab"]);
+            lab.args([
+                "run",
+                "--release",
+                "--quiet",
+                "-p",
+                "frostline-lab",
+                "--bin",
+                "frostline-lab",
+            ]);
             code(lab.args(["--", command]).args(rest))
         }
     }

@@ -21,7 +21,8 @@ use frostline_core::rng::Rng;
 use frostline_core::types::*;
 use frostline_linux::Root;
 use frostline_linux::process::Target;
-use std::collections::{BTreeMap, VecDeque};
+use queue::Queue;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 mod address_space;
@@ -30,6 +31,7 @@ mod folios;
 mod limit;
 mod listen;
 mod moving;
+mod queue;
 mod targets;
 #[cfg(test)]
 mod tests;
@@ -96,7 +98,7 @@ pub struct Driver {
     /// Why a process that belongs to the selection is left alone.
     pub(crate) refused: BTreeMap<u32, String>,
     journal: Option<Journal>,
-    queue: VecDeque<Action>,
+    queue: Queue,
     pacer: Pacer,
     auditor: Pacer,
     rng: Rng,
@@ -155,7 +157,7 @@ impl Driver {
             footprint: Bytes::ZERO,
             refused: BTreeMap::new(),
             journal,
-            queue: VecDeque::new(),
+            queue: Queue::default(),
             pacer: Pacer::new(options.settling_cpu_share, clock::thread_cpu()),
             auditor: Pacer::new(options.cpu_share * AUDIT_PART, Nanos::ZERO),
             rng: Rng::new(options.seed),
@@ -182,7 +184,7 @@ impl Driver {
 
     /// Gives up room that buffers do not use.
     pub(crate) fn release_buffers(&mut self) {
-        self.queue.shrink_to_fit();
+        self.queue.shrink();
     }
 
     /// All moves since the start.
@@ -247,7 +249,7 @@ impl Driver {
             Entry::Events(self.now, events)
         };
         let actions: Vec<Action> = std::iter::from_fn(|| self.engine.poll_action()).collect();
-        self.queue.extend(&actions);
+        actions.iter().for_each(|action| self.queue.push(*action));
         if let Some(journal) = &mut self.journal {
             journal.write(&entry)?;
             journal.write(&Entry::Actions(actions))?;

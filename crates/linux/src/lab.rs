@@ -124,8 +124,9 @@ impl LabMemory {
             let mut words = line.split_whitespace().map(number);
             Some((words.next()??, words.next()??.checked_add(1)?))
         });
-        let (start, end) =
-            own.filter(|(start, end)| end > start).ok_or_else(|| malformed(resources, "no third range"))?;
+        let (start, end) = own
+            .filter(|(start, end)| end > start)
+            .ok_or_else(|| malformed(resources, "no third range"))?;
         let path = root.path(memory);
         let file = OpenOptions::new().read(true).write(true).open(&path);
         let file = file.map_err(|error| LinuxError::io("open", &path, &error))?;
@@ -171,9 +172,9 @@ impl LabMemory {
         self.word(at::PUBLISHED).store(1, Ordering::Release);
     }
 
-    /// Whether that has been done.
-    pub fn is_published(&self) -> bool {
-        self.word(at::PUBLISHED).load(Ordering::Acquire) != 0
+    /// Has the machine write down its counts, and count and delay no more.
+    pub fn end(&self) {
+        self.word(at::PUBLISHED).store(2, Ordering::Release);
     }
 
     /// Samples wanted, one per so many loads that miss the last-level cache, or per so many

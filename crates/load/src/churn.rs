@@ -103,8 +103,8 @@ impl Churn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::worker::Cold;
     use crate::hot_set::{HotSet, Scatter};
+    use crate::worker::Cold;
 
     fn churn() -> Churn {
         let mut rng = Rng::new(1);

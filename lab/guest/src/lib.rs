@@ -205,15 +205,18 @@ fn folder() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A program of this workspace, in the profile that the calling test was built with. Where it is
+/// A program of this workspace, in the profile that the caller was built with. Where it is
 /// there, it is taken as it is: `cargo test --workspace` has brought it up to date. Where it is
 /// not, it is built.
 ///
 /// # Errors
 /// What cargo printed, where it could not build the program.
 pub fn program(name: &str) -> Result<PathBuf, String> {
-    let test = env::current_exe().map_err(|error| error.to_string())?;
-    let profile = test.parent().and_then(Path::parent).ok_or("no target directory")?;
+    let caller = env::current_exe().map_err(|error| error.to_string())?;
+    let beside = caller.parent().ok_or("no target directory")?;
+    // Tests lie one deeper than programs.
+    let profile = if beside.ends_with("deps") { beside.parent() } else { Some(beside) };
+    let profile = profile.ok_or("no target directory")?;
     let program = profile.join(name);
     if program.is_file() {
         return Ok(program);

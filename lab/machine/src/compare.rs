@@ -39,7 +39,9 @@ pub fn run(plan: &Plan) -> anyhow::Result<Vec<Trial>> {
     thread::scope(|scope| {
         for _ in 0..plan.jobs.clamp(1, all.len().max(1)) {
             scope.spawn(|| {
-                while let Some((program, system, seed)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+                while let Some((program, system, seed)) =
+                    all.get(next.fetch_add(1, Ordering::Relaxed))
+                {
                     let result = trial::run(*program, system, *seed, plan.setting);
                     let mut results = results.lock().unwrap_or_else(|error| error.into_inner());
                     match result {

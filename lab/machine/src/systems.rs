@@ -14,8 +14,8 @@ const FROSTLINE: &str = include_str!("../systems/frostline.sh");
 
 /// Shares of the processor for frostline. An instruction of the machine takes a nanosecond: its
 /// processor is a fifth as fast as a real one, and its programs run for seconds.
-const CPU_LIMIT: &str = "5%";
-const SETTLING_CPU_LIMIT: &str = "20%";
+const CPU_LIMIT: &str = "25%";
+const SETTLING_CPU_LIMIT: &str = "50%";
 
 /// One of them.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -49,17 +49,15 @@ pub struct Setting {
 /// What went wrong in the guest, or that there can be none.
 pub fn run(work: Program, system: &System, seed: u64, setting: Setting) -> anyhow::Result<Trial> {
     let lab = LabOptions { seed, interval_ms: 250, ..setting.lab };
-    let mut guest = Guest::default()
-        .lab(lab)
-        .memory_mib(work.fast_mib, work.slow_mib)
-        .timeout_s(1800);
+    let mut guest =
+        Guest::default().lab(lab).memory_mib(work.fast_mib, work.slow_mib).timeout_s(1800);
     for name in ["frostline", "frostline-load", "lab-guest", "lab-program"] {
         guest = guest.file(program(name).map_err(anyhow::Error::msg)?);
     }
     let script = format!(
         "{}wrap= background=\nlab-guest publish || exit 1\nstart\nseed={seed}\n\
          lab-guest measure -- $wrap {}\ncode=$?\n[ -z \"$background\" ] || kill $background\n\
-         exit $code\n",
+         lab-guest end\nexit $code\n",
         system.script(seed),
         work.command,
     );

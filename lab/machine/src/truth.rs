@@ -48,10 +48,7 @@ impl Sub for Counts {
         let minus = |now: [u64; NODES], before: [u64; NODES]| {
             std::array::from_fn(|node| now[node].saturating_sub(before[node]))
         };
-        Self {
-            loads: minus(self.loads, before.loads),
-            stores: minus(self.stores, before.stores),
-        }
+        Self { loads: minus(self.loads, before.loads), stores: minus(self.stores, before.stores) }
     }
 }
 

@@ -8,11 +8,11 @@ watch() {
     echo 1 >$kdamond/contexts/nr_contexts
     context=$kdamond/contexts/0
     echo paddr >$context/operations
-    echo 5000 >$context/monitoring_attrs/intervals/sample_us
-    echo 100000 >$context/monitoring_attrs/intervals/aggr_us
+    echo 20000 >$context/monitoring_attrs/intervals/sample_us
+    echo 400000 >$context/monitoring_attrs/intervals/aggr_us
     echo 1000000 >$context/monitoring_attrs/intervals/update_us
     echo 100 >$context/monitoring_attrs/nr_regions/min
-    echo 2000 >$context/monitoring_attrs/nr_regions/max
+    echo 1000 >$context/monitoring_attrs/nr_regions/max
     echo 1 >$context/targets/nr_targets
     regions=$context/targets/0/regions
     lab-guest nodes | awk -v node="$2" '$1 == node' >/tmp/ranges
@@ -27,7 +27,7 @@ watch() {
     scheme=$context/schemes/0
     echo "$3" >$scheme/action
     echo "$4" >$scheme/target_nid
-    echo 200000 >$scheme/apply_interval_us
+    echo 400000 >$scheme/apply_interval_us
     pattern=$scheme/access_pattern
     echo 4096 >$pattern/sz/min
     echo 18446744073709551615 >$pattern/sz/max
@@ -35,15 +35,15 @@ watch() {
     echo "$6" >$pattern/nr_accesses/max
     echo "$7" >$pattern/age/min
     echo 4294967295 >$pattern/age/max
-    echo 50 >$scheme/quotas/ms
-    echo 16777216 >$scheme/quotas/bytes
-    echo 200 >$scheme/quotas/reset_interval_ms
+    echo 0 >$scheme/quotas/ms
+    echo 33554432 >$scheme/quotas/bytes
+    echo 400 >$scheme/quotas/reset_interval_ms
 }
 
 start() {
     echo 2 >$admin/nr_kdamonds
     watch 0 1 migrate_hot 0 1 4294967295 0
-    watch 1 0 migrate_cold 1 0 0 5
+    watch 1 0 migrate_cold 1 0 0 3
     echo on >$admin/0/state
     echo on >$admin/1/state
 }

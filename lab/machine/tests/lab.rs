@@ -16,7 +16,8 @@ fn script() -> String {
          section chase lab-guest chase --mib 16 --accesses {ACCESSES}\n\
          lab-guest mark 2\n\
          section samples lab-guest samples --period 100 -- lab-guest chase --mib 16 --accesses {ACCESSES}\n\
-         cat /proc/uptime\n"
+         cat /proc/uptime\n\
+         lab-guest end\n"
     )
 }
 
@@ -42,6 +43,11 @@ fn first() -> Option<&'static Report> {
             None
         }
     }
+}
+
+/// Some of the chain is in the cache when it begins; what a program does besides comes on top.
+fn about(n: u64, wanted: u64) -> bool {
+    (wanted * 98 / 100..wanted * 6 / 5).contains(&n)
 }
 
 fn chase(report: &Report, section: &str) -> Vec<(f64, f64)> {
@@ -71,8 +77,7 @@ fn accesses_are_counted_by_process_and_node() {
     let truth = Truth::parse(&report.truth()).expect("well-formed");
     let chased = truth.at_mark("lab-guest", 2) - truth.at_mark("lab-guest", 1);
     for node in 0..2 {
-        let extra = chased.loads[node].checked_sub(ACCESSES);
-        assert!(extra.is_some_and(|extra| extra < ACCESSES / 5), "{chased:?}");
+        assert!(about(chased.loads[node], ACCESSES), "{chased:?}");
     }
 }
 
@@ -84,8 +89,7 @@ fn samples_are_one_in_so_many_and_name_process_and_node() {
     let numbers: Vec<u64> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
     let [node0, node1, others, lost] = numbers[..] else { panic!("{line}") };
     for sampled in [node0, node1] {
-        let wanted = ACCESSES / 100;
-        assert!((wanted..wanted * 5 / 4).contains(&sampled), "{line}");
+        assert!(about(sampled, ACCESSES / 100), "{line}");
     }
     assert_eq!(lost, 0);
     assert!(others > 0, "others than the program are sampled, too: {line}");

@@ -59,6 +59,8 @@ extern FlProcess* fl_kernel; /* accesses to the kernel's own half */
 FlProcess* fl_process(uint32_t tgid, const char* comm);
 void fl_truth_open(void);
 void fl_truth_tick(uint64_t now);
+/* The guest has ended its job. What it does to switch itself off takes a different time each time. */
+void fl_truth_end(void);
 void fl_truth_close(void);
 
 /* ---- processes.c */

@@ -76,8 +76,11 @@ static __attribute__((noinline)) void retired_store(unsigned vcpu, qemu_plugin_m
 static void on_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr, void* data)
 {
    (void)data;
-   if (__builtin_expect(fl_shared->published == 0, 0))
+   if (__builtin_expect(fl_shared->published != FL_WORKS, 0)) {
+      if (fl_shared->published == FL_ENDED)
+         fl_truth_end();
       return;
+   }
    bool is_store = qemu_plugin_mem_is_store(info);
    if (!fl_l1_hit(vcpu, vaddr))
       missed_l1(vcpu, info, vaddr, is_store);

@@ -96,7 +96,7 @@ static void on_user_return(unsigned vcpu, void* data)
 {
    (void)data;
    Cpu* cpu = &cpus[vcpu % FL_MAX_CPUS];
-   if (!cpu->unsure || fl_shared->published == 0)
+   if (!cpu->unsure || fl_shared->published != FL_WORKS)
       return;
    find_registers();
    /* Before the return both are there: one is the kernel's. */

@@ -24,6 +24,7 @@ typedef struct {
    uint16_t flags;
 } FlSample;
 
+typedef enum { FL_WAITS = 0, FL_WORKS = 1, FL_ENDED = 2 } FlState;
 enum { FL_SAMPLE_STORE = 1, FL_SAMPLE_KERNEL = 2 };
 
 typedef struct {
@@ -35,7 +36,7 @@ typedef struct {
    uint64_t unused[5];
 
    /* 64: by the guest; `published` is set last, and the plugin waits for it */
-   uint64_t published;
+   uint64_t published; /* a FlState */
    uint64_t own_start, own_end; /* this memory as the guest's processors see it */
    uint64_t current_task;       /* of the pointer to the running task in a processor's area */
    uint32_t tgid_at, comm_at;   /* in a task */

@@ -12,6 +12,7 @@ static FlProcess processes[FL_MAX_PROCESSES];
 static FILE* out;
 static uint64_t next_tick;
 static uint64_t last_mark;
+static bool ended;
 
 FlProcess* fl_kernel = &processes[0]; /* its slot is the one of process 0 */
 
@@ -89,9 +90,16 @@ void fl_truth_tick(uint64_t now)
    next_tick = now - now % fl_opt.interval_ns + fl_opt.interval_ns;
 }
 
+void fl_truth_end(void)
+{
+   if (!ended)
+      write_all("end", fl_clock_now());
+   ended = true;
+}
+
 void fl_truth_close(void)
 {
-   write_all("end", fl_clock_now());
+   fl_truth_end();
    if (out != NULL && fclose(out) != 0)
       fl_die("cannot write the file that truth= names", "is the disk full?");
 }

@@ -7,7 +7,7 @@ const MOST_LINES: usize = 800;
 /// Most lines of a policy's header.
 const MOST_HEADER_LINES: usize = 12;
 /// The folder whose programs link GPL code.
-const GPL_FOLDER: &str = "recorder/";
+const GPL_FOLDERS: [&str; 2] = ["recorder/", "lab/plugin/"];
 /// Texts that are other people's, kept as they are.
 const VERBATIM: &[&str] = &["LICENSE-APACHE", "LICENSE-MIT", "recorder/COPYING"];
 
@@ -106,7 +106,7 @@ pub fn licence_tag(file: &File, _: &Tree, found: &mut Findings<'_>) {
         line.split_once(tag).is_some_and(|(_, id)| known.iter().any(|known| id.starts_with(known)))
     });
     let source = ["c", "h", "py", "sh"].contains(&file.extension()) || file.name() == "Makefile";
-    if file.path.starts_with(GPL_FOLDER) {
+    if GPL_FOLDERS.iter().any(|folder| file.path.starts_with(folder)) {
         if source && !tagged {
             found(1, format!("'{tag}{}' is missing from the first three lines", known[0]));
         }

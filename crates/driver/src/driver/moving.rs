@@ -19,7 +19,7 @@ impl Driver {
     /// Carries out what the policy wants, as far as our share of a core goes.
     pub(super) fn work(&mut self) -> Result<(), DriverError> {
         while self.pacer.allows() {
-            let Some(action) = self.queue.pop_front() else { return Ok(()) };
+            let Some(action) = self.queue.pop() else { return Ok(()) };
             let mut events = Vec::new();
             match action {
                 Action::Migrate { id, run, to, lane } => {
@@ -65,7 +65,7 @@ impl Driver {
             && next == to
             && pages < MOVE_PAGES
         {
-            self.queue.pop_front();
+            self.queue.pop();
             let head = self.head_of(run);
             if head.pages < run.pages {
                 let run = PageRun::between(head.end(), run.end());

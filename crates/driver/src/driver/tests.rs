@@ -104,7 +104,7 @@ fn access_bits_are_read_when_they_are_asked_for() {
     let run = PageRun { start: page, pages: HUGE_PAGES - page.offset() };
     assert!(run.iter().all(|page| driver.engine.view().state(page).is_resident()));
     let scan = Scan { run, clear: true, level: Level::Base, skip_untouched: false };
-    driver.queue.push_back(Action::Scan { scan, lane: Lane::SCAN });
+    driver.queue.push(Action::Scan { scan, lane: Lane::SCAN });
     for step in 1..20 {
         driver.step(Nanos(step * STEP.0)).unwrap();
     }

@@ -193,10 +193,9 @@ fn of_loads(
     let here = Here { root, places, cpu_share: options.cpu_share, dry_run: options.dry_run };
     let (sources, why) = match options.samples {
         Samples::Auto => here.best(needs)?,
-        Samples::Pmu => {
-            here.pmu(needs)?
-                .ok_or_else(|| unsupported("no processor here can sample", "take --samples auto"))?
-        }
+        Samples::Pmu => here
+            .pmu(needs)?
+            .ok_or_else(|| unsupported("no processor here can sample", "take --samples auto"))?,
         Samples::HintFaults => here.hint_faults(true)?,
         Samples::Damon => here.damon()?,
         Samples::PageIdle => here.page_idle()?,

@@ -73,8 +73,10 @@ mod tests {
     fn two_mappings_of_a_file_see_each_other_s_words() {
         let mut file = tempfile::tempfile().expect("a file");
         file.write_all(&[0; 8195]).expect("room");
-        let (one, other) =
-            (SharedWords::map(&file, 8195).expect("mapped"), SharedWords::map(&file, 8192).expect("mapped"));
+        let (one, other) = (
+            SharedWords::map(&file, 8195).expect("mapped"),
+            SharedWords::map(&file, 8192).expect("mapped"),
+        );
         assert_eq!((one.all().len(), other.all().len()), (1024, 1024));
         one.all()[1023].store(7, Ordering::Release);
         assert_eq!(other.all()[1023].load(Ordering::Acquire), 7);

@@ -45,9 +45,10 @@ enum Mode {
 
 impl MachineArgs {
     fn options(&self) -> anyhow::Result<LabOptions> {
-        let pair = self.machine.split_once(':').and_then(|(fast, slow)| {
-            Some((fast.parse::<u64>().ok()?, slow.parse::<u64>().ok()?))
-        });
+        let pair = self
+            .machine
+            .split_once(':')
+            .and_then(|(fast, slow)| Some((fast.parse::<u64>().ok()?, slow.parse::<u64>().ok()?)));
         let latency_ns = match pair {
             Some(pair) => pair,
             None => {
@@ -132,9 +133,9 @@ fn run(
     job: &[PathBuf],
 ) -> anyhow::Result<ExitCode> {
     let lab = machine.options()?;
-    let sizes = memory.split_once(':').and_then(|(fast, slow)| {
-        Some((fast.parse().ok()?, slow.parse().ok()?))
-    });
+    let sizes = memory
+        .split_once(':')
+        .and_then(|(fast, slow)| Some((fast.parse().ok()?, slow.parse().ok()?)));
     let (fast, slow) = sizes.with_context(|| format!("--memory '{memory}'\nhint: 256:512"))?;
     let (job, files) = job.split_first().context("no job")?;
     let is_chase = job.as_os_str() == "chase";
@@ -148,7 +149,11 @@ fn run(
     for file in files {
         guest = guest.file(file);
     }
-    let report = match guest.run(&format!("lab-guest publish || exit 1\n{script}")) {
+    // The script may end itself.
+    let script = format!(
+        "lab-guest publish || exit 1\n(\n{script}\n)\ncode=$?\nlab-guest end\nexit $code\n"
+    );
+    let report = match guest.run(&script) {
         Outcome::Ran(report) => report,
         Outcome::Impossible(reason) => {
             eprintln!("error: {reason}");

@@ -24,6 +24,8 @@ struct Args {
 enum Command {
     /// Tell the machine where nodes are and how the kernel names its processes
     Publish,
+    /// Have the machine write down its counts, and count and delay no more
+    End,
     /// Print number, first address and end of each range of memory
     Nodes,
     /// Measure how long an access takes, by a chain of pointers through memory of each node
@@ -57,6 +59,7 @@ fn main() -> anyhow::Result<ExitCode> {
     };
     match Args::parse().command {
         Command::Publish => memory()?.publish(&publish::guest(&root)?),
+        Command::End => memory()?.end(),
         Command::Nodes => {
             for range in publish::guest(&root)?.ranges {
                 println!("{} {} {}", range.node, range.start, range.end);
