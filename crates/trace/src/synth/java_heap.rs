@@ -416,11 +416,8 @@ impl Workload for JavaHeap {
         if self.heap.collect(&mut Cached { cpu: &mut self.cpu, stage }) {
             return true;
         }
-        for _ in 0..16 {
-            if !self.operate(stage) {
-                self.heap.start(&mut Cached { cpu: &mut self.cpu, stage });
-                break;
-            }
+        if !self.operate(stage) {
+            self.heap.start(&mut Cached { cpu: &mut self.cpu, stage });
         }
         true
     }

@@ -2,11 +2,16 @@
 //!
 //! Model: a sparse matrix, 16 bytes for each value and one to end a row, is read row by row in
 //! another random order in every round; each value reads its feature's weight, and rows that are
-//! not classified well yet update these. Features are popular by Zipf's law, popular ones anywhere.
+//! not classified well yet update these. A round begins by swapping each place of the order with
+//! another one. Features are popular by Zipf's law, popular ones anywhere.
 //! Source: LIBLINEAR (Fan et al., JMLR 2008), solver 1; shape of KDD Cup 2012 track 2: 149.6 M rows,
 //! 54.7 M features, 11 values in a row. In MEMTIS (67.9 GB), PET, GPAC and HotBox.
+//! Memory is as glibc's malloc lays it out: large arrays follow one another, weights, order and
+//! signs are on the heap, as they are allocated after a temporary array of their size was freed.
+//! Labels, places in the file and a copy of both are idle once the solver runs.
 //! Not: LIBLINEAR. Nothing is learnt: which rows update is drawn, rows are never left out for good
-//! (shrinking), and a row's features follow one law instead of eleven fields.
+//! (shrinking), and a row's features follow one law instead of eleven fields; the passes in which
+//! rows are grouped by class, before the solver, are left out.
 
 use super::coin::Coin;
 use super::cpu::Cpu;
@@ -38,23 +43,42 @@ pub(super) const PARAMS: &[Param] = &[
 const VALUE_BYTES: u64 = 16;
 /// Features for each row.
 const FEATURES: f64 = 54.7 / 149.6;
-/// Of a row, beside its values: pointer, `alpha` and the diagonal of the kernel matrix, place in
-/// the random order, label.
-const ROW_ARRAYS: [u64; 5] = [8, 8, 8, 4, 1];
+/// Of a row, read from the file and idle later: label and pointer to its values.
+const READ_ARRAYS: [u64; 2] = [8, 8];
+/// Of a row, idle: its number in the file, the pointer again, its class.
+const IDLE_ARRAYS: [u64; 3] = [4, 8, 8];
+/// Of a row, for the solver: pointer to its values, the diagonal of the kernel matrix, `alpha`.
+const SOLVER_ARRAYS: [u64; 3] = [8, 8, 8];
+/// Of a row, on the heap: place in the random order, sign of its class.
+const ORDER_BYTES: u64 = 4;
+const SIGN_BYTES: u64 = 1;
+/// In front of what malloc gives.
+const HEADER_BYTES: u64 = 16;
+
+/// Weights, order and signs: one after the other.
+#[derive(Clone, Copy, Debug)]
+struct Heap {
+    area: Area,
+    order: u64,
+    signs: u64,
+}
 
 #[derive(Debug)]
 struct Liblinear {
     cpu: Cpu,
     loader: Loader,
+    solver_loader: Loader,
     before: u64,
     values: Area,
-    arrays: [Area; 5],
-    weights: Area,
+    solver: [Area; 3],
+    heap: Heap,
     rows: u32,
     per_row: u64,
     law: ZipfLaw,
     feature_of: Permutation,
     order: Permutation,
+    /// Places of the order that were swapped in this round.
+    shuffled: u32,
     next: u32,
     updates: Coin,
     seed: u64,
@@ -65,7 +89,9 @@ pub(super) fn build(settings: &Settings) -> Result<Made, TraceError> {
     let mut rng = settings.rng()?;
     let footprint = u64::from(settings.pages(64)?) * PAGE_BYTES;
     let per_row = settings.count("values", 1, 4096)?;
-    let row_bytes = (per_row + 1) * VALUE_BYTES + ROW_ARRAYS.iter().sum::<u64>();
+    let arrays = [&READ_ARRAYS[..], &IDLE_ARRAYS, &SOLVER_ARRAYS].concat();
+    let row_bytes =
+        (per_row + 1) * VALUE_BYTES + arrays.iter().sum::<u64>() + ORDER_BYTES + SIGN_BYTES;
     let rows = (footprint as f64 / (row_bytes as f64 + 8.0 * FEATURES)) as u64;
     if !(2..=1 << 31).contains(&rows) {
         let what = format!("leaves {rows} rows");
@@ -76,30 +102,36 @@ pub(super) fn build(settings: &Settings) -> Result<Made, TraceError> {
     let skew = settings.skew()?;
     let init = settings.switch("init")?;
     let (cpu, mut stage) = Cpu::open(settings, footprint)?;
-    let values = stage.map(rows * (per_row + 1) * VALUE_BYTES, MapKind::Anonymous);
-    let arrays = ROW_ARRAYS.map(|bytes| stage.map(rows * bytes, MapKind::Anonymous));
-    let weights = stage.map(u64::from(features) * 8, MapKind::Anonymous);
-    let [first, rest @ ..] = arrays;
-    // The matrix and its pointers are read from a file; the solver's arrays come later.
-    let mut areas = vec![values, first];
-    areas.extend(rest);
-    areas.push(weights);
-    let loader = Loader::new(init, &areas);
-    let before = loader.records();
+    let order = u64::from(features) * 8;
+    let signs = order + rows * ORDER_BYTES;
+    let area = stage.map(signs + rows * SIGN_BYTES, MapKind::Heap);
+    let heap = Heap { area, order, signs };
+    let [a, b] = READ_ARRAYS.map(|bytes| rows * bytes);
+    let [c, d, e] = IDLE_ARRAYS.map(|bytes| rows * bytes);
+    let [f, g, h] = SOLVER_ARRAYS.map(|bytes| rows * bytes);
+    let matrix = HEADER_BYTES + rows * (per_row + 1) * VALUE_BYTES;
+    let [a, b, values, c, d, e, solver @ ..] = stage.map_adjacent([a, b, matrix, c, d, e, f, g, h]);
+    // What is read from the file comes first.
+    let loader = Loader::new(init, &[a, b, values]);
+    let [f, g, h] = solver;
+    let solver_loader = Loader::new(init, &[c, d, e, f, g, h, area]);
+    let before = loader.records() + solver_loader.records();
     stage.expect(before);
     let rows = rows as u32;
     let workload = Liblinear {
         cpu,
         loader,
+        solver_loader,
         before,
         values,
-        arrays,
-        weights,
+        solver,
+        heap,
         rows,
         per_row,
         law: ZipfLaw::new(features, skew),
         feature_of: Permutation::new(features, &mut rng),
         order: Permutation::new(rows, &mut rng),
+        shuffled: 0,
         next: 0,
         updates,
         seed: rng.next_u64(),
@@ -109,25 +141,51 @@ pub(super) fn build(settings: &Settings) -> Result<Made, TraceError> {
 }
 
 impl Liblinear {
-    /// The features of a row: always the same ones.
-    fn features(&self, row: u32) -> impl Iterator<Item = u64> + use<'_> {
+    /// The features of a row, ascending: always the same ones. None is there twice, unless there are
+    /// hardly as many.
+    fn features(&self, row: u32) -> Vec<u64> {
         let mut rng = Rng::new(self.seed ^ u64::from(row).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut ranks = ZipfRng::new(&mut rng);
-        (0..self.per_row).map(move |_| u64::from(self.feature_of.apply(self.law.draw(&mut ranks))))
+        let mut features = Vec::with_capacity(self.per_row as usize);
+        for draws in 0.. {
+            if features.len() as u64 == self.per_row {
+                break;
+            }
+            let feature = u64::from(self.feature_of.apply(self.law.draw(&mut ranks)));
+            if draws > 8 * self.per_row || !features.contains(&feature) {
+                features.push(feature);
+            }
+        }
+        features.sort_unstable();
+        features
+    }
+
+    /// Swaps the next place of the order with one of those behind it.
+    fn shuffle(&mut self, stage: &mut Stage) {
+        let Heap { area, order, .. } = self.heap;
+        let here = u64::from(self.shuffled);
+        let there = here + self.rng.below(u64::from(self.rows) - here);
+        let [here, there] = [here, there].map(|place| order + place * ORDER_BYTES);
+        self.cpu.load(stage, area, here);
+        self.cpu.load(stage, area, there);
+        self.cpu.store(stage, area, here);
+        self.cpu.store(stage, area, there);
+        self.shuffled += 1;
     }
 
     fn train(&mut self, stage: &mut Stage, nth: u32) {
         let row = self.order.apply(nth);
         let r = u64::from(row);
-        let [pointers, alphas, diagonals, order, labels] = self.arrays;
-        self.cpu.load(stage, order, u64::from(nth) * 4);
-        self.cpu.load(stage, labels, r);
+        let Heap { area, order, signs } = self.heap;
+        let [pointers, diagonals, alphas] = self.solver;
+        self.cpu.load(stage, area, order + u64::from(nth) * ORDER_BYTES);
+        self.cpu.load(stage, area, signs + r * SIGN_BYTES);
         self.cpu.load(stage, pointers, r * 8);
-        let start = r * (self.per_row + 1) * VALUE_BYTES;
-        let features: Vec<u64> = self.features(row).collect();
+        let start = HEADER_BYTES + r * (self.per_row + 1) * VALUE_BYTES;
+        let features = self.features(row);
         for (i, feature) in features.iter().enumerate() {
             self.cpu.load(stage, self.values, start + i as u64 * VALUE_BYTES);
-            self.cpu.load(stage, self.weights, feature * 8);
+            self.cpu.load(stage, area, feature * 8);
         }
         self.cpu.load(stage, self.values, start + self.per_row * VALUE_BYTES);
         self.cpu.load(stage, alphas, r * 8);
@@ -138,26 +196,31 @@ impl Liblinear {
         self.cpu.store(stage, alphas, r * 8);
         for (i, feature) in features.iter().enumerate() {
             self.cpu.load(stage, self.values, start + i as u64 * VALUE_BYTES);
-            self.cpu.store(stage, self.weights, feature * 8);
+            self.cpu.store(stage, area, feature * 8);
         }
     }
 }
 
 impl Workload for Liblinear {
     fn step(&mut self, stage: &mut Stage) -> bool {
-        if self.loader.step(stage) {
+        if self.loader.step(stage) || self.solver_loader.step(stage) {
             return true;
         }
         for _ in 0..16 {
             if self.cpu.done(stage, self.before) {
                 return false;
             }
-            if self.next == self.rows {
-                self.next = 0;
-                self.order = Permutation::new(self.rows, &mut self.rng);
+            if self.shuffled < self.rows {
+                self.shuffle(stage);
+                continue;
             }
             self.train(stage, self.next);
             self.next += 1;
+            if self.next == self.rows {
+                self.next = 0;
+                self.shuffled = 0;
+                self.order = Permutation::new(self.rows, &mut self.rng);
+            }
         }
         true
     }
@@ -169,17 +232,17 @@ mod tests {
 
     #[test]
     fn weights_are_hot_and_rows_are_alike() {
-        let summary = check("liblinear:size=64MiB:accesses=600K:init=off:llc=128KiB");
+        let summary = check("liblinear:size=64MiB:accesses=2M:init=off:llc=128KiB");
         let mut pages: Vec<(u32, u64)> = summary.pages.iter().map(|(p, n)| (*p, *n)).collect();
         pages.sort_unstable();
-        // The weights are the last mapping: 54.7 / 149.6 * 8 of 223 bytes.
-        let weights = (64 * 256) * 3 / 223;
-        let split = pages.last().expect("pages").0 - weights;
+        // The weights are what comes first: 54.7 / 149.6 * 8 of 260 bytes.
+        let weights = (64 * 256) * 29 / 2600;
+        let end = pages[0].0 + weights;
         let mean = |of: &[(u32, u64)]| {
             of.iter().map(|(_, n)| n).sum::<u64>() as f64 / of.len().max(1) as f64
         };
-        let at = pages.partition_point(|(page, _)| *page <= split);
-        let (rows, hot) = pages.split_at(at);
+        let at = pages.partition_point(|(page, _)| *page < end);
+        let (hot, rows) = pages.split_at(at);
         assert!(mean(hot) > 10.0 * mean(rows), "{} against {}", mean(hot), mean(rows));
         assert!(summary.by_kind[3] > 1000, "updates are written back");
     }

@@ -140,6 +140,21 @@ impl Stage {
         area
     }
 
+    /// Maps areas that follow one another without a gap, each on pages of its own, as the kernel
+    /// places one large allocation after the other. At the end they are given back together.
+    pub(super) fn map_adjacent<const N: usize>(&mut self, lens: [u64; N]) -> [Area; N] {
+        let whole = lens.iter().map(|len| len.next_multiple_of(PAGE_BYTES)).sum();
+        let whole = self.map(whole, MapKind::Anonymous);
+        let mut first = whole.run.start.0;
+        lens.map(|len_bytes| {
+            let pages = len_bytes.div_ceil(PAGE_BYTES) as u32;
+            let run = PageRun { start: PageId(first), pages };
+            let before = u64::from(first - whole.run.start.0) * PAGE_BYTES;
+            first += pages;
+            Area { run, address: whole.address + before, len_bytes }
+        })
+    }
+
     /// Maps an area anew that was given back: the same addresses, the same pages.
     pub(super) fn map_again(&mut self, area: Area) {
         self.areas.push(area);

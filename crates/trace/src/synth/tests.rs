@@ -422,7 +422,7 @@ fn what_is_left_after_the_initialisation_is_the_measured_phase() {
         ("ycsb-a:size=8MiB:accesses=50K", 50_000),
         ("etc:size=8MiB:accesses=50K", 50_000),
         ("liblinear:size=8MiB:accesses=50K", 50_000),
-        ("xgboost:size=8MiB:accesses=50K", 50_000),
+        ("xgboost:size=32MiB:accesses=50K", 50_000),
         ("java-heap:size=16MiB:accesses=50K", 50_000),
         ("phases:size=8MiB:accesses=50K", 50_000),
     ] {

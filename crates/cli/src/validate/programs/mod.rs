@@ -84,6 +84,8 @@ enum Loading {
     Driven,
     /// Where the program last opens or reads this file: its input, or one that it makes for this.
     File(PathBuf),
+    /// Where the program last maps anonymous memory: all its arrays are there then.
+    LastMapping,
 }
 
 /// All programs.
@@ -124,7 +126,7 @@ pub static ALL: &[Program] = &[
         name: "liblinear",
         program: "liblinear-train",
         package: "Debian: liblinear-tools",
-        generator: "synth:liblinear:size=64MiB:llc=256KiB",
+        generator: "synth:liblinear:size=72MiB:llc=256KiB",
         recorder: Recorder::Valgrind,
         recipe: &liblinear::KDD,
     },
@@ -132,7 +134,7 @@ pub static ALL: &[Program] = &[
         name: "xgboost",
         program: "xgboost",
         package: "PyPI: xgboost",
-        generator: "synth:xgboost:size=64MiB:llc=256KiB",
+        generator: "synth:xgboost:size=41MiB:bins=139:llc=256KiB",
         recorder: Recorder::Valgrind,
         recipe: &xgboost::CRITEO,
     },
@@ -148,7 +150,7 @@ pub static ALL: &[Program] = &[
         name: "java-heap",
         program: "h2",
         package: "Maven: com.h2database:h2",
-        generator: "synth:java-heap:size=128MiB:llc=256KiB",
+        generator: "synth:java-heap:size=110MiB:llc=256KiB",
         recorder: Recorder::Qemu,
         recipe: &h2::TABLE,
     },

@@ -4,7 +4,7 @@ use super::{Loading, Plan};
 use crate::{cancel, errors::failure};
 use anyhow::{Context, anyhow, bail};
 use frostline_record::{Options, Progress, Stop, Tool, record};
-use frostline_trace::{Batch, TraceEvent, TraceSource, open};
+use frostline_trace::{Batch, TimedEvent, TraceEvent, TraceSource, event::MapKind, open};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -120,6 +120,7 @@ pub(super) fn run(
             let source = &mut *open(&trace.display().to_string())?;
             Ok(loaded_by(source, &path.display().to_string())?)
         }
+        Loading::LastMapping => mapped_by(&mut *open(&trace.display().to_string())?),
     }
 }
 
@@ -149,6 +150,22 @@ fn loaded_by(source: &mut dyn TraceSource, path: &str) -> anyhow::Result<u64> {
         records += batch.len() as u64;
     }
     last.with_context(|| format!("the program never opened {path}"))
+}
+
+/// Records in front of the last event that maps anonymous memory.
+fn mapped_by(source: &mut dyn TraceSource) -> anyhow::Result<u64> {
+    let (mut records, mut last) = (0, 0);
+    let mut batch = Batch::new();
+    while source.next_batch(&mut batch)? {
+        let maps = |timed: &TimedEvent| {
+            matches!(timed.event, TraceEvent::Map { kind: MapKind::Anonymous, .. })
+        };
+        if batch.events.iter().any(maps) {
+            last = records;
+        }
+        records += batch.len() as u64;
+    }
+    Ok(last)
 }
 
 #[cfg(test)]

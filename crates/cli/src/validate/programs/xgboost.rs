@@ -12,7 +12,7 @@ pub(super) struct XgBoost {
     rounds: u32,
 }
 
-pub(super) const CRITEO: XgBoost = XgBoost { rows: 300_000, rounds: 3 };
+pub(super) const CRITEO: XgBoost = XgBoost { rows: 300_000, rounds: 10 };
 
 /// The virtual environment of Python where it has to be installed.
 fn environment() -> PathBuf {
