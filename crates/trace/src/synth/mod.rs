@@ -32,6 +32,7 @@ mod hash;
 mod hotcold;
 mod item_cache;
 mod java_heap;
+mod jemalloc;
 mod liblinear;
 mod masim;
 mod memory;
@@ -42,6 +43,8 @@ mod pagerank;
 mod params;
 mod permutation;
 mod phases;
+mod redis;
+mod redis_hash;
 mod scan;
 mod shift;
 mod stage;
@@ -139,7 +142,7 @@ pub const GENERATORS: &[Generator] = &[
         name: "ycsb-c",
         about: "look-ups in an in-memory database (table and B+tree), keys by Zipf's law",
         source: "Silo under YCSB-C: MEMTIS, Lee et al., SOSP 2023, section 6.2.4",
-        params: ycsb::PARAMS_C,
+        params: ycsb::PARAMS,
         unthinnable: Some(CACHED),
         build: ycsb::build,
     },
@@ -225,19 +228,19 @@ pub const GENERATORS: &[Generator] = &[
     },
     Generator {
         name: "ycsb-a",
-        about: "look-ups and as many updates in an in-memory database, keys by Zipf's law",
+        about: "Redis: a hash of ten fields for each key, as many reads as updates, Zipf's law",
         source: "YCSB, Cooper et al., SoCC 2010; PET, Doh et al., EuroSys 2025, section 5.1",
-        params: ycsb::PARAMS_A,
+        params: redis_hash::PARAMS_A,
         unthinnable: Some(CACHED),
-        build: ycsb::build,
+        build: redis_hash::build,
     },
     Generator {
         name: "ycsb-b",
-        about: "look-ups and 5% updates in an in-memory database, keys by Zipf's law",
+        about: "Redis: a hash of ten fields for each key, reads and 5% updates, Zipf's law",
         source: "YCSB, Cooper et al., SoCC 2010; PET, Doh et al., EuroSys 2025, section 5.1",
-        params: ycsb::PARAMS_B,
+        params: redis_hash::PARAMS_B,
         unthinnable: Some(CACHED),
-        build: ycsb::build,
+        build: redis_hash::build,
     },
     Generator {
         name: "etc",

@@ -302,6 +302,7 @@ fn what_cannot_be_is_refused_with_a_hint() {
         ("cachelib-cdn:size=64GiB", "above 32 GiB"),
         ("cachelib-graph:keys=5", "too small"),
         ("cachelib-graph:pop=zipf", "normal"),
+        ("ycsb-a:size=64GiB", "above 32 GiB"),
         ("gauss-kv:load=sorted", "shuffled"),
         ("gauss-kv:value=1MiB", "give 64 to 64KiB"),
         ("gauss-kv:size=16MiB:value=64KiB", "a larger size"),

@@ -1,12 +1,11 @@
-//! `ycsb-a`, `ycsb-b`, `ycsb-c`: point look-ups and updates in an in-memory database like Silo.
+//! `ycsb-c`: point look-ups in an in-memory database like Silo.
 //!
 //! Model: records of 128 B (header and 100 B value) and a B+tree of 320 B nodes, 15 entries wide,
 //! both filled in key order; each operation walks the tree and reads the record, or with `writes`
 //! updates it. Popular keys lie anywhere in key order (YCSB's scrambled Zipf): few pages of a
 //! huge page are hot. 151 B for a pair, 145 B in MEMTIS.
-//! Source: YCSB (Cooper et al., SoCC 2010), Table 2: A updates in half of the operations, B in
-//! 5 %, C never; C on Silo in MEMTIS (Lee et al., SOSP 2023), section 6.2.4: 64 B keys, 100 B
-//! values; A and B in PET (Doh et al., EuroSys 2025).
+//! Source: YCSB (Cooper et al., SoCC 2010), Table 2; on Silo in MEMTIS (Lee et al., SOSP 2023),
+//! section 6.2.4: 64 B keys, 100 B values. A and B are `redis_hash.rs`.
 //! Not: Silo. One thread; no key slices of Masstree, transaction buffers, stack or allocator.
 
 use super::coin::Coin;
@@ -23,25 +22,19 @@ use crate::event::MapKind;
 use frostline_core::rng::Rng;
 use frostline_core::types::PAGE_BYTES;
 
-pub(super) const PARAMS_A: &[Param] = &parameters("50%");
-pub(super) const PARAMS_B: &[Param] = &parameters("5%");
-pub(super) const PARAMS_C: &[Param] = &parameters("0%");
-
-const fn parameters(writes: &'static str) -> [Param; 11] {
-    [
-        params::size("512MiB"),
-        params::PAGES,
-        params::accesses("24M"),
-        params::skew("0.99"),
-        Param::new("writes", writes, "share of the operations that update their record"),
-        params::gap("30"),
-        params::LLC,
-        params::MARK,
-        params::INIT,
-        params::EPOCH,
-        params::SEED,
-    ]
-}
+pub(super) const PARAMS: &[Param] = &[
+    params::size("512MiB"),
+    params::PAGES,
+    params::accesses("24M"),
+    params::skew("0.99"),
+    Param::new("writes", "0%", "share of the operations that update their record"),
+    params::gap("30"),
+    params::LLC,
+    params::MARK,
+    params::INIT,
+    params::EPOCH,
+    params::SEED,
+];
 
 const RECORD_BYTES: u64 = 128;
 const NODE_BYTES: u64 = 320;
@@ -121,23 +114,15 @@ impl Workload for Ycsb {
 
 #[cfg(test)]
 mod tests {
-    use crate::synth::tests::{check, operations};
+    use super::{OP_READ, OP_UPDATE};
+    use crate::synth::tests::operations;
 
     #[test]
-    fn the_mixes_update_as_often_as_ycsb_says() {
-        for (name, updates) in [("ycsb-a", 0.5), ("ycsb-b", 0.05), ("ycsb-c", 0.0)] {
-            let spec = format!("{name}:size=16MiB:accesses=200K:mark=1");
-            let ops = operations(&spec);
-            let share = ops.get(&super::OP_UPDATE).copied().unwrap_or(0) as f64
-                / ops.values().sum::<u64>() as f64;
-            assert!((share - updates).abs() < 0.01, "{name}: {share}");
-        }
-    }
-
-    #[test]
-    fn updates_and_nothing_else_sets_the_mixes_apart() {
-        let [a, c] = ["ycsb-a:writes=0%", "ycsb-c"]
-            .map(|name| check(&format!("{name}:size=16MiB:accesses=100K")));
-        assert_eq!(a.pages, c.pages);
+    fn as_many_operations_update_as_were_asked_for() {
+        let ops = operations("ycsb-c:size=16MiB:accesses=200K:mark=1:writes=20%");
+        let (reads, updates) = (ops[&OP_READ] as f64, ops[&OP_UPDATE] as f64);
+        assert!((updates / (reads + updates) - 0.2).abs() < 0.01, "{reads} {updates}");
+        let ops = operations("ycsb-c:size=16MiB:accesses=200K:mark=1");
+        assert!(ops.keys().eq([&OP_READ]), "{ops:?}");
     }
 }
