@@ -2,8 +2,9 @@
 //!
 //! Source: Redis 7.0: dict.c (entries of 24 B, a table of pointers that doubles when it has as many
 //! keys), sds.c (short strings have a byte in front and one behind), networking.c (requests are
-//! read into one buffer and answered from another one). Not: the event loop, expiry, clients
-//! that come and go, and the doubling while keys are loaded.
+//! read into one buffer and answered from another one). The tables that were outgrown while loading
+//! are not there: slabs took their room. Not: the event loop, timers, expiry, and clients that come
+//! and go.
 
 use super::cpu::{Cpu, Marks};
 use super::jemalloc::{Heap, MAX_HEAP, Place, most_keys, slabs_for};
@@ -167,7 +168,7 @@ impl Dict {
         }
     }
 
-    /// The next key. The last table appears where its predecessor is full.
+    /// The next key. The table appears where its predecessor is full.
     pub(super) fn insert(&mut self, heap: &mut Heap) {
         let key = self.nodes.len() as u32;
         let name = heap.allocate(self.name_bytes);
