@@ -397,7 +397,7 @@ mod tests {
 
     #[test]
     fn a_record_takes_two_kilobytes_as_in_redis() {
-        // Redis 7.0 with 32,000 records has 15.9 K pages in slabs.
+        // Redis 7.0 with 32,000 records touches 15.9 K pages in all.
         let pages = slabs_for(&objects(32_000)) / 4096;
         assert!((15_500..16_000).contains(&pages), "{pages}");
         filled(5000);

@@ -9,7 +9,7 @@ use std::path::Path;
 
 const PROGRAM: &str = "redis-server";
 /// Ten times a second it has the allocator add up its statistics, 70 KiB of them. The recorder
-/// slows the server some fifteen-fold, but not its clock: once a second (`--hz 1`) is nearer.
+/// slows the server, but not its clock: once a second (`--hz 1`) is nearer.
 const OPTIONS: &[&str] = &["--port", "0", "--save", "", "--appendonly", "no", "--hz", "1"];
 
 /// What a key's value is.
