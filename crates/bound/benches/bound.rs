@@ -28,9 +28,7 @@ impl Zipf {
         let zeta2 = 1.0 + 0.5f64.powf(THETA);
         let eta = (1.0 - (2.0 / f64::from(pages)).powf(1.0 - THETA)) / (1.0 - zeta2 / zeta);
         let mut place: Vec<u32> = (0..pages).collect();
-        for i in (1..place.len()).rev() {
-            place.swap(i, rng.below(i as u64 + 1) as usize);
-        }
+        rng.shuffle(&mut place);
         let header = TraceHeader::named("zipf");
         Self { header, rng, left: accesses, pages: u64::from(pages), zeta, eta, place }
     }

@@ -49,6 +49,13 @@ impl Rng {
         (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
+    /// Puts a slice into random order, every order alike (Durstenfeld 1964).
+    pub fn shuffle<T>(&mut self, all: &mut [T]) {
+        for last in (1..all.len()).rev() {
+            all.swap(last, self.below(last as u64 + 1) as usize);
+        }
+    }
+
     /// An independent generator, for a part that must not disturb this sequence.
     pub fn fork(&mut self) -> Self {
         Self::new(self.next_u64())

@@ -62,6 +62,8 @@ pub struct Stat {
     pub major_faults: u64,
     /// Time on processors in user and kernel mode, in clock ticks.
     pub cpu_ticks: u64,
+    /// Of these, in user mode.
+    pub user_ticks: u64,
     /// Number of threads.
     pub threads: u32,
     /// When it started, in clock ticks since the system's start.
@@ -258,6 +260,7 @@ fn parse_stat(text: &str) -> Option<Stat> {
         minor_faults: number(10)?,
         major_faults: number(12)?,
         cpu_ticks: number(14)?.saturating_add(number(15)?),
+        user_ticks: number(14)?,
         threads: field(20)?.parse().ok()?,
         start_ticks: number(22)?,
         image: ImageMark {

@@ -64,12 +64,10 @@ impl HotSet {
     }
 }
 
-/// The numbers below `n` in random order (Durstenfeld 1964).
+/// The numbers below `n` in random order.
 fn permutation(n: u32, rng: &mut Rng) -> Vec<u32> {
     let mut order: Vec<u32> = (0..n).collect();
-    for i in (1..order.len()).rev() {
-        order.swap(i, rng.below(i as u64 + 1) as usize);
-    }
+    rng.shuffle(&mut order);
     order
 }
 

@@ -216,9 +216,7 @@ impl Pool {
         }
         let mut order: Vec<u32> = (0..count).rev().collect();
         if fragmentation > 0.0 {
-            for i in (1..order.len()).rev() {
-                order.swap(i, rng.below(i as u64 + 1) as usize);
-            }
+            rng.shuffle(&mut order);
         }
         let (pinned, whole) = order.into_iter().partition(|&b| blocks[b as usize].pinned);
         Self { first, blocks, whole, pinned, partial: Vec::new() }

@@ -2,7 +2,8 @@
 
 use crate::programs::Program;
 use crate::systems::System;
-use crate::trial::{self, Setting, Trial};
+use crate::trial::{self, Trial};
+use frostline_guest::LabOptions;
 use std::fmt::Write;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,8 +20,8 @@ pub struct Plan {
     pub seeds: u64,
     /// Machines that run at the same time.
     pub jobs: usize,
-    /// What all have in common.
-    pub setting: Setting,
+    /// The machine; its seed is each trial's own.
+    pub lab: LabOptions,
 }
 
 /// Runs all of it, and says on standard error what is over. The first failure ends it.
@@ -42,7 +43,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<Vec<Trial>> {
                 while let Some((program, system, seed)) =
                     all.get(next.fetch_add(1, Ordering::Relaxed))
                 {
-                    let result = trial::run(*program, system, *seed, plan.setting);
+                    let result = trial::run(*program, system, *seed, plan.lab);
                     let mut results = results.lock().unwrap_or_else(|error| error.into_inner());
                     match result {
                         Ok(trial) => {

@@ -3,6 +3,11 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// The mark that `lab-guest measure` sets when the program says `ready`.
+pub const READY: u64 = 1;
+/// And when it says `done`.
+pub const DONE: u64 = 2;
+
 /// Processor time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Times {
@@ -56,11 +61,5 @@ impl Measured {
     /// Growth of a counter.
     pub fn counter(&self, name: &str) -> u64 {
         self.counters.get(name).copied().unwrap_or(0)
-    }
-
-    /// Processor time of everybody whose name begins so.
-    pub fn time_of(&self, name: &str) -> f64 {
-        let named = self.times.iter().filter(|(comm, _)| comm.starts_with(name));
-        named.map(|(_, times)| times.all()).sum()
     }
 }

@@ -1,6 +1,6 @@
 //! One program under one system, in a machine of its own.
 
-use crate::measured::Measured;
+use crate::measured::{DONE, Measured, READY};
 use crate::programs::Program;
 use crate::systems::System;
 use crate::truth::{Counts, Truth};
@@ -8,9 +8,6 @@ use anyhow::{Context, bail};
 use frostline_guest::{Guest, LabOptions, Outcome, program};
 use serde::Serialize;
 
-/// Marks that `lab-guest measure` sets.
-const READY: u64 = 1;
-const DONE: u64 = 2;
 const PAGE: u64 = 4096;
 
 /// What came out.
@@ -36,19 +33,12 @@ pub struct Trial {
     pub tiering_seconds: f64,
 }
 
-/// What all trials have in common.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Setting {
-    /// The machine; its seed is each trial's own.
-    pub lab: LabOptions,
-}
-
 /// Boots the machine and runs it.
 ///
 /// # Errors
 /// What went wrong in the guest, or that there can be none.
-pub fn run(work: Program, system: &System, seed: u64, setting: Setting) -> anyhow::Result<Trial> {
-    let lab = LabOptions { seed, interval_ms: 250, ..setting.lab };
+pub fn run(work: Program, system: &System, seed: u64, lab: LabOptions) -> anyhow::Result<Trial> {
+    let lab = LabOptions { seed, interval_ms: 250, ..lab };
     let mut guest =
         Guest::default().lab(lab).memory_mib(work.fast_mib, work.slow_mib).timeout_s(1800);
     for name in ["frostline", "frostline-load", "lab-guest", "lab-program"] {

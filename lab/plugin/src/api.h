@@ -80,6 +80,7 @@ struct CPUState;
 /* Not part of that interface. Counting instructions as time (accel/tcg/icount-common.c): the sum
    in ns, and the state that it is made of. */
 extern int64_t icount_get(void);
+extern int64_t icount_get_raw(void);
 extern __thread struct CPUState* current_cpu;
 extern int use_icount;
 extern char timers_state[];

@@ -3,7 +3,6 @@
    found at the next return to user mode, where the kernel's `current` is right, and remembered. */
 #include "lab.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define FL_SPACES 1024u

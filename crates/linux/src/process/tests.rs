@@ -19,7 +19,7 @@ fn names_may_hold_anything() {
         assert_eq!(stat.comm, comm);
         assert_eq!((stat.state, stat.parent, stat.threads), ('S', 7, 3));
         assert_eq!((stat.minor_faults, stat.major_faults, stat.cpu_ticks), (123, 45, 30));
-        assert_eq!(stat.start_ticks, 9876);
+        assert_eq!((stat.user_ticks, stat.start_ticks), (10, 9876));
         let image = ImageMark { start_stack: 666, start_brk: 99, arg_start: 111 };
         assert_eq!(stat.image, image);
     }

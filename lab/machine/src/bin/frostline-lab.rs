@@ -7,7 +7,6 @@ use frostline_guest::{Guest, Lab, LabOptions, Outcome, program};
 use frostline_lab::compare::{self, Plan};
 use frostline_lab::programs;
 use frostline_lab::systems::System;
-use frostline_lab::trial::Setting;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -207,8 +206,7 @@ fn plan(
     };
     let systems = systems.split(',').map(System::find).collect::<anyhow::Result<_>>()?;
     let seeds = seeds.unwrap_or(if quick { 2 } else { 5 });
-    let setting = Setting { lab: machine.options()? };
-    Ok(Plan { programs, systems, seeds, jobs, setting })
+    Ok(Plan { programs, systems, seeds, jobs, lab: machine.options()? })
 }
 
 fn compare(plan: &Plan, json: bool) -> anyhow::Result<ExitCode> {

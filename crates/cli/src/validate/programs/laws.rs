@@ -78,9 +78,7 @@ pub(super) fn normal(rng: &mut Rng) -> f64 {
 /// `0..count` in random order.
 pub(super) fn shuffled(count: u32, rng: &mut Rng) -> Vec<u32> {
     let mut all: Vec<u32> = (0..count).collect();
-    for left in (1..all.len()).rev() {
-        all.swap(left, rng.below(left as u64 + 1) as usize);
-    }
+    rng.shuffle(&mut all);
     all
 }
 

@@ -4,7 +4,7 @@ use super::{Loading, Plan};
 use crate::{cancel, errors::failure};
 use anyhow::{Context, anyhow, bail};
 use frostline_record::{Options, Progress, Stop, Tool, record};
-use frostline_trace::{Batch, TimedEvent, TraceEvent, TraceSource, event::MapKind, open};
+use frostline_trace::{Batch, TraceEvent, TraceSource, event::MapKind, open};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -118,7 +118,7 @@ pub(super) fn run(
         Loading::Driven => Ok(meter.loaded_at.load(Ordering::Relaxed)),
         Loading::File(path) => {
             let source = &mut *open(&trace.display().to_string())?;
-            Ok(loaded_by(source, &path.display().to_string())?)
+            loaded_by(source, &path.display().to_string())
         }
         Loading::LastMapping => mapped_by(&mut *open(&trace.display().to_string())?),
     }
@@ -133,35 +133,37 @@ fn last_lines(said: &[u8]) -> String {
 /// Records in front of the last event that opens or reads the file.
 fn loaded_by(source: &mut dyn TraceSource, path: &str) -> anyhow::Result<u64> {
     let mut files = BTreeSet::new();
-    let (mut records, mut last) = (0, None);
-    let mut batch = Batch::new();
-    while source.next_batch(&mut batch)? {
-        // A batch's events come before its records.
-        for timed in &batch.events {
-            match &timed.event {
-                TraceEvent::FileOpen { file, path: opened, .. } if opened == path => {
-                    files.insert(*file);
-                    last = Some(records);
-                }
-                TraceEvent::FileRead { file, .. } if files.contains(file) => last = Some(records),
-                _ => {}
-            }
+    let last = before_last(source, |event| match event {
+        TraceEvent::FileOpen { file, path: opened, .. } if opened == path => {
+            files.insert(*file);
+            true
         }
-        records += batch.len() as u64;
-    }
+        TraceEvent::FileRead { file, .. } => files.contains(file),
+        _ => false,
+    })?;
     last.with_context(|| format!("the program never opened {path}"))
 }
 
 /// Records in front of the last event that maps anonymous memory.
 fn mapped_by(source: &mut dyn TraceSource) -> anyhow::Result<u64> {
-    let (mut records, mut last) = (0, 0);
+    let maps =
+        |event: &TraceEvent| matches!(event, TraceEvent::Map { kind: MapKind::Anonymous, .. });
+    Ok(before_last(source, maps)?.unwrap_or(0))
+}
+
+/// Records in front of the last event of a kind, if there is one.
+fn before_last(
+    source: &mut dyn TraceSource,
+    mut is_one: impl FnMut(&TraceEvent) -> bool,
+) -> anyhow::Result<Option<u64>> {
+    let (mut records, mut last) = (0, None);
     let mut batch = Batch::new();
     while source.next_batch(&mut batch)? {
-        let maps = |timed: &TimedEvent| {
-            matches!(timed.event, TraceEvent::Map { kind: MapKind::Anonymous, .. })
-        };
-        if batch.events.iter().any(maps) {
-            last = records;
+        // A batch's events come before its records. All are shown: some depend on earlier ones.
+        for timed in &batch.events {
+            if is_one(&timed.event) {
+                last = Some(records);
+            }
         }
         records += batch.len() as u64;
     }

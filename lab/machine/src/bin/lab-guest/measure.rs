@@ -1,7 +1,7 @@
 //! Runs a program and measures what the guest spends between its lines `ready` and `done`.
 
 use anyhow::{Context, ensure};
-use frostline_lab::measured::{Measured, Times};
+use frostline_lab::measured::{DONE, Measured, READY, Times};
 use frostline_linux::lab::LabMemory;
 use frostline_linux::{Root, process};
 use std::collections::BTreeMap;
@@ -12,10 +12,6 @@ use std::time::Instant;
 
 /// Ticks of `/proc/PID/stat` in a second (`USER_HZ`).
 const TICKS: f64 = 100.0;
-
-/// Marks of the machine's counts.
-const READY: u64 = 1;
-const DONE: u64 = 2;
 
 /// A moment.
 struct Moment {
@@ -34,11 +30,10 @@ impl Moment {
         let mut times = BTreeMap::<String, Times>::new();
         for pid in process::pids(root)? {
             // It may have ended since.
-            let Ok(stat) = root.read(format!("/proc/{pid}/stat")) else { continue };
-            let Some((comm, user, system)) = times_of(&stat) else { continue };
-            let sum = times.entry(comm.to_owned()).or_default();
-            sum.user_seconds += user as f64 / TICKS;
-            sum.system_seconds += system as f64 / TICKS;
+            let Ok(stat) = process::stat(root, pid) else { continue };
+            let sum = times.entry(stat.comm).or_default();
+            sum.user_seconds += stat.user_ticks as f64 / TICKS;
+            sum.system_seconds += (stat.cpu_ticks - stat.user_ticks) as f64 / TICKS;
         }
         Ok(Self { at: Instant::now(), counters: counters.collect(), times })
     }
@@ -55,13 +50,6 @@ impl Moment {
         let seconds = (self.at - before.at).as_secs_f64();
         Measured { seconds, counters: counters.collect(), times: times.collect() }
     }
-}
-
-/// Name, and ticks in user and system mode, of `/proc/PID/stat` (proc_pid_stat(5)).
-fn times_of(stat: &str) -> Option<(&str, u64, u64)> {
-    let comm = stat.get(stat.find('(')? + 1..stat.rfind(')')?)?;
-    let mut fields = stat.get(stat.rfind(')')? + 2..)?.split(' ').skip(11);
-    Some((comm, fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
 }
 
 /// Runs the command; its exit code is ours.
@@ -92,16 +80,4 @@ pub fn run(root: &Root, memory: &LabMemory, command: &[OsString]) -> anyhow::Res
     };
     println!("measured {}", done.since(&ready).to_json()?);
     Ok(status.code().map_or(ExitCode::FAILURE, |code| ExitCode::from(code as u8)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_with_brackets_do_not_shift_fields() {
-        let stat = "7 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 31 42 0 0 20";
-        assert_eq!(times_of(stat), Some(("a) b (c", 31, 42)));
-        assert_eq!(times_of("7 (x"), None);
-    }
 }

@@ -41,7 +41,8 @@ struct Tree {
 impl Tree {
     /// With keys `0..n`, the values in the order in which keys were inserted.
     fn new(n: u32, rng: &mut Rng) -> Self {
-        let places = shuffled(n, rng);
+        let mut places: Vec<u32> = (0..n).collect();
+        rng.shuffle(&mut places);
         let mut values = vec![[0; VALUE_WORDS]; n as usize];
         for (key, place) in places.iter().enumerate() {
             values[*place as usize][0] = key as u64;
@@ -78,14 +79,6 @@ impl Node {
         }
         node
     }
-}
-
-fn shuffled(n: u32, rng: &mut Rng) -> Vec<u32> {
-    let mut order: Vec<u32> = (0..n).collect();
-    for i in (1..order.len()).rev() {
-        order.swap(i, rng.below(i as u64 + 1) as usize);
-    }
-    order
 }
 
 pub fn run(options: &Options) {
