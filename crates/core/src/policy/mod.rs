@@ -2,6 +2,7 @@
 
 pub mod hemem;
 pub mod interleave;
+pub mod kernel;
 pub mod memtis;
 pub mod offline;
 pub mod registry;
