@@ -1,5 +1,7 @@
 //! Building blocks for policies that rank pages by how often they are accessed.
 
 pub mod bitmap;
+pub mod bloom;
+pub mod counts;
 pub mod histogram;
 pub mod threshold;

@@ -1,13 +1,17 @@
 //! Placement policies, one file each.
 
 pub mod hemem;
+pub mod hybridtier;
 pub mod interleave;
 pub mod kernel;
 pub mod memtis;
 pub mod offline;
 pub mod registry;
+mod runs;
 pub mod settings;
 pub mod simple;
+#[cfg(test)]
+mod testing;
 
 pub use offline::{EpochReader, Oracle, PageSaving};
 pub use registry::{Group, PolicyContext, make};

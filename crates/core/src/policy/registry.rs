@@ -4,7 +4,7 @@
 
 use super::offline::{self, Oracle};
 use super::settings::{Param, Settings};
-use super::{BoxedPolicy, PolicyError, hemem, interleave, memtis, simple};
+use super::{BoxedPolicy, PolicyError, hemem, hybridtier, interleave, memtis, simple};
 use crate::spec::{self, Spec, SpecError};
 use crate::types::PageCount;
 use alloc::string::{String, ToString};
@@ -14,12 +14,17 @@ use alloc::vec::Vec;
 /// Every policy, in the order of listings.
 pub static REGISTRY: &[Entry] = &[
     memtis::ENTRY,
+    hybridtier::ENTRY,
     hemem::ENTRY,
     simple::FIRST_TOUCH,
     memtis::NO_SPLIT,
     memtis::NO_WARM,
     memtis::PAPER,
     memtis::ARTIFACT,
+    hybridtier::EXACT,
+    hybridtier::UNBLOCKED,
+    hybridtier::FREQUENCY,
+    hybridtier::ARTIFACT,
     simple::ALL_FAST,
     simple::ALL_SLOW,
     interleave::ENTRY,

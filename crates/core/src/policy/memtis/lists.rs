@@ -4,6 +4,7 @@ use super::tracker::Tracker;
 use crate::action::{Lane, Plan};
 use crate::hotness::bitmap::Bitmap;
 use crate::placement::{PageState, View};
+use crate::policy::runs::Runs;
 use crate::types::*;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -113,40 +114,6 @@ fn promotable(page: PageId, tracker: &Tracker, hot: u32, view: &View<'_>) -> Opt
     (hot && slow && !state.is_in_flight()).then_some(run)
 }
 
-/// Joins neighbouring pages into one proposal each.
-pub(super) struct Runs {
-    to: TierId,
-    lane: Lane,
-    open: Option<PageRun>,
-    pages: u64,
-}
-
-impl Runs {
-    pub(super) fn new(to: TierId, lane: Lane) -> Self {
-        Self { to, lane, open: None, pages: 0 }
-    }
-
-    pub(super) fn push(&mut self, run: PageRun, plan: &mut Plan) {
-        self.pages += u64::from(run.pages);
-        match &mut self.open {
-            Some(open) if open.end() == run.start.0 => open.pages += run.pages,
-            open => {
-                if let Some(done) = open.replace(run) {
-                    plan.migrate(done, self.to, self.lane);
-                }
-            }
-        }
-    }
-
-    /// Proposes the last run; gives the pages of all.
-    pub(super) fn finish(self, plan: &mut Plan) -> u64 {
-        if let Some(run) = self.open {
-            plan.migrate(run, self.to, self.lane);
-        }
-        self.pages
-    }
-}
-
 /// Finds pages of one tier to demote to the next. Hotness falls only at a cooling, and classes change only with the
 /// thresholds: between those, memory is gone through at most once for cold pages and once more
 /// for warm ones, however often room is short.
@@ -213,7 +180,7 @@ impl DemotionClock {
         plan: &mut Plan,
     ) -> u64 {
         let mut runs = Runs::new(self.from.slower(), Lane::DEMOTE);
-        while *left > 0 && runs.pages < need && limit > 0 {
+        while *left > 0 && runs.pages() < need && limit > 0 {
             let region = Region(self.hand % regions.max(1));
             self.looked_at += 1;
             if !take_below(region, self.from, limit, need, tracker, view, &mut runs, plan) {
@@ -252,7 +219,7 @@ fn take_below(
     let states = &view.states()[region.run().range()];
     for ((page, stored), state) in region.run().iter().zip(tracker.stored(region)).zip(states) {
         if stored.clipped() < limit && movable(PageState(*state)) {
-            if runs.pages >= need {
+            if runs.pages() >= need {
                 return false;
             }
             runs.push(PageRun::single(page), plan);

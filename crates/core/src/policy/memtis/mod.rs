@@ -24,6 +24,7 @@ mod tracker;
 #[cfg(test)]
 mod tests;
 
+use super::runs::Runs;
 use super::settings::Settings;
 use super::{ConfigSink, HotnessBins, MetricSink, Policy, PolicyContext, Telemetry};
 use crate::action::{Action, Lane, Plan};
@@ -37,7 +38,7 @@ use alloc::vec::Vec;
 use calm::Calm;
 use cascade::Cascade;
 use core::hint::black_box;
-use lists::{DemotionClock, PromotionList, Runs};
+use lists::{DemotionClock, PromotionList};
 use payoff::Payoff;
 use period::{Period, PeriodConfig, Steps};
 use split::{Hits, SkewBuckets, SplitRule, skew};

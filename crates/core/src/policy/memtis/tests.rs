@@ -1,127 +1,12 @@
 //! Every rule of the policy, each shown to have been exercised.
 
 use super::*;
-use crate::engine::{Engine, EngineConfig};
-use crate::policy::{Allocation, make};
+use crate::engine::EngineConfig;
+use crate::policy::testing::World;
 
-const SLOW: TierId = TierId(1);
-
-/// An engine with a world that carries every action out at once and keeps a record of them.
-struct World {
-    engine: Engine,
-    now: Nanos,
-    /// Subpages that a split finds to be all zero.
-    zero: Vec<PageId>,
-    outcome: MoveOutcome,
-    done: Vec<Action>,
-}
-
-impl World {
-    /// The published rules: moves need not pay.
-    fn new(fast: u64, spec: &str) -> Self {
-        Self::guarded(fast, &alloc::format!("{spec}:payoff=off"))
-    }
-
-    fn guarded(fast: u64, spec: &str) -> Self {
-        Self::tiered(EngineConfig::two_tiers(PageCount(fast), PageCount(1 << 20)), spec)
-    }
-
-    fn tiered(config: EngineConfig, spec: &str) -> Self {
-        let policy = make(spec, &PolicyContext::default()).unwrap();
-        Self {
-            engine: Engine::new(config, policy),
-            now: Nanos(1),
-            zero: Vec::new(),
-            outcome: MoveOutcome::Moved,
-            done: Vec::new(),
-        }
-    }
-
-    fn populate(&mut self, run: PageRun, huge: bool) {
-        let piece = if huge { HUGE_PAGES } else { 1 };
-        for start in run.range().step_by(piece as usize) {
-            let run = PageRun { start: PageId(start as u32), pages: piece };
-            let allocation = Allocation { run, huge, process: ProcessId(0) };
-            self.engine.populate(self.now, &allocation).unwrap();
-        }
-        self.feed(&[]);
-    }
-
-    fn feed(&mut self, events: &[Event]) {
-        self.engine.handle_events(self.now, events);
-        self.act();
-    }
-
-    fn sample_of(&self, page: u32, kind: SampleKind) -> Event {
-        let page = PageId(page);
-        let tier = self.engine.view().state(page).tier().unwrap_or(SLOW);
-        Event::Sample(Sample { page, kind, tier, process: ProcessId(0) })
-    }
-
-    fn sample(&mut self, pages: impl IntoIterator<Item = u32>, times: usize) {
-        for page in pages {
-            let sample = self.sample_of(page, SampleKind::LoadMiss);
-            self.feed(&alloc::vec![sample; times]);
-        }
-    }
-
-    /// Lets the migration workers wake up.
-    fn wake(&mut self) {
-        self.now = self.engine.poll_timeout().unwrap().max(self.now);
-        self.feed(&[]);
-    }
-
-    fn act(&mut self) {
-        let mut events = Vec::new();
-        while let Some(action) = self.engine.poll_action() {
-            self.done.push(action);
-            match action {
-                Action::Migrate { id, run, .. } => {
-                    events.push(Event::MigrationDone { id, run, outcome: self.outcome });
-                }
-                Action::Split { region, .. } => {
-                    events.push(Event::SplitDone { region, split: true });
-                    for page in self.zero.drain(..) {
-                        events.push(Event::Freed { run: PageRun::single(page) });
-                    }
-                }
-                Action::Collapse { region, to, .. } => {
-                    events.push(Event::CollapseDone { region, tier: Some(to) });
-                }
-                _ => {}
-            }
-        }
-        if !events.is_empty() {
-            self.engine.handle_events(self.now, &events);
-            self.act();
-        }
-    }
-
-    fn metric(&self, name: &str) -> f64 {
-        let mut found = None;
-        self.engine.policy().metrics(&mut |key, value| {
-            if key == name {
-                found = Some(value);
-            }
-        });
-        found.unwrap_or_else(|| panic!("no metric {name}"))
-    }
-
-    fn tier(&self, page: u32) -> Option<TierId> {
-        self.engine.view().state(PageId(page)).tier()
-    }
-
-    fn classes(&self) -> [u64; 3] {
-        self.engine.policy().classes().unwrap()
-    }
-
-    fn count(&self, what: impl Fn(&Action) -> bool) -> usize {
-        self.done.iter().filter(|action| what(action)).count()
-    }
-
-    fn used(&self) -> u64 {
-        self.engine.view().used(TierId::FAST).0
-    }
+/// The published rules: moves need not pay.
+fn paper(fast: u64, spec: &str) -> World {
+    World::new(fast, &alloc::format!("{spec}:payoff=off"))
 }
 
 fn is_split(action: &Action) -> bool {
@@ -134,7 +19,7 @@ fn is_collapse(action: &Action) -> bool {
 
 #[test]
 fn hot_pages_are_promoted_in_the_background_only() {
-    let mut w = World::new(100, "memtis:adaptation=100:cooling=1000:collapse=off");
+    let mut w = paper(100, "memtis:adaptation=100:cooling=1000:collapse=off");
     w.populate(PageRun::between(0, 1000), false);
     assert_eq!(w.used(), 100, "new memory is fast while there is room");
     for _ in 0..10 {
@@ -157,7 +42,7 @@ fn hot_pages_are_promoted_in_the_background_only() {
 
 #[test]
 fn workers_wake_every_half_second() {
-    let mut w = World::new(100, "memtis");
+    let mut w = paper(100, "memtis");
     assert_eq!(w.engine.poll_timeout(), Some(Nanos(500_000_000)));
     w.wake();
     assert_eq!(w.engine.poll_timeout(), Some(Nanos(1_000_000_000)));
@@ -165,7 +50,7 @@ fn workers_wake_every_half_second() {
 
 #[test]
 fn intervals_are_counted_in_samples() {
-    let mut w = World::new(100, "memtis:adaptation=10:cooling=35:estimation=0.5");
+    let mut w = paper(100, "memtis:adaptation=10:cooling=35:estimation=0.5");
     w.populate(PageRun::between(0, 100), false);
     w.sample(0..1, 9);
     assert_eq!((w.metric("adaptations_total"), w.metric("coolings_total")), (0.0, 0.0));
@@ -181,7 +66,7 @@ fn intervals_are_counted_in_samples() {
 #[test]
 fn a_batch_is_processed_like_single_events() {
     let run = |batch: usize| {
-        let mut w = World::new(50, "memtis:adaptation=100:cooling=700:collapse=off");
+        let mut w = paper(50, "memtis:adaptation=100:cooling=700:collapse=off");
         w.populate(PageRun::between(0, 400), false);
         let mut rng = crate::rng::Rng::new(3);
         for _ in 0..40 {
@@ -203,7 +88,7 @@ fn a_batch_is_processed_like_single_events() {
 
 #[test]
 fn both_kinds_of_samples_count_and_strangers_do_not() {
-    let mut w = World::new(100, "memtis");
+    let mut w = paper(100, "memtis");
     w.populate(PageRun::between(0, 1), false);
     let before = w.metric("hot_threshold_bin");
     let store = w.sample_of(0, SampleKind::Store);
@@ -217,7 +102,7 @@ fn both_kinds_of_samples_count_and_strangers_do_not() {
 
 #[test]
 fn new_pages_start_at_the_hot_threshold() {
-    let mut w = World::new(64, "memtis:adaptation=10:cooling=100000:collapse=off");
+    let mut w = paper(64, "memtis:adaptation=10:cooling=100000:collapse=off");
     w.populate(PageRun::between(0, 500), false);
     w.sample(0..60, 8);
     let hot = w.metric("hot_threshold_bin");
@@ -231,7 +116,7 @@ fn new_pages_start_at_the_hot_threshold() {
 
 #[test]
 fn demotion_waits_for_the_free_space_threshold_then_takes_cold_pages() {
-    let mut w = World::new(1000, "memtis:adaptation=10:cooling=100000:collapse=off:alpha=0.5");
+    let mut w = paper(1000, "memtis:adaptation=10:cooling=100000:collapse=off:alpha=0.5");
     w.populate(PageRun::between(0, 3000), false);
     // Hot enough a set that everything else is cold at once.
     w.sample(0..600, 40);
@@ -251,7 +136,7 @@ fn demotion_waits_for_the_free_space_threshold_then_takes_cold_pages() {
 
 /// 40 hot and 60 warm pages in fast memory of 100, cold ones beyond.
 fn warm_world(spec: &str) -> World {
-    let mut w = World::new(100, spec);
+    let mut w = paper(100, spec);
     w.populate(PageRun::between(0, 1000), false);
     w.sample(0..40, 8);
     w.sample(40..160, 4);
@@ -287,7 +172,7 @@ fn without_a_warm_set_what_is_not_hot_is_cold() {
 
 #[test]
 fn huge_pages_move_as_a_whole_even_where_the_reserve_is_smaller() {
-    let mut w = World::new(4 * 512, "memtis:adaptation=100:cooling=100000");
+    let mut w = paper(4 * 512, "memtis:adaptation=100:cooling=100000");
     w.populate(PageRun::between(0, 8 * 512), true);
     assert_eq!(w.used(), 4 * 512);
     for _ in 0..5 {
@@ -305,7 +190,7 @@ fn huge_pages_move_as_a_whole_even_where_the_reserve_is_smaller() {
 
 #[test]
 fn busy_pages_are_tried_again() {
-    let mut w = World::new(1000, "memtis:adaptation=10:cooling=100000:collapse=off:alpha=0.5");
+    let mut w = paper(1000, "memtis:adaptation=10:cooling=100000:collapse=off:alpha=0.5");
     w.populate(PageRun::between(0, 3000), false);
     w.sample(0..600, 40);
     w.outcome = MoveOutcome::Busy;
@@ -320,7 +205,7 @@ fn busy_pages_are_tried_again() {
 
 #[test]
 fn memory_is_not_searched_again_until_something_can_have_changed() {
-    let mut w = World::new(512, "memtis:adaptation=1000000:cooling=1000000:collapse=off");
+    let mut w = paper(512, "memtis:adaptation=1000000:cooling=1000000:collapse=off");
     w.populate(PageRun::between(0, 4096), false);
     // Everything is hot at the start: nothing can be demoted, however short room is.
     for _ in 0..20 {
@@ -333,7 +218,7 @@ fn memory_is_not_searched_again_until_something_can_have_changed() {
 /// Eight huge pages, two of them fast; in each, only `used` subpages are accessed.
 fn skewed_world(spec: &str, used: u32, rounds: usize) -> World {
     let params = "adaptation=500:cooling=3000:collapse=off";
-    let mut w = World::new(2 * 512, &alloc::format!("{spec}:{params}"));
+    let mut w = paper(2 * 512, &alloc::format!("{spec}:{params}"));
     w.populate(PageRun::between(0, 8 * 512), true);
     (0..rounds).for_each(|_| use_evenly(&mut w, used));
     w
@@ -368,7 +253,7 @@ fn skewed_huge_pages_are_split_and_their_subpages_find_their_tiers() {
 
 #[test]
 fn all_zero_subpages_are_forgotten() {
-    let mut w = World::new(1024, "memtis:adaptation=10");
+    let mut w = paper(1024, "memtis:adaptation=10");
     w.populate(PageRun::between(0, 512), true);
     w.feed(&[Event::Freed { run: PageRun::between(10, 200) }]);
     assert_eq!(w.classes().iter().sum::<u64>(), 512 - 190);
@@ -406,7 +291,7 @@ fn a_benefit_below_the_least_splits_nothing() {
 #[test]
 fn base_pages_are_coalesced_only_when_all_are_hot() {
     let coalesced = |cold: Option<u32>| {
-        let mut w = World::new(2048, "memtis:adaptation=100:cooling=6000");
+        let mut w = paper(2048, "memtis:adaptation=100:cooling=6000");
         w.populate(PageRun::between(0, 4096), false);
         w.feed(&[Event::Unmapped { run: PageRun::between(1024, 1700) }]);
         for _ in 0..4 {
@@ -427,7 +312,7 @@ fn base_pages_are_coalesced_only_when_all_are_hot() {
 
 #[test]
 fn the_load_period_follows_the_samplers_processor_time() {
-    let mut w = World::new(100, "memtis:period-check=1ms");
+    let mut w = paper(100, "memtis:period-check=1ms");
     assert_eq!(w.engine.policy().needs().load_sample_period, 200);
     assert_eq!(w.engine.policy().needs().store_sample_period, 100_000);
     w.feed(&[Event::CpuUsage { wall: Nanos(1_000_000), sampler: Nanos(100_000) }]);
@@ -436,7 +321,7 @@ fn the_load_period_follows_the_samplers_processor_time() {
     assert_eq!(w.done, [Action::SetSampling { kind: SampleKind::LoadMiss, period: 220 }]);
     w.wake();
     assert_eq!(w.done.len(), 1, "told once");
-    let mut w = World::new(100, "memtis-artifact:period-check=1ms");
+    let mut w = paper(100, "memtis-artifact:period-check=1ms");
     w.feed(&[Event::CpuUsage { wall: Nanos(1_000_000), sampler: Nanos(100_000) }]);
     w.wake();
     assert_eq!(w.done.len(), 2, "stores as well");
@@ -445,7 +330,7 @@ fn the_load_period_follows_the_samplers_processor_time() {
 #[test]
 fn the_published_code_moves_its_hot_threshold_bin_by_bin() {
     let steps = |spec: &str| {
-        let mut w = World::new(10, spec);
+        let mut w = paper(10, spec);
         w.populate(PageRun::between(0, 1000), false);
         let mut seen = alloc::vec![w.metric("hot_threshold_bin")];
         for _ in 0..30 {
@@ -460,7 +345,7 @@ fn the_published_code_moves_its_hot_threshold_bin_by_bin() {
 
 #[test]
 fn the_published_code_cools_when_memory_grows() {
-    let mut w = World::new(100, "memtis:growth-cooling=2MiB:collapse=off");
+    let mut w = paper(100, "memtis:growth-cooling=2MiB:collapse=off");
     w.populate(PageRun::between(0, 511), false);
     assert_eq!(w.metric("coolings_total"), 0.0);
     w.populate(PageRun::between(511, 1100), false);
@@ -477,7 +362,7 @@ fn the_published_code_gives_splitting_up_where_it_does_not_pay() {
 
 #[test]
 fn a_refilled_histogram_is_whole_again_after_a_wakeup() {
-    let mut w = World::new(100, "memtis:histogram=refill:adaptation=50:cooling=200:collapse=off");
+    let mut w = paper(100, "memtis:histogram=refill:adaptation=50:cooling=200:collapse=off");
     w.populate(PageRun::between(0, 2000), false);
     w.sample(0..20, 10);
     assert_eq!(w.metric("coolings_total"), 1.0);
@@ -489,7 +374,7 @@ fn a_refilled_histogram_is_whole_again_after_a_wakeup() {
 #[test]
 fn metadata_stays_below_eight_bytes_per_page() {
     for huge in [true, false] {
-        let mut w = World::new(2048, "memtis:adaptation=1000:cooling=20000");
+        let mut w = paper(2048, "memtis:adaptation=1000:cooling=20000");
         let pages = 40 * 512;
         w.populate(PageRun::between(0, pages), huge);
         let mut rng = crate::rng::Rng::new(7);
@@ -512,7 +397,7 @@ fn metadata_stays_below_eight_bytes_per_page() {
 
 #[test]
 fn remapped_memory_keeps_its_hotness() {
-    let mut w = World::new(100, "memtis:adaptation=10:cooling=100000:collapse=off");
+    let mut w = paper(100, "memtis:adaptation=10:cooling=100000:collapse=off");
     w.populate(PageRun::between(0, 500), false);
     w.sample(300..310, 20);
     w.feed(&[Event::Remapped { from: PageRun::between(300, 310), to: PageId(1024) }]);
@@ -534,7 +419,7 @@ struct Stream {
 
 impl Stream {
     fn new(spec: &str) -> Self {
-        let mut world = World::guarded(16 * 512, spec);
+        let mut world = World::new(16 * 512, spec);
         world.populate(PageRun::between(0, 64 * 512), true);
         Self { world, rng: crate::rng::Rng::new(5), at: 0 }
     }
@@ -750,7 +635,7 @@ fn a_middle_tier_passes_on_no_more_while_that_is_on_its_way() {
 
 #[test]
 fn the_histogram_counts_every_page_in_its_bin() {
-    let mut w = World::new(100, "memtis:adaptation=100:cooling=1000:collapse=off");
+    let mut w = paper(100, "memtis:adaptation=100:cooling=1000:collapse=off");
     w.populate(PageRun::between(0, 1000), false);
     for _ in 0..10 {
         w.sample(500..580, 20);

@@ -1,0 +1,497 @@
+//! What is promoted and demoted, whatever counts the samples.
+
+use super::pace::Pace;
+use super::tracker::{Averages, Tracker};
+use crate::action::{Lane, Plan};
+use crate::budget::Budget;
+use crate::event::{Event, Sample};
+use crate::hotness::bitmap::Bitmap;
+use crate::hotness::counts::CountHistogram;
+use crate::placement::{PageState, View};
+use crate::policy::MetricSink;
+use crate::policy::runs::Runs;
+use crate::types::*;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::hint::black_box;
+
+/// Samples whose memory is loaded together before they are processed.
+const CHUNK: usize = 128;
+
+/// Constants of the rules.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    /// Momentum from which on it is high; `None` where it is ignored.
+    pub momentum: Option<u32>,
+    /// Samples after which frequency is halved.
+    pub cool_frequency: u64,
+    /// Samples after which momentum is halved.
+    pub cool_momentum: u64,
+    /// Samples after which pages are promoted.
+    pub batch: u64,
+    /// Free share of fast memory below which demotion begins.
+    pub begin: f64,
+    /// Free share at which it ends.
+    pub end: f64,
+    /// Time after which a second chance is over.
+    pub chance: Nanos,
+    /// Interval of looking for free memory.
+    pub wakeup: Nanos,
+}
+
+/// A unit that is to be looked at again.
+#[derive(Clone, Copy, Debug)]
+struct Chance {
+    unit: u32,
+    frequency: u32,
+    due: Nanos,
+}
+
+/// What has happened, for reports and tests.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counters {
+    samples: u64,
+    lost: u64,
+    batches: u64,
+    frequency_coolings: u64,
+    momentum_coolings: u64,
+    by_frequency: u64,
+    by_momentum: u64,
+    no_room: u64,
+    promoted: u64,
+    demoted: u64,
+    marked: u64,
+    kept: u64,
+    chances_lost: u64,
+    looked_at: u64,
+}
+
+/// The part of the policy that a tracker of its kind is compiled into.
+pub(super) trait Work: Send {
+    fn observe(&mut self, events: &[Event], view: &View<'_>);
+    fn decide(&mut self, now: Nanos, view: &View<'_>, budget: Budget, plan: &mut Plan);
+    /// Whether a batch waits to be promoted.
+    fn is_ready(&self) -> bool;
+    fn metrics(&self, sink: &mut MetricSink<'_>);
+    fn bytes(&self) -> Bytes;
+    /// Pages hot by frequency, and others that were sampled.
+    fn classes(&self) -> [u64; 2];
+}
+
+/// Units are pages, with a huge page's first page for all of it; or, with a `span` of 512, regions.
+pub(super) struct Tiering<T> {
+    tracker: T,
+    rules: Rules,
+    pace: Option<Pace>,
+    span: u32,
+    /// Units may be huge pages among base pages.
+    mixed: bool,
+    /// Units by frequency, in pages.
+    histogram: CountHistogram,
+    /// Frequency from which on it is high.
+    high: u32,
+    /// Samples until frequency is halved, momentum is halved, a batch ends.
+    left: [u64; 3],
+    /// Units of the batch to promote, each once.
+    batch: Vec<u32>,
+    wanted: Bitmap,
+    ready: bool,
+    /// Units looked at again in the order of their time.
+    chances: VecDeque<Chance>,
+    marked: Bitmap,
+    /// Fast memory is below the lower watermark and not yet above the higher.
+    demoting: bool,
+    /// Next unit of the scan for cold ones, and those left of the address space since anything
+    /// changed that makes units cold.
+    cursor: u32,
+    lap: u32,
+    counters: Counters,
+}
+
+impl<T: Tracker> Tiering<T> {
+    pub(super) fn new(tracker: T, rules: Rules, pace: Option<Pace>, span: u32) -> Self {
+        Self {
+            histogram: CountHistogram::new(tracker.most()),
+            tracker,
+            rules,
+            pace,
+            span,
+            mixed: false,
+            high: 1,
+            left: [rules.cool_frequency, rules.cool_momentum, rules.batch],
+            batch: Vec::new(),
+            wanted: Bitmap::default(),
+            ready: false,
+            chances: VecDeque::new(),
+            marked: Bitmap::default(),
+            demoting: false,
+            cursor: 0,
+            lap: u32::MAX,
+            counters: Counters::default(),
+        }
+    }
+
+    /// Base pages, and huge pages where the view has them.
+    pub(super) fn mixed(mut self, mixed: bool) -> Self {
+        self.mixed = mixed && self.span == 1;
+        self
+    }
+
+    #[inline]
+    fn unit(&self, page: PageId, view: &View<'_>) -> u32 {
+        if self.span > 1 {
+            page.0 / self.span
+        } else if self.mixed && view.state(page).is_huge() {
+            page.region().first().0
+        } else {
+            page.0
+        }
+    }
+
+    fn first_page(&self, unit: u32) -> PageId {
+        PageId(unit.saturating_mul(self.span))
+    }
+
+    /// All pages of a unit.
+    fn run(&self, unit: u32, view: &View<'_>) -> PageRun {
+        let first = self.first_page(unit);
+        let huge = self.mixed && view.state(first).is_huge();
+        if huge { first.region().run() } else { PageRun { start: first, pages: self.span } }
+    }
+
+    fn is_momentum_high(&self, momentum: u32) -> bool {
+        self.rules.momentum.is_some_and(|high| momentum >= high)
+    }
+
+    #[inline]
+    fn sample(&mut self, sample: &Sample, view: &View<'_>) {
+        let unit = self.unit(sample.page, view);
+        let seen = self.tracker.sample(unit);
+        if seen.frequency.from != seen.frequency.to {
+            let pages = if self.mixed { self.run(unit, view).pages } else { self.span };
+            self.histogram.step(seen.frequency.from, seen.frequency.to, u64::from(pages));
+        }
+        let fast = sample.tier == TierId::FAST;
+        if !fast {
+            let frequent = seen.frequency.to >= self.high;
+            if frequent || self.is_momentum_high(seen.momentum) {
+                self.want(unit, frequent);
+            }
+        }
+        if let Some(pace) = &mut self.pace {
+            pace.sample(fast, seen.frequency.from == self.tracker.most());
+        }
+        self.counters.samples += 1;
+        for left in &mut self.left {
+            *left -= 1;
+        }
+        if self.left.contains(&0) {
+            self.intervals(view);
+        }
+    }
+
+    fn want(&mut self, unit: u32, frequent: bool) {
+        if self.wanted.contains(unit) {
+            return;
+        }
+        self.wanted.insert(unit);
+        self.batch.push(unit);
+        if frequent {
+            self.counters.by_frequency += 1;
+        } else {
+            self.counters.by_momentum += 1;
+        }
+    }
+
+    fn intervals(&mut self, view: &View<'_>) {
+        let [frequency, momentum, batch] = self.left.map(|left| left == 0);
+        if frequency {
+            self.left[0] = self.rules.cool_frequency;
+            self.tracker.cool_frequency();
+            self.histogram.halve();
+            self.counters.frequency_coolings += 1;
+        }
+        if momentum {
+            self.left[1] = self.rules.cool_momentum;
+            self.tracker.cool_momentum();
+            self.counters.momentum_coolings += 1;
+        }
+        if batch {
+            self.left[2] = self.rules.batch;
+            self.counters.batches += 1;
+            self.ready = true;
+        }
+        let high = self.histogram.threshold(view.limits(TierId::FAST).capacity.0);
+        if frequency || momentum || high != self.high {
+            self.high = high;
+            self.begin_lap(view);
+        }
+    }
+
+    fn begin_lap(&mut self, view: &View<'_>) {
+        self.lap = view.pages() / self.span;
+    }
+
+    /// Units that ended or began: their averages are those of nobody.
+    fn forget(&mut self, run: PageRun, view: &View<'_>) {
+        for unit in self.whole_units(run) {
+            if let Some(old) = self.tracker.take(unit) {
+                let pages = self.run(unit, view).pages;
+                self.histogram.leave(old.frequency, u64::from(pages));
+            }
+        }
+    }
+
+    fn remap(&mut self, from: PageRun, to: PageId) {
+        if self.span > 1 && from.start.0 % self.span != to.0 % self.span {
+            return;
+        }
+        let old: Vec<(u32, Averages)> = self
+            .whole_units(from)
+            .filter_map(|unit| Some((unit, self.tracker.take(unit)?)))
+            .collect();
+        for (unit, averages) in old {
+            let page = to.0 + (self.first_page(unit).0 - from.start.0);
+            self.tracker.put(page / self.span, averages);
+        }
+    }
+
+    /// Units that lie in a run as a whole.
+    fn whole_units(&self, run: PageRun) -> core::ops::Range<u32> {
+        run.start.0.div_ceil(self.span)..run.end() / self.span
+    }
+
+    fn event(&mut self, event: &Event, view: &View<'_>) {
+        match event {
+            Event::Sample(sample) => self.sample(sample, view),
+            Event::Populated { run, huge, .. } => {
+                self.mixed |= *huge && self.span == 1;
+                self.forget(*run, view);
+                self.begin_lap(view);
+            }
+            Event::Unmapped { run } | Event::Freed { run } => self.forget(*run, view),
+            Event::Remapped { from, to } => self.remap(*from, *to),
+            Event::SamplesLost { count } => self.counters.lost += count,
+            Event::Counters { fast, slow } => {
+                if let Some(pace) = &mut self.pace {
+                    pace.counted(*fast, *slow);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Proposes the pages of a unit that are on the wrong side; gives how many. Nothing where they
+    /// exceed `room` or `bytes`.
+    fn propose(
+        &self,
+        unit: u32,
+        room: u64,
+        bytes: &mut Bytes,
+        view: &View<'_>,
+        runs: &mut Runs,
+        plan: &mut Plan,
+    ) -> Option<u64> {
+        let up = runs.to() == TierId::FAST;
+        let moves = |state: PageState| {
+            state.is_resident()
+                && !state.is_in_flight()
+                && (state.tier() == Some(TierId::FAST)) != up
+        };
+        let run = self.run(unit, view);
+        let pages = run.iter().filter(|page| moves(view.state(*page))).count() as u64;
+        let size = PageCount(pages).bytes();
+        if pages > room || size > *bytes {
+            return None;
+        }
+        *bytes = bytes.saturating_sub(size);
+        for page in run.iter().filter(|page| moves(view.state(*page))) {
+            runs.push(PageRun::single(page), plan);
+        }
+        Some(pages)
+    }
+
+    /// Proposes the batch for fast memory. What finds no room is forgotten until it is sampled
+    /// again.
+    fn promote(&mut self, bytes: &mut Bytes, view: &View<'_>, plan: &mut Plan) {
+        let keep_free = view.limits(TierId::FAST).keep_free;
+        let mut room = view.free(TierId::FAST).saturating_sub(keep_free).0;
+        let mut batch = core::mem::take(&mut self.batch);
+        batch.sort_unstable();
+        let mut runs = Runs::new(TierId::FAST, Lane::PROMOTE);
+        for unit in batch.drain(..) {
+            self.wanted.remove(unit);
+            match self.propose(unit, room, bytes, view, &mut runs, plan) {
+                Some(pages) => room -= pages,
+                None => self.counters.no_room += 1,
+            }
+        }
+        self.batch = batch;
+        self.counters.promoted += runs.finish(plan);
+    }
+
+    /// What a look at a unit in fast memory leads to, by the table of the rules: true where it is
+    /// to leave at once.
+    fn is_cold(&mut self, unit: u32, now: Nanos) -> bool {
+        let Averages { frequency, momentum } = self.tracker.averages(unit);
+        if self.is_momentum_high(momentum) {
+            return false;
+        }
+        if frequency < self.high {
+            return true;
+        }
+        if !self.marked.contains(unit) {
+            self.marked.insert(unit);
+            let due = now.saturating_add(self.rules.chance);
+            self.chances.push_back(Chance { unit, frequency, due });
+            self.counters.marked += 1;
+        }
+        false
+    }
+
+    /// Units whose second chance is over and whose frequency has not grown. At its most it cannot
+    /// grow, so that it is enough to have stayed there.
+    fn lost_chances(&mut self, now: Nanos) -> Vec<u32> {
+        let mut lost = Vec::new();
+        while let Some(chance) = self.chances.front().copied().filter(|chance| chance.due <= now) {
+            self.chances.pop_front();
+            self.marked.remove(chance.unit);
+            let Averages { frequency, momentum } = self.tracker.averages(chance.unit);
+            let grown = frequency > chance.frequency || frequency == self.tracker.most();
+            if grown || self.is_momentum_high(momentum) {
+                self.counters.kept += 1;
+            } else {
+                lost.push(chance.unit);
+            }
+        }
+        lost
+    }
+
+    /// Pages that fast memory lacks to the higher watermark, once it has fallen below the lower.
+    fn lacking(&mut self, view: &View<'_>) -> u64 {
+        let next = TierId::FAST.slower();
+        let capacity = view.limits(TierId::FAST).capacity.0 as f64;
+        let coming = view.free(TierId::FAST).0 + view.reserved(next).0;
+        let over = view.over(TierId::FAST).0.saturating_sub(view.reserved(next).0);
+        if over > 0 || (coming as f64) < capacity * self.rules.begin {
+            self.demoting = true;
+        }
+        let goal = libm::ceil(capacity * self.rules.end) as u64;
+        self.demoting &= over > 0 || coming < goal;
+        if self.demoting { goal.saturating_sub(coming) + over } else { 0 }
+    }
+
+    fn demote(&mut self, now: Nanos, bytes: &mut Bytes, view: &View<'_>, plan: &mut Plan) {
+        let next = TierId::FAST.slower();
+        let mut below = view.free(next).saturating_sub(view.limits(next).keep_free).0;
+        let mut runs = Runs::new(next, Lane::DEMOTE);
+        let mut lacking = self.lacking(view);
+        for unit in self.lost_chances(now) {
+            if let Some(pages) = self.propose(unit, below, bytes, view, &mut runs, plan) {
+                below -= pages;
+                lacking = lacking.saturating_sub(pages);
+                self.counters.chances_lost += 1;
+            }
+        }
+        let units = view.pages() / self.span;
+        self.lap = self.lap.min(units);
+        while lacking > 0 && self.lap > 0 {
+            let unit = if self.cursor < units { self.cursor } else { 0 };
+            let run = self.run(unit, view);
+            let here = |page| view.state(page).tier() == Some(TierId::FAST);
+            let occupied = if run.pages == 1 { here(run.start) } else { run.iter().any(here) };
+            if occupied && self.is_cold(unit, now) {
+                match self.propose(unit, below, bytes, view, &mut runs, plan) {
+                    None => break,
+                    Some(pages) => {
+                        below -= pages;
+                        lacking = lacking.saturating_sub(pages);
+                    }
+                }
+            }
+            let step = (run.pages / self.span).max(1);
+            self.cursor = unit + step;
+            self.lap = self.lap.saturating_sub(step);
+            self.counters.looked_at += 1;
+        }
+        self.counters.demoted += runs.finish(plan);
+    }
+}
+
+impl<T: Tracker> Work for Tiering<T> {
+    fn observe(&mut self, events: &[Event], view: &View<'_>) {
+        for chunk in events.chunks(CHUNK) {
+            let touched = chunk.iter().fold(0, |all, event| match event {
+                Event::Sample(sample) => all ^ self.tracker.touch(self.unit(sample.page, view)),
+                _ => all,
+            });
+            black_box(touched);
+            for event in chunk {
+                self.event(event, view);
+            }
+        }
+    }
+
+    fn decide(&mut self, now: Nanos, view: &View<'_>, budget: Budget, plan: &mut Plan) {
+        let mut bytes = budget.remaining;
+        if core::mem::take(&mut self.ready) {
+            let allowed = self.pace.as_mut().map(|pace| pace.allowance(now));
+            let mut most = allowed.map_or(bytes, |allowed| allowed.min(bytes));
+            let before = (most, self.counters.promoted);
+            self.promote(&mut most, view, plan);
+            bytes = bytes.saturating_sub(before.0.saturating_sub(most));
+            if let Some(pace) = &mut self.pace {
+                let promoted = PageCount(self.counters.promoted - before.1);
+                let fast = view.limits(TierId::FAST).capacity;
+                pace.batch(promoted, fast, plan);
+            }
+        }
+        if let Some(pace) = &mut self.pace {
+            pace.resume(plan);
+        }
+        self.demote(now, &mut bytes, view, plan);
+    }
+
+    fn is_ready(&self) -> bool {
+        self.ready
+    }
+
+    fn metrics(&self, sink: &mut MetricSink<'_>) {
+        let c = &self.counters;
+        for (name, value) in [
+            ("samples_total", c.samples),
+            ("samples_lost_total", c.lost),
+            ("batches_total", c.batches),
+            ("frequency_coolings_total", c.frequency_coolings),
+            ("momentum_coolings_total", c.momentum_coolings),
+            ("wanted_by_frequency_total", c.by_frequency),
+            ("wanted_by_momentum_total", c.by_momentum),
+            ("wanted_without_room_total", c.no_room),
+            ("promotions_proposed_pages_total", c.promoted),
+            ("demotions_proposed_pages_total", c.demoted),
+            ("second_chances_total", c.marked),
+            ("second_chances_kept_total", c.kept),
+            ("second_chances_lost_total", c.chances_lost),
+            ("looked_at_total", c.looked_at),
+            ("frequency_threshold", u64::from(self.high)),
+            ("unit_pages", u64::from(self.span)),
+        ] {
+            sink(name, value as f64);
+        }
+        if let Some(pace) = &self.pace {
+            pace.metrics(sink);
+        }
+    }
+
+    fn bytes(&self) -> Bytes {
+        let lists = self.batch.capacity() * size_of::<u32>()
+            + self.chances.capacity() * size_of::<Chance>();
+        let sets = self.wanted.bytes() + self.marked.bytes();
+        self.tracker.bytes() + sets + Bytes(lists as u64)
+    }
+
+    fn classes(&self) -> [u64; 2] {
+        let hot = self.histogram.at_least(self.high);
+        [hot, self.histogram.counted() - hot]
+    }
+}

@@ -1,0 +1,199 @@
+//! Frequency and momentum of units, in filters or exactly.
+
+use crate::hotness::bloom::{CountingBloom, Increment, Step, hash};
+use crate::types::Bytes;
+use alloc::vec::Vec;
+
+/// Keeps the two filters' errors apart.
+const SEEDS: [u64; 2] = [0x5eed_f4e9, 0x5eed_0303];
+
+/// Both averages of a unit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Averages {
+    pub frequency: u32,
+    pub momentum: u32,
+}
+
+/// What a sample did: the frequency before and after, and the momentum after.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    pub frequency: Step,
+    pub momentum: u32,
+}
+
+/// Counts samples of units, by number.
+pub(super) trait Tracker: Send {
+    /// Loads a unit's memory, for the cache. The value has no meaning.
+    fn touch(&self, unit: u32) -> u64;
+    /// Counts a sample in both averages.
+    fn sample(&mut self, unit: u32) -> Seen;
+    fn averages(&self, unit: u32) -> Averages;
+    fn cool_frequency(&mut self);
+    fn cool_momentum(&mut self);
+    /// Largest value of either.
+    fn most(&self) -> u32;
+    /// Takes a unit's averages away, where the tracker is able to.
+    fn take(&mut self, unit: u32) -> Option<Averages>;
+    /// Gives a unit that has none the averages of another, where the tracker is able to.
+    fn put(&mut self, unit: u32, averages: Averages);
+    fn bytes(&self) -> Bytes;
+}
+
+/// Two filters. What they know of a page they cannot forget before it is halved away.
+pub(super) struct Filters<const BITS: u32, const BLOCKED: bool> {
+    frequency: CountingBloom<BITS, BLOCKED>,
+    momentum: CountingBloom<BITS, BLOCKED>,
+}
+
+impl<const BITS: u32, const BLOCKED: bool> Filters<BITS, BLOCKED> {
+    /// Of so many counters each.
+    pub(super) fn new(counters: [u64; 2], increment: Increment) -> Self {
+        let [frequency, momentum] = counters.map(|n| CountingBloom::new(n, increment));
+        Self { frequency, momentum }
+    }
+}
+
+impl<const BITS: u32, const BLOCKED: bool> Tracker for Filters<BITS, BLOCKED> {
+    #[inline]
+    fn touch(&self, unit: u32) -> u64 {
+        self.frequency.touch(hash(unit, SEEDS[0])) ^ self.momentum.touch(hash(unit, SEEDS[1]))
+    }
+
+    #[inline]
+    fn sample(&mut self, unit: u32) -> Seen {
+        let frequency = self.frequency.increment(hash(unit, SEEDS[0]));
+        Seen { frequency, momentum: self.momentum.increment(hash(unit, SEEDS[1])).to }
+    }
+
+    fn averages(&self, unit: u32) -> Averages {
+        Averages {
+            frequency: self.frequency.get(hash(unit, SEEDS[0])),
+            momentum: self.momentum.get(hash(unit, SEEDS[1])),
+        }
+    }
+
+    fn cool_frequency(&mut self) {
+        self.frequency.halve();
+    }
+
+    fn cool_momentum(&mut self) {
+        self.momentum.halve();
+    }
+
+    fn most(&self) -> u32 {
+        CountingBloom::<BITS, BLOCKED>::MAX
+    }
+
+    fn take(&mut self, _: u32) -> Option<Averages> {
+        None
+    }
+
+    fn put(&mut self, _: u32, _: Averages) {}
+
+    fn bytes(&self) -> Bytes {
+        self.frequency.bytes() + self.momentum.bytes()
+    }
+}
+
+/// Both averages in one word of 8 bits (4 and 4) or 32 (16 and 16).
+pub(super) trait Cell: Copy + Send {
+    const NEW: Self;
+    const MOST: u32;
+    fn pack(averages: Averages) -> Self;
+    fn unpack(self) -> Averages;
+}
+
+impl Cell for u8 {
+    const NEW: Self = 0;
+    const MOST: u32 = 15;
+    #[inline]
+    fn pack(averages: Averages) -> Self {
+        (averages.frequency | averages.momentum << 4) as u8
+    }
+    #[inline]
+    fn unpack(self) -> Averages {
+        Averages { frequency: u32::from(self & 15), momentum: u32::from(self >> 4) }
+    }
+}
+
+impl Cell for u32 {
+    const NEW: Self = 0;
+    const MOST: u32 = u16::MAX as u32;
+    #[inline]
+    fn pack(averages: Averages) -> Self {
+        averages.frequency | averages.momentum << 16
+    }
+    #[inline]
+    fn unpack(self) -> Averages {
+        Averages { frequency: self & Self::MOST, momentum: self >> 16 }
+    }
+}
+
+/// Every unit's averages, in an array.
+#[derive(Default)]
+pub(super) struct Exact<C> {
+    cells: Vec<C>,
+}
+
+impl<C: Cell> Exact<C> {
+    fn cell(&mut self, unit: u32) -> &mut C {
+        let unit = unit as usize;
+        if unit >= self.cells.len() {
+            self.cells.resize(unit + 1, C::NEW);
+        }
+        &mut self.cells[unit]
+    }
+
+    fn update(&mut self, change: impl Fn(Averages) -> Averages) {
+        self.cells.iter_mut().for_each(|cell| *cell = C::pack(change(cell.unpack())));
+    }
+}
+
+impl<C: Cell> Tracker for Exact<C> {
+    #[inline]
+    fn touch(&self, unit: u32) -> u64 {
+        self.averages(unit).frequency.into()
+    }
+
+    #[inline]
+    fn sample(&mut self, unit: u32) -> Seen {
+        let cell = self.cell(unit);
+        let before = cell.unpack();
+        let one_more = |value: u32| if value < C::MOST { value + 1 } else { value };
+        let after =
+            Averages { frequency: one_more(before.frequency), momentum: one_more(before.momentum) };
+        *cell = C::pack(after);
+        let frequency = Step { from: before.frequency, to: after.frequency };
+        Seen { frequency, momentum: after.momentum }
+    }
+
+    #[inline]
+    fn averages(&self, unit: u32) -> Averages {
+        self.cells.get(unit as usize).map_or(Averages::default(), |cell| cell.unpack())
+    }
+
+    fn cool_frequency(&mut self) {
+        self.update(|a| Averages { frequency: a.frequency / 2, ..a });
+    }
+
+    fn cool_momentum(&mut self) {
+        self.update(|a| Averages { momentum: a.momentum / 2, ..a });
+    }
+
+    fn most(&self) -> u32 {
+        C::MOST
+    }
+
+    fn take(&mut self, unit: u32) -> Option<Averages> {
+        let cell = self.cells.get_mut(unit as usize)?;
+        Some(core::mem::replace(cell, C::NEW).unpack())
+    }
+
+    fn put(&mut self, unit: u32, averages: Averages) {
+        *self.cell(unit) = C::pack(averages);
+    }
+
+    fn bytes(&self) -> Bytes {
+        Bytes((self.cells.capacity() * size_of::<C>()) as u64)
+    }
+}
