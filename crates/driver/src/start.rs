@@ -58,8 +58,15 @@ pub fn start(
         total_pages_hint: pages,
         ..PolicyContext::default()
     };
-    let mut needs = make(&options.policy, &context)?.needs();
+    let made = make(&options.policy, &context)?;
+    let mut needs = made.needs();
     check(&options.policy, needs)?;
+    let direct = (1..places.tiers.len()).any(|tier| places.is_direct(TierId(tier as u8)));
+    if made.swaps() && direct {
+        let what = "slow memory that is no memory but a swap device";
+        let hint = "take --slow zram, or a policy that uses memory where it is";
+        return Err(DriverError::Telemetry { policy: options.policy.clone(), what, hint });
+    }
     needs.allocation_extents |= options.extents;
     let choice = choose(&root, needs, &options, &places)?;
     let policy = with_parameters(&options.policy, choice.parameters)?;

@@ -219,6 +219,7 @@ impl Prepared<'_> {
             }),
         };
         let policy = registry::make(spec, &context)?;
+        let swaps = policy.swaps();
         let mut policy_config = Vec::new();
         policy.config(&mut |key, value| policy_config.push((key.to_owned(), value.to_owned())));
         let epoch_records = match &self.matrix {
@@ -250,7 +251,9 @@ impl Prepared<'_> {
         if !job.first_seed {
             outcome.series = Vec::new();
         }
-        add_bound(&mut outcome, spec, &size.bound);
+        if !swaps {
+            add_bound(&mut outcome, spec, &size.bound);
+        }
         Ok(outcome)
     }
 }

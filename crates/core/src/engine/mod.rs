@@ -122,13 +122,17 @@ impl Engine {
         self.policy.next_wakeup()
     }
 
-    /// Chooses the tier of new memory and makes it resident there. `None` where no tier has room:
+    /// Chooses the tier of new memory and makes it resident there. What falls through to another tier
+    /// than the policy's choice goes where it can be accessed. `None` where no such tier has room:
     /// nothing has changed then. For worlds that allocate; others report `Populated`.
     pub fn populate(&mut self, now: Nanos, allocation: &Allocation) -> Option<TierId> {
         let wanted = self.policy.place(now, allocation, &self.placement.view());
         let pages = u64::from(allocation.run.pages);
         let tiers = self.view().tiers() as u8;
-        let fits = |tier: TierId, headroom: u64| self.placement.free(tier).0 >= pages + headroom;
+        let fits = |tier: TierId, headroom: u64| {
+            let serves = tier == wanted || self.view().limits(tier).direct_access;
+            serves && self.placement.free(tier).0 >= pages + headroom
+        };
         let headroom = |tier: TierId| {
             if tier != TierId::FAST {
                 return 0;
@@ -182,6 +186,20 @@ impl Engine {
                 FaultDecision::Stay
             }
         }
+    }
+
+    /// Asks the policy what shall leave the fastest tier at once to make room for about `wanted` pages;
+    /// the program waits. Gives pages of that tier that are not being moved, the first one first. The
+    /// world moves them, and reports `Moved`.
+    pub fn victims(&mut self, now: Nanos, wanted: PageCount) -> Vec<PageId> {
+        self.tell_untold(now);
+        let mut victims = Vec::new();
+        self.policy.victims(now, wanted, &self.placement.view(), &mut victims);
+        victims.retain(|page| {
+            let state = self.placement.state(*page);
+            state.tier() == Some(TierId::FAST) && !state.is_in_flight()
+        });
+        victims
     }
 
     /// A read-only view of placement.

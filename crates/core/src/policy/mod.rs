@@ -25,6 +25,7 @@ use crate::placement::View;
 use crate::types::*;
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 /// Sources of knowledge about accesses that a policy can ask for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,6 +111,13 @@ pub trait Policy: Send {
         FaultDecision::Stay
     }
 
+    /// Names pages that shall leave the fastest tier at once, since memory is needed there and none is
+    /// free: about `wanted` of them, the first one first. A folio is named by any of its pages. The
+    /// program waits. The world chooses itself where these do not suffice, as it does by default.
+    fn victims(&mut self, now: Nanos, wanted: PageCount, view: &View<'_>, out: &mut Vec<PageId>) {
+        let _ = (now, wanted, view, out);
+    }
+
     /// Tier in which new memory shall be allocated, where the world can choose (the simulator and
     /// the agent). Falls to the next slower tier with room. The default is the fastest.
     fn place(&mut self, now: Nanos, allocation: &Allocation, view: &View<'_>) -> TierId {
@@ -139,6 +147,26 @@ pub trait Policy: Send {
     /// Whether it describes a machine whose fastest tier holds everything: the world gives that
     /// tier room for all memory. True of the reference `all-fast` only.
     fn unlimited_fast(&self) -> bool {
+        false
+    }
+
+    /// Whether memory outside the fastest tier is a swap device to it: no access is served there, every
+    /// touch faults and brings the page in. A world that can forbid direct access does so; others
+    /// refuse the policy unless all slower tiers are without it anyway. The default is to leave
+    /// access as it is.
+    fn swaps(&self) -> bool {
+        false
+    }
+
+    /// Whether new memory shall be mapped by base pages only, where the world can choose. The default
+    /// leaves it to the world.
+    fn base_pages(&self) -> bool {
+        false
+    }
+
+    /// Whether it stands for code of a kernel, whose moves need no system calls: a world that models
+    /// costs charges none for them. The default is a program outside.
+    fn in_kernel(&self) -> bool {
         false
     }
 

@@ -222,6 +222,36 @@ impl Machine {
         PAGE_BYTES as f64 * 1e9 / self.copy_bytes_per_second(from, to)
     }
 
+    /// One page brought in by its touch from a tier that serves no access: `refault_ns`. From memory
+    /// that only the policy uses as a swap device, what it takes there: an exception and a move.
+    pub fn page_in_ns(&self, from: usize, to: usize) -> f64 {
+        if self.tiers[from].direct_access {
+            self.costs.hint_fault_ns + self.move_in_fault_ns(from, to, 1)
+        } else {
+            self.costs.refault_ns
+        }
+    }
+
+    /// One page moved to, or ahead of its touch from, a tier that serves no access; see
+    /// [`Self::page_in_ns`].
+    pub fn swap_ns(&self, from: usize, to: usize) -> f64 {
+        if !self.tiers[to].direct_access {
+            self.costs.evict_ns
+        } else if !self.tiers[from].direct_access {
+            self.costs.prefetch_ns
+        } else {
+            self.costs.migrate_base_ns + self.move_page_ns(from, to)
+        }
+    }
+
+    /// A base page, or a folio of so many, moved between tiers that serve accesses while the program
+    /// waits: the first line takes the latency of the tier that it comes from.
+    pub fn move_in_fault_ns(&self, from: usize, to: usize, pages: u32) -> f64 {
+        let costs = &self.costs;
+        let fixed = if pages > 1 { costs.migrate_huge_ns } else { costs.migrate_base_ns };
+        fixed + self.tiers[from].read_ns + f64::from(pages) * self.move_page_ns(from, to)
+    }
+
     /// Rate of one core that copies between tiers.
     pub fn copy_bytes_per_second(&self, from: usize, to: usize) -> f64 {
         self.costs

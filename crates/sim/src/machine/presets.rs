@@ -29,12 +29,20 @@ fn tier(name: &str, latency_ns: f64, read_gbps: f64, write_gbps: f64) -> TierMod
     }
 }
 
+/// One page moved on demand takes 4 us, shootdown included, and `move_pages` 26 us more for a call
+/// (HotBox, section 3.3 and Fig. 7).
+fn disaggregated(costs: &mut Costs) {
+    let copy_ns = 4096.0 * 1e9 / costs.copy_bytes_per_second;
+    costs.migrate_base_ns = 4000.0 - copy_ns - costs.shootdown_ns;
+    costs.migrate_call_ns = 26_000.0;
+}
+
 /// Bandwidths: six channels of DDR4-2933 reach about 100 GB/s of reads on one socket; six Optane
 /// modules 39 GB/s of reads and 14 GB/s of writes (Izraelevitz et al., 2019); a CXL x8 card about
 /// 22 GB/s; a 100 Gbit/s network 12.5 GB/s.
 pub(super) fn preset(name: &str) -> Option<Machine> {
     let dram = || tier("dram", 80.0, 100.0, 80.0);
-    let mut os = OsModel::default();
+    let (mut os, mut costs) = (OsModel::default(), Costs::default());
     let tiers = match name {
         "dram-nvm" => vec![dram(), tier("nvm", 300.0, 39.0, 14.0)],
         "dram-cxl" => vec![dram(), tier("cxl", 177.0, 22.0, 20.0)],
@@ -54,6 +62,7 @@ pub(super) fn preset(name: &str) -> Option<Machine> {
                 "1500" => 1500.0,
                 _ => return None,
             };
+            disaggregated(&mut costs);
             vec![dram(), tier("remote", latency_ns, 12.5, 12.5)]
         }
     };
@@ -63,6 +72,6 @@ pub(super) fn preset(name: &str) -> Option<Machine> {
         cpu: CpuModel::default(),
         os,
         tlb: TlbModel::default(),
-        costs: Costs::default(),
+        costs,
     })
 }

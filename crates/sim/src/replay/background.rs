@@ -184,24 +184,25 @@ impl Replay<'_> {
         }
         let units = self.units(chunk);
         let costs = &self.machine.costs;
-        let direct = |t: TierId| self.machine.tiers[t.index()].direct_access;
+        let view = self.engine.view();
+        let direct = |t: TierId| view.limits(t).direct_access;
         let mut ns = 0.0;
         for unit in &units {
-            let Some(from) = self.engine.view().state(unit.start).tier() else { continue };
+            let Some(from) = view.state(unit.start).tier() else { continue };
             let pages = f64::from(unit.pages);
-            ns += if !direct(to) {
-                pages * costs.evict_ns
-            } else if !direct(from) {
-                pages * costs.prefetch_ns
+            ns += if !direct(to) || !direct(from) {
+                pages * self.machine.swap_ns(from.index(), to.index())
             } else {
                 let fixed =
                     if unit.pages > 1 { costs.migrate_huge_ns } else { costs.migrate_base_ns };
                 fixed + pages * self.machine.move_page_ns(from.index(), to.index())
             };
         }
-        let folios = units.len() as u32;
-        let (per_call, call_ns) = (costs.migrate_call_folios, costs.migrate_call_ns);
-        ns += self.background.call_ns(self.now_ns, lane, folios, per_call, call_ns);
+        if !self.engine.policy().in_kernel() {
+            let folios = units.len() as u32;
+            let (per_call, call_ns) = (costs.migrate_call_folios, costs.migrate_call_ns);
+            ns += self.background.call_ns(self.now_ns, lane, folios, per_call, call_ns);
+        }
         self.schedule(lane, Wait::Migrate, ns, Job::Migrate { id, run: chunk, to });
     }
 

@@ -72,7 +72,8 @@ pub struct RunOutcome {
 /// Replays a trace on a machine under a policy.
 ///
 /// `footprint` comes from [`crate::measure_footprint`] on the same trace and machine. A policy
-/// called `all-fast` gets as much fast memory as the program can need.
+/// that describes a machine with [unlimited fast memory](frostline_core::Policy::unlimited_fast) gets
+/// as much as the program can need.
 ///
 /// # Errors
 /// A trace that cannot be read, a machine that contradicts itself, all tiers full, or the observer
@@ -300,7 +301,10 @@ impl<'a> Replay<'a> {
         let header = source.header();
         let machine = &options.machine;
         let needs = policy.needs();
-        let limits = tier_limits(options, footprint, policy.name() == "all-fast");
+        let mut limits = tier_limits(options, footprint, policy.unlimited_fast());
+        if policy.swaps() {
+            limits[1..].iter_mut().for_each(|tier| tier.direct_access = false);
+        }
         let mut dice = Rng::new(options.seed);
         let capacities: Vec<PageCount> = limits.iter().map(|l| l.capacity).collect();
         let frames = Frames::new(&capacities, machine.os.fragmentation, &mut dice.fork());

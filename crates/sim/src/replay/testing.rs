@@ -109,6 +109,9 @@ pub(crate) struct Script {
     pub(crate) fault: FaultDecision,
     pub(crate) place: TierId,
     pub(crate) needs: Telemetry,
+    /// Swaps with base pages, and names these pages as victims, over and over.
+    pub(crate) swaps: bool,
+    pub(crate) victims: Vec<PageId>,
     pub(crate) log: Log,
 }
 
@@ -119,6 +122,8 @@ impl Script {
             fault: FaultDecision::Stay,
             place: TierId(0),
             needs: Telemetry::default(),
+            swaps: false,
+            victims: Vec::new(),
             log: Log::default(),
         }
     }
@@ -151,6 +156,15 @@ impl Policy for Script {
     }
     fn place(&mut self, _: Nanos, _: &Allocation, _: &View<'_>) -> TierId {
         self.place
+    }
+    fn victims(&mut self, _: Nanos, _: PageCount, _: &View<'_>, out: &mut Vec<PageId>) {
+        out.extend(&self.victims);
+    }
+    fn swaps(&self) -> bool {
+        self.swaps
+    }
+    fn base_pages(&self) -> bool {
+        self.swaps
     }
     fn metadata_bytes(&self) -> Bytes {
         Bytes::ZERO

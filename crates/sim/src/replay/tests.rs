@@ -333,6 +333,51 @@ fn swap_tiers_bring_every_touched_page_in() {
 }
 
 #[test]
+fn a_policy_can_make_memory_a_swap_device() {
+    let machine = "disaggregated-750:costs.fault_base_ns=0";
+    let mut steps = map(0, 512);
+    steps.extend(rounds(101, 400));
+    let script = || Script { swaps: true, ..Script::new([]) };
+    let (outcome, _) = run(&steps, script(), &options(machine, 100));
+    let report = &outcome.report;
+    assert_eq!((report.fast_hit_ratio, report.tiers[1].accesses), (1.0, 0));
+    assert_eq!(counter(&outcome, "machine.base_faults"), 101.0, "no folio");
+    // The oldest of 101 pages is always the next: second chance misses one page at a time.
+    let refaults = counter(&outcome, "machine.refaults");
+    assert!(refaults > 0.0);
+    let costs = &Machine::parse(machine).unwrap().costs;
+    let copy = 4096.0 * 1e9 / costs.copy_bytes_per_second;
+    assert_eq!(costs.migrate_base_ns + copy + costs.shootdown_ns, 4000.0);
+    let each = costs.hint_fault_ns + costs.migrate_base_ns + copy + 750.0;
+    let zeroing = 101.0 * 4096.0 / costs.zero_bytes_per_second;
+    let fault = report.time_split.fault - zeroing;
+    assert!((fault * 1e9 / (refaults * each) - 1.0).abs() < 1e-9, "{fault}");
+    // The policy that names the page used last has all others hit.
+    let best = Script { victims: vec![PageId(99), PageId(98)], ..script() };
+    let (chosen, events) = run(&steps, best, &options(machine, 100));
+    let reclaimed = |e: &&Event| matches!(e, Event::Moved { cause: MoveCause::Reclaim, .. });
+    let first = events.iter().find(reclaimed).unwrap();
+    assert!(matches!(first, Event::Moved { run, .. } if run.start == PageId(99)), "{first:?}");
+    assert!(counter(&chosen, "machine.refaults") < refaults);
+}
+
+#[test]
+fn background_work_goes_on_while_faults_are_waited_for() {
+    // Batches are rounds over all pages: faults before and after the end of the move belong to the
+    // same batch where pages ascend.
+    let script = Script { swaps: true, ..Script::new([(5_000_000, migrate(0, 256, 1))]) };
+    let (_, events) = run(&rounds(256, 40), script, &options("disaggregated-1500", 128));
+    let end = events.iter().position(|e| matches!(e, Event::MigrationDone { .. })).unwrap();
+    let page = |event: &Event| match event {
+        Event::Fault(fault) => Some(fault.page),
+        _ => None,
+    };
+    let before = events[..end].iter().rev().find_map(page).unwrap();
+    let after = events[end..].iter().find_map(page).unwrap();
+    assert!(before < after, "{before:?} {after:?}");
+}
+
+#[test]
 fn samples_come_every_nth_load_and_cost() {
     let needs = Telemetry { load_sample_period: 10, ..Telemetry::default() };
     let mixed: Vec<Step> = (0..5000u32)

@@ -1,6 +1,7 @@
 //! Touches that are no plain accesses: first touches, armed pages, tiers without direct access.
 
 use super::{EVENT_BATCH, Replay, Wait, marks};
+use crate::clock::Counts;
 use crate::error::SimError;
 use crate::frames::HugeFrame;
 use frostline_core::event::{Event, Fault, MoveCause};
@@ -21,13 +22,13 @@ impl Replay<'_> {
             let page = PageId(batch.pages[i]);
             let mut state = self.engine.view().state(page);
             if state.0 & PageState::ATTENTION != 0 {
-                let process = self.process_of(batch.streams.get(i));
+                let stream = batch.streams.get(i);
                 if !state.is_resident() {
-                    self.first_touch(page, process)?;
+                    self.first_touch(page, self.process_of(stream))?;
                     state = self.engine.view().state(page);
                 }
                 if state.0 & PageState::ATTENTION != 0 {
-                    self.fault(page, batch.kind(i).is_write(), process)?;
+                    self.fault(page, batch.kind(i).is_write(), stream)?;
                     state = self.engine.view().state(page);
                 }
             }
@@ -40,7 +41,8 @@ impl Replay<'_> {
 
     fn first_touch(&mut self, page: PageId, process: ProcessId) -> Result<(), SimError> {
         let region = page.region();
-        if self.machine.os.thp && self.space.allows_huge(region) && self.is_empty(region) {
+        let huge = self.machine.os.thp && !self.engine.policy().base_pages();
+        if huge && self.space.allows_huge(region) && self.is_empty(region) {
             let allocation = Allocation { run: region.run(), huge: true, process };
             if self.populate_huge(region, &allocation) {
                 return Ok(());
@@ -155,14 +157,14 @@ impl Replay<'_> {
     }
 
     /// An armed page, or one in a tier without direct access, is touched.
-    fn fault(&mut self, page: PageId, write: bool, process: ProcessId) -> Result<(), SimError> {
+    fn fault(&mut self, page: PageId, write: bool, stream: u32) -> Result<(), SimError> {
+        let process = self.process_of(stream);
         let state = self.engine.view().state(page);
         let Some(tier) = state.tier() else { return Ok(()) };
-        let direct = self.machine.tiers[tier.index()].direct_access;
-        let costs = &self.machine.costs;
+        let direct = self.serves(tier);
         if state.is_armed() {
             self.totals.hint_faults += 1;
-            self.wait(Wait::Fault, costs.hint_fault_ns);
+            self.wait(Wait::Fault, self.machine.costs.hint_fault_ns);
         }
         if !direct {
             self.totals.refaults += 1;
@@ -172,18 +174,36 @@ impl Replay<'_> {
         self.pending.push(Event::Fault(fault));
         let cause = if direct { MoveCause::FaultDecision } else { MoveCause::Refault };
         match decision {
-            FaultDecision::MoveHere(to) if self.machine.tiers[to.index()].direct_access => {
+            FaultDecision::MoveHere(to) if self.serves(to) => {
                 self.move_now(page, to, cause);
             }
             FaultDecision::Exchange(other) => self.exchange(page, other, cause),
             _ => {}
         }
         if let Some(tier) = self.engine.view().state(page).tier()
-            && !self.machine.tiers[tier.index()].direct_access
+            && !self.serves(tier)
         {
             self.bring_in(page)?;
         }
+        self.after_events();
+        if self.now().0 >= self.wake {
+            self.work_meanwhile(stream);
+        }
         Ok(())
+    }
+
+    /// Whether programs can load and store in a tier, by the machine and the policy.
+    pub(super) fn serves(&self, tier: TierId) -> bool {
+        self.engine.view().limits(tier).direct_access
+    }
+
+    /// Background work goes on while a thread waits for its fault.
+    fn work_meanwhile(&mut self, stream: u32) {
+        let span_ns = self.advance(0.0, 0.0, &Counts::default());
+        if self.operations.is_open() {
+            self.operations.run(stream, span_ns);
+        }
+        self.serve();
     }
 
     /// A page that cannot be accessed where it is goes to the fastest tier, whoever must leave.
@@ -191,8 +211,8 @@ impl Replay<'_> {
         let unit = self.unit(page);
         let pages = u64::from(unit.pages);
         let has_room = |replay: &Self, t: usize| {
-            replay.machine.tiers[t].direct_access
-                && replay.engine.view().free(TierId(t as u8)).0 >= pages
+            let tier = TierId(t as u8);
+            replay.serves(tier) && replay.engine.view().free(tier).0 >= pages
         };
         let tiers = self.machine.tiers.len();
         if !(0..tiers).any(|t| has_room(self, t)) {
@@ -219,18 +239,18 @@ impl Replay<'_> {
         if from == to {
             return;
         }
-        let costs = &self.machine.costs;
-        let pages = f64::from(unit.pages);
-        let ns = if self.machine.tiers[from.index()].direct_access {
-            let fixed = if unit.pages > 1 { costs.migrate_huge_ns } else { costs.migrate_base_ns };
-            fixed + pages * self.machine.move_page_ns(from.index(), to.index())
+        let mapped = self.serves(from);
+        let ns = if mapped {
+            self.machine.move_in_fault_ns(from.index(), to.index(), unit.pages)
         } else {
-            pages * costs.refault_ns
+            f64::from(unit.pages) * self.machine.page_in_ns(from.index(), to.index())
         };
         let what = if cause == MoveCause::Reclaim { Wait::Migrate } else { Wait::Fault };
         self.wait(what, ns);
         self.relocate(unit, from, to);
-        self.shootdown(unit, 1);
+        if mapped {
+            self.shootdown(unit, 1);
+        }
         self.pending.push(Event::Moved { run: unit, to, cause });
         self.tell();
         self.note_peaks();
@@ -243,15 +263,18 @@ impl Replay<'_> {
             return;
         };
         let (a, b) = (self.unit(page), self.unit(other));
-        let direct = |t: TierId| self.machine.tiers[t.index()].direct_access;
-        if here == there || a.pages != b.pages || !direct(there) {
+        if here == there || a.pages != b.pages || !self.serves(there) {
             return;
         }
-        let costs = &self.machine.costs;
-        let fixed = if a.pages > 1 { costs.migrate_huge_ns } else { costs.migrate_base_ns };
-        let copy_ns = self.machine.move_page_ns(here.index(), there.index())
-            + self.machine.move_page_ns(there.index(), here.index());
-        self.wait(Wait::Fault, 2.0 * fixed + f64::from(a.pages) * copy_ns);
+        let (from, to) = (here.index(), there.index());
+        let ns = if self.serves(here) {
+            self.machine.move_in_fault_ns(from, to, a.pages)
+                + self.machine.move_in_fault_ns(to, from, a.pages)
+        } else {
+            f64::from(a.pages)
+                * (self.machine.page_in_ns(from, to) + self.machine.swap_ns(to, from))
+        };
+        self.wait(Wait::Fault, ns);
         for (a, b) in a.iter().zip(b.iter()) {
             self.frames.swap(a, b);
         }
@@ -295,10 +318,19 @@ impl Replay<'_> {
         marks.iter_mut().for_each(|m| *m |= marks::USED);
     }
 
-    /// Kernel reclaim: makes room for `pages` and a few more in a tier, by second chance in the
-    /// order of page ids, into the next slower tiers with room.
+    /// Kernel reclaim: makes room for `pages` and a few more in a tier, into the next slower tiers with
+    /// room. The policy's victims go first, then others by second chance in the order of page ids.
     fn reclaim(&mut self, tier: TierId, pages: u64) {
         let wanted = pages.max(RECLAIM_PAGES);
+        if tier == TierId::FAST {
+            for page in self.engine.victims(self.now(), PageCount(wanted)) {
+                let unit = self.unit(page);
+                let there = self.engine.view().state(page).tier() == Some(tier);
+                if self.engine.view().free(tier).0 >= wanted || there && !self.evict(unit, tier) {
+                    break;
+                }
+            }
+        }
         let known = self.engine.view().pages();
         let mut looked = 0u64;
         while self.engine.view().free(tier).0 < wanted && looked < 2 * u64::from(known) {
@@ -330,7 +362,8 @@ impl Replay<'_> {
         let view = self.engine.view();
         let room = |t: &TierId| view.free(*t).0 >= u64::from(unit.pages);
         let Some(to) = (from.0 + 1..tiers).map(TierId).find(room) else { return false };
-        self.wait(Wait::Migrate, f64::from(unit.pages) * self.machine.costs.evict_ns);
+        let page_ns = self.machine.swap_ns(from.index(), to.index());
+        self.wait(Wait::Migrate, f64::from(unit.pages) * page_ns);
         self.relocate(unit, from, to);
         self.shootdown(unit, 1);
         self.totals.reclaimed += u64::from(unit.pages);
