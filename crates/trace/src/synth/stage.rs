@@ -27,6 +27,8 @@ pub(super) struct Area {
     pub(super) run: PageRun,
     address: u64,
     len_bytes: u64,
+    /// Bytes of its first page that lie in front of it.
+    before: u64,
 }
 
 impl Area {
@@ -39,7 +41,17 @@ impl Area {
     #[inline]
     pub(super) fn at(self, offset: u64) -> u64 {
         debug_assert!(offset < self.len_bytes);
-        u64::from(self.run.start.0) * PAGE_BYTES + offset
+        u64::from(self.run.start.0) * PAGE_BYTES + self.before + offset
+    }
+
+    /// The `len_bytes` at `offset` of it, with the pages on which they lie.
+    pub(super) fn part(self, offset: u64, len_bytes: u64) -> Self {
+        assert!(offset + len_bytes <= self.len_bytes, "a part is not larger than the whole");
+        let (offset, address) = (self.before + offset, self.address + offset);
+        let (first, before) = (offset / PAGE_BYTES, offset % PAGE_BYTES);
+        let start = PageId(self.run.start.0 + first as u32);
+        let pages = (before + len_bytes).div_ceil(PAGE_BYTES) as u32;
+        Self { run: PageRun { start, pages }, address, len_bytes, before }
     }
 }
 
@@ -135,7 +147,7 @@ impl Stage {
         if self.touched.length > 0 {
             self.touched.words.resize(self.mapper.pages() as usize / 64, 0);
         }
-        let area = Area { run, address: start, len_bytes };
+        let area = Area { run, address: start, len_bytes, before: 0 };
         self.areas.push(area);
         area
     }
@@ -151,7 +163,7 @@ impl Stage {
             let run = PageRun { start: PageId(first), pages };
             let before = u64::from(first - whole.run.start.0) * PAGE_BYTES;
             first += pages;
-            Area { run, address: whole.address + before, len_bytes }
+            Area { run, address: whole.address + before, len_bytes, before: 0 }
         })
     }
 

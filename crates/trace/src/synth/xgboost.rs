@@ -5,17 +5,19 @@
 //! features, one bin's sums for each), its sibling's follows from the parent's, and all are read to
 //! find cuts; rows are parted between children by one feature's column, into blocks that are then
 //! merged, keeping their order; at the end each leaf's rows learn their position. The rows of a node
-//! lie ever farther apart, and differ from tree to tree.
+//! lie ever farther apart, and differ from tree to tree. In the first tree sums move to a larger
+//! array with each level. Where arrays lie says [`super::xgboost_memory`].
 //! Source: XGBoost (Chen and Guestrin, KDD 2016), tree method "hist", depth 6, 256 bins; 39 features
 //! as the Criteo click logs have them. In HybridTier (248 GB). Bins are there twice, by row and by
 //! column, blocks have 2048 rows, places 8 bytes, as in release 3.
-//! Not: XGBoost. Nothing is learnt: how a node's rows are parted is drawn, features are cut equally
-//! often, and all leaves have the same depth; one thread.
+//! Not: XGBoost. Nothing is learnt: how a node's rows are parted is drawn, most cuts are made by a
+//! third of the features, equally often, and all leaves have the same depth; one thread.
 
 use super::cpu::Cpu;
 use super::page_stream::Loader;
 use super::params::{self, Param, Settings};
 use super::stage::{Area, Stage};
+use super::xgboost_memory::{Arrays, BLOCK_ROWS, GRADIENT_BYTES, PLACE_BYTES, SIDE_BYTES, Shape};
 use super::{Made, Workload};
 use crate::error::TraceError;
 use crate::event::{StreamId, TraceEvent};
@@ -30,6 +32,17 @@ pub(super) const PARAMS: &[Param] = &[
     Param::new("features", "39", "features of a row, one byte each, 1 to 4096"),
     Param::new("bins", "256", "bins of a feature, 2 to 256"),
     Param::new("depth", "6", "cuts from the root to a leaf, 1 to 16"),
+    Param::new(
+        "telling",
+        "1/3",
+        "share of the features that nearly all cuts are made by, evenly spread",
+    ),
+    Param::new(
+        "parts",
+        "0",
+        "parts in which rows are loaded, 0 to 1000; arrays lie in what loading left behind; with 0 \
+         it leaves nothing, as where arrays have more than 32 MiB",
+    ),
     params::gap("5"),
     params::LLC,
     params::INIT,
@@ -39,15 +52,13 @@ pub(super) const PARAMS: &[Param] = &[
 
 /// Two doubles: sums of gradients and of their derivatives.
 const SUMS_BYTES: u64 = 16;
-/// Place of a row, and in blocks.
-const PLACE_BYTES: u64 = 8;
-/// Of a row, beside bins: place; gradient and its derivative; prediction; label; position.
-const ROW_ARRAYS: [u64; 5] = [PLACE_BYTES, 8, 4, 4, 4];
-/// Rows that are parted at once: those of either child have room for all of them.
-const BLOCK_ROWS: u64 = 2048;
-const SIDE_BYTES: u64 = BLOCK_ROWS * PLACE_BYTES;
-const BLOCK_BYTES: u64 = 2 * SIDE_BYTES;
+/// Cuts by a feature that tells nothing: of ten trees on data of which every third feature told
+/// something, 95 % of the rows that were parted were parted by these.
+const NOISE: f64 = 0.05;
 const ROWS_PER_STEP: usize = 16;
+const LINES_PER_STEP: u64 = 64;
+/// Rows that are added to sums at once, after a look at where the bins of the first one begin.
+const TASK_ROWS: usize = 256;
 
 /// What is done with the next rows.
 #[derive(Clone, Debug)]
@@ -56,6 +67,8 @@ enum Phase {
     Update(u32),
     /// Gradients from predictions and labels.
     Gradients(u32),
+    /// Sums move to where those of a further level have room; the next one of its lines.
+    Grow(u64),
     /// Sums of the smaller of two children, or of the root, from its rows.
     Histogram { node: usize, left: Range<usize> },
     /// Sums of a larger child, and a look at all of a node's.
@@ -71,19 +84,14 @@ enum Phase {
 #[derive(Debug)]
 struct XgBoost {
     cpu: Cpu,
-    loader: Loader,
-    training_loader: Loader,
+    loaders: Vec<Loader>,
     before: u64,
-    bins: Area,
-    columns: Area,
-    places: Area,
-    gradients: Area,
-    predictions: Area,
-    labels: Area,
-    positions: Area,
-    histograms: Area,
-    blocks_area: Area,
+    arrays: Arrays,
+    /// Which of the arrays of sums is in use.
+    histogram: usize,
     features: u64,
+    /// Features that tell something.
+    telling: u64,
     bins_per_feature: u64,
     depth: u32,
     /// Rows in the order of the present level's nodes.
@@ -132,43 +140,34 @@ fn make(settings: &Settings) -> Result<(XgBoost, Stage), TraceError> {
     let features = settings.count("features", 1, 4096)?;
     let bins_per_feature = settings.count("bins", 2, 256)?;
     let depth = settings.count("depth", 1, 16)? as u32;
-    let histogram_bytes = features * bins_per_feature * SUMS_BYTES * ((1 << depth) - 1);
-    // The last block of each node is not full.
-    let spare_bytes = BLOCK_BYTES << (depth - 1);
-    let row_bytes = 2 * features + ROW_ARRAYS.iter().sum::<u64>() + 2 * PLACE_BYTES;
-    let rows = footprint.saturating_sub(histogram_bytes + spare_bytes) / row_bytes;
+    let telling = (settings.share("telling")? * features as f64).ceil() as u64;
+    let shape = Shape {
+        features,
+        depth,
+        sums_bytes: features * bins_per_feature * SUMS_BYTES,
+        spare_blocks: 1 << (depth - 1),
+        parts: settings.count("parts", 0, 1000)?,
+    };
+    let rows = shape.most_rows(footprint);
     if !(1024..=1 << 31).contains(&rows) {
-        let what = format!("leaves {rows} rows beside {} MiB of sums", histogram_bytes >> 20);
+        let what =
+            format!("leaves {rows} rows beside {} MiB of sums", shape.histogram_bytes(depth) >> 20);
         return Err(settings.refuse("size", &what, "give more memory, fewer features or levels"));
     }
     let init = settings.switch("init")?;
     let (cpu, mut stage) = Cpu::open(settings, footprint)?;
-    let [a, b, c, d, e] = ROW_ARRAYS.map(|bytes| rows * bytes);
-    let blocks_bytes = rows.div_ceil(BLOCK_ROWS) * BLOCK_BYTES + spare_bytes;
-    let matrix = rows * features;
-    let areas = stage.map_adjacent([a, b, c, d, e, matrix, matrix, histogram_bytes, blocks_bytes]);
-    let [places, gradients, predictions, labels, positions, ..] = areas;
-    let [.., bins, columns, histograms, blocks_area] = areas;
-    let loader = Loader::new(init, &[bins, columns, labels]);
-    let training = [places, gradients, predictions, positions, histograms, blocks_area];
-    let training_loader = Loader::new(init, &training);
-    let before = loader.records() + training_loader.records();
+    let arrays = shape.map(&mut stage, rows);
+    let loaders: Vec<_> = arrays.loading.iter().map(|areas| Loader::new(init, areas)).collect();
+    let before = loaders.iter().map(Loader::records).sum();
     stage.expect(before);
     let workload = XgBoost {
         cpu,
-        loader,
-        training_loader,
+        loaders,
         before,
-        bins,
-        columns,
-        places,
-        gradients,
-        predictions,
-        labels,
-        positions,
-        histograms,
-        blocks_area,
+        arrays,
+        histogram: 0,
         features,
+        telling: telling.clamp(1, features),
         bins_per_feature,
         depth,
         rows: (0..rows as u32).collect(),
@@ -189,9 +188,9 @@ impl XgBoost {
     fn update(&mut self, stage: &mut Stage, from: u32) {
         let to = (from + ROWS_PER_STEP as u32).min(self.row_count());
         for row in u64::from(from)..u64::from(to) {
-            self.cpu.load(stage, self.positions, row * 4);
-            self.cpu.load(stage, self.predictions, row * 4);
-            self.cpu.store(stage, self.predictions, row * 4);
+            self.cpu.load(stage, self.arrays.positions, row * 4);
+            self.cpu.load(stage, self.arrays.predictions, row * 4);
+            self.cpu.store(stage, self.arrays.predictions, row * 4);
         }
         let all = to == self.row_count();
         self.phase = if all { Phase::Gradients(0) } else { Phase::Update(to) };
@@ -204,17 +203,17 @@ impl XgBoost {
         }
         let to = (from + ROWS_PER_STEP as u32).min(self.row_count());
         for row in u64::from(from)..u64::from(to) {
-            self.cpu.load(stage, self.predictions, row * 4);
-            self.cpu.load(stage, self.labels, row * 4);
-            self.cpu.store(stage, self.gradients, row * 8);
-            self.cpu.store(stage, self.places, row * PLACE_BYTES);
+            self.cpu.load(stage, self.arrays.predictions, row * 4);
+            self.cpu.load(stage, self.arrays.labels, row * 4);
+            self.cpu.store(stage, self.arrays.gradients, row * GRADIENT_BYTES);
+            self.cpu.store(stage, self.arrays.places, row * PLACE_BYTES);
         }
         self.phase = Phase::Gradients(to);
         if to == self.row_count() {
             self.level = 0;
             self.nodes.clear();
             self.nodes.push(0..self.rows.len());
-            self.phase = Phase::Histogram { node: 0, left: 0..self.rows.len() };
+            self.begin_histogram(0);
         }
     }
 
@@ -223,15 +222,48 @@ impl XgBoost {
         ((1 << level) - 1 + node as u64) * self.sums_bytes()
     }
 
+    fn begin_level(&mut self) {
+        let grows = self.histogram < self.level as usize
+            && self.histogram + 1 < self.arrays.histograms.len();
+        if grows {
+            self.phase = Phase::Grow(0);
+        } else {
+            self.begin_histogram(0);
+        }
+    }
+
+    fn grow(&mut self, stage: &mut Stage, from: u64) {
+        let [old, new] = [0, 1].map(|nth| self.arrays.histograms[self.histogram + nth]);
+        let to = (from + LINES_PER_STEP).min(new.len_bytes().div_ceil(64));
+        for at in (from..to).map(|line| line * 64) {
+            if at < old.len_bytes() {
+                self.cpu.load(stage, old, at);
+            }
+            self.cpu.store(stage, new, at);
+        }
+        self.phase = Phase::Grow(to);
+        if to * 64 >= new.len_bytes() {
+            self.histogram += 1;
+            self.begin_histogram(0);
+        }
+    }
+
+    fn histogram(&self) -> Area {
+        self.arrays.histograms[self.histogram]
+    }
+
     fn sums_bytes(&self) -> u64 {
         self.features * self.bins_per_feature * SUMS_BYTES
     }
 
     fn add_to_histogram(&mut self, stage: &mut Stage, node: usize, place: usize) {
         let row = u64::from(self.rows[place]);
-        self.cpu.load(stage, self.places, place as u64 * PLACE_BYTES);
-        self.cpu.load(stage, self.gradients, row * 8);
-        self.cpu.load_all(stage, self.bins, row * self.features, self.features);
+        self.cpu.load(stage, self.arrays.places, place as u64 * PLACE_BYTES);
+        self.cpu.load(stage, self.arrays.gradients, row * GRADIENT_BYTES);
+        if (place - self.nodes[node].start).is_multiple_of(TASK_ROWS) {
+            self.cpu.load(stage, self.arrays.starts, row * PLACE_BYTES);
+        }
+        self.cpu.load_all(stage, self.arrays.bins, row * self.features, self.features);
         let base = self.sums_of(self.level, node);
         let mut random = Rng::new(row);
         for feature in 0..self.features {
@@ -239,8 +271,8 @@ impl XgBoost {
             let unit = random.unit_f64();
             let bin = (unit * unit * self.bins_per_feature as f64) as u64;
             let at = base + (feature * self.bins_per_feature + bin) * SUMS_BYTES;
-            self.cpu.load(stage, self.histograms, at);
-            self.cpu.store(stage, self.histograms, at);
+            self.cpu.load(stage, self.histogram(), at);
+            self.cpu.store(stage, self.histogram(), at);
         }
     }
 
@@ -266,12 +298,12 @@ impl XgBoost {
             let parent = self.sums_of(self.level - 1, node / 2);
             let sibling = self.sums_of(self.level, node ^ 1);
             for line in (0..bytes).step_by(64) {
-                self.cpu.load(stage, self.histograms, parent + line);
-                self.cpu.load(stage, self.histograms, sibling + line);
-                self.cpu.store(stage, self.histograms, here + line);
+                self.cpu.load(stage, self.histogram(), parent + line);
+                self.cpu.load(stage, self.histogram(), sibling + line);
+                self.cpu.store(stage, self.histogram(), here + line);
             }
         }
-        self.cpu.load_all(stage, self.histograms, here, bytes);
+        self.cpu.load_all(stage, self.histogram(), here, bytes);
         if node + 1 < self.nodes.len() {
             self.phase = Phase::Sums(node + 1);
         } else {
@@ -284,16 +316,20 @@ impl XgBoost {
 
     fn begin_part(&mut self, node: usize) {
         self.cut.share = 0.1 + 0.8 * self.rng.unit_f64();
-        self.cut.feature = self.rng.below(self.features);
+        self.cut.feature = if self.rng.unit_f64() < NOISE {
+            self.rng.below(self.features)
+        } else {
+            self.rng.below(self.telling) * self.features / self.telling
+        };
         self.cut.second.clear();
         self.phase = Phase::Part { node, left: self.nodes[node].clone() };
     }
 
     fn part(&mut self, stage: &mut Stage, node: usize, place: usize) {
         let row = self.rows[place];
-        self.cpu.load(stage, self.places, place as u64 * PLACE_BYTES);
+        self.cpu.load(stage, self.arrays.places, place as u64 * PLACE_BYTES);
         let column = self.cut.feature * self.rows.len() as u64;
-        self.cpu.load(stage, self.columns, column + u64::from(row));
+        self.cpu.load(stage, self.arrays.columns, column + u64::from(row));
         let cut = &mut self.cut;
         if (place - self.nodes[node].start).is_multiple_of(BLOCK_ROWS as usize) {
             cut.blocks.push(Block { node, ..Block::default() });
@@ -304,11 +340,11 @@ impl XgBoost {
         } else {
             cut.second.push(row)
         }
-        let nth = cut.blocks.len() as u64 - 1;
-        let block = &mut cut.blocks[nth as usize];
-        let at = nth * BLOCK_BYTES + side as u64 * SIDE_BYTES + block.counts[side] * PLACE_BYTES;
+        let nth = cut.blocks.len() - 1;
+        let block = &mut cut.blocks[nth];
+        let at = side as u64 * SIDE_BYTES + block.counts[side] * PLACE_BYTES;
         block.counts[side] += 1;
-        self.cpu.store(stage, self.blocks_area, at);
+        self.cpu.store(stage, self.arrays.blocks[nth], at);
     }
 
     fn after_part(&mut self, node: usize) {
@@ -331,10 +367,10 @@ impl XgBoost {
     fn merge(&mut self, stage: &mut Stage, nth: usize) {
         let Block { counts, to, .. } = self.cut.blocks[nth];
         for side in [0, 1] {
-            let from = nth as u64 * BLOCK_BYTES + side as u64 * SIDE_BYTES;
+            let from = side as u64 * SIDE_BYTES;
             for row in 0..counts[side] {
-                self.cpu.load(stage, self.blocks_area, from + row * PLACE_BYTES);
-                self.cpu.store(stage, self.places, (to[side] + row) * PLACE_BYTES);
+                self.cpu.load(stage, self.arrays.blocks[nth], from + row * PLACE_BYTES);
+                self.cpu.store(stage, self.arrays.places, (to[side] + row) * PLACE_BYTES);
             }
         }
         self.phase = Phase::Merge(nth + 1);
@@ -343,7 +379,7 @@ impl XgBoost {
             std::mem::swap(&mut self.nodes, &mut self.cut.children);
             self.level += 1;
             if self.level < self.depth {
-                self.begin_histogram(0);
+                self.begin_level();
             } else {
                 self.phase = Phase::Leaf { node: 0, left: self.nodes[0].clone() };
             }
@@ -351,11 +387,11 @@ impl XgBoost {
     }
 
     fn tell_position(&mut self, stage: &mut Stage, place: usize) {
-        self.cpu.load(stage, self.places, place as u64 * PLACE_BYTES);
+        self.cpu.load(stage, self.arrays.places, place as u64 * PLACE_BYTES);
         let row = u64::from(self.rows[place]);
         // Rows without weight are told by it.
-        self.cpu.load(stage, self.gradients, row * 8);
-        self.cpu.store(stage, self.positions, row * 4);
+        self.cpu.load(stage, self.arrays.gradients, row * GRADIENT_BYTES);
+        self.cpu.store(stage, self.arrays.positions, row * 4);
     }
 
     fn after_leaf(&mut self, stage: &mut Stage, node: usize) {
@@ -377,7 +413,7 @@ fn some(left: &mut Range<usize>) -> Range<usize> {
 
 impl Workload for XgBoost {
     fn step(&mut self, stage: &mut Stage) -> bool {
-        if self.loader.step(stage) || self.training_loader.step(stage) {
+        if self.loaders.iter_mut().any(|loader| loader.step(stage)) {
             return true;
         }
         if self.cpu.done(stage, self.before) {
@@ -387,6 +423,7 @@ impl Workload for XgBoost {
         match &mut phase {
             Phase::Update(from) => self.update(stage, *from),
             Phase::Gradients(from) => self.compute_gradients(stage, *from),
+            Phase::Grow(from) => self.grow(stage, *from),
             Phase::Sums(node) => self.look_at_sums(stage, *node),
             Phase::Merge(block) => self.merge(stage, *block),
             Phase::Histogram { node, left } => {
@@ -439,6 +476,47 @@ mod tests {
         // All rows at the root, then half of them at most.
         let expected = rows..=rows * 5 / 2 + 100;
         assert!(expected.contains(&looked_at), "{looked_at} of {rows}");
+    }
+
+    #[test]
+    fn sums_grow_with_the_levels_of_the_first_tree_only() {
+        let spec = "xgboost:size=12MiB:features=8:depth=4:init=off:parts=4";
+        let given = frostline_core::spec::Spec::parse(spec).unwrap();
+        let (mut trees, mut stage) = make(&Settings::new(given, PARAMS).unwrap()).unwrap();
+        let mut grown = Vec::new();
+        for _ in 0..2 {
+            let mut lines = 0;
+            while !matches!(trees.phase, Phase::Leaf { .. }) {
+                lines += u64::from(matches!(trees.phase, Phase::Grow(_))) * LINES_PER_STEP;
+                assert!(trees.step(&mut stage));
+            }
+            while matches!(trees.phase, Phase::Leaf { .. }) {
+                assert!(trees.step(&mut stage));
+            }
+            grown.push(lines * 64);
+        }
+        let sums = trees.sums_bytes();
+        let all_levels = (3 + 7 + 15) * sums;
+        assert!(
+            (all_levels..all_levels + 3 * 64 * LINES_PER_STEP).contains(&grown[0]),
+            "{grown:?}"
+        );
+        assert_eq!((grown[1], trees.histogram), (0, 3));
+    }
+
+    #[test]
+    fn most_cuts_are_made_by_telling_features() {
+        let given = frostline_core::spec::Spec::parse("xgboost:size=16MiB:init=off").unwrap();
+        let (mut trees, _) = make(&Settings::new(given, PARAMS).unwrap()).unwrap();
+        trees.nodes.push(0..1);
+        let mut cuts = [0; 39];
+        for _ in 0..10_000 {
+            trees.begin_part(0);
+            cuts[trees.cut.feature as usize] += 1;
+        }
+        let telling: u32 = cuts.iter().step_by(3).sum();
+        assert!((9550..9750).contains(&telling), "{telling}: 95 %, and a third of the others");
+        assert!(cuts.iter().all(|&n| n > 0));
     }
 
     #[test]

@@ -134,7 +134,7 @@ pub static ALL: &[Program] = &[
         name: "xgboost",
         program: "xgboost",
         package: "PyPI: xgboost",
-        generator: "synth:xgboost:size=44MiB:bins=139:llc=256KiB",
+        generator: "synth:xgboost:pages=28226:parts=15:bins=139:llc=256KiB",
         recorder: Recorder::Valgrind,
         recipe: &xgboost::CRITEO,
     },
