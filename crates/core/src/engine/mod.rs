@@ -156,9 +156,7 @@ impl Engine {
     pub fn on_fault(&mut self, now: Nanos, fault: &Fault) -> FaultDecision {
         self.tell_untold(now);
         let state = self.placement.state(fault.page);
-        if state.is_armed() {
-            self.placement.set_flag(fault.page, PageState::ARMED, false);
-        }
+        self.disarm(fault.page);
         let decision = self.policy.on_fault(now, fault, &self.placement.view());
         let unit = |state: PageState| if state.is_huge() { HUGE_PAGES } else { 1 };
         let movable = |state: PageState| state.is_resident() && !state.is_in_flight();
@@ -282,11 +280,7 @@ impl Engine {
                     self.placement.set_capacity(tier, capacity);
                 }
             }
-            Event::Fault(fault) => {
-                if self.placement.state(fault.page).is_armed() {
-                    self.placement.set_flag(fault.page, PageState::ARMED, false);
-                }
-            }
+            Event::Fault(fault) => self.disarm(fault.page),
             Event::Sample(_)
             | Event::AccessBits(_)
             | Event::Forked { .. }
@@ -448,6 +442,16 @@ impl Engine {
             | Action::SetSampling { .. }
             | Action::Consolidate { .. }
             | Action::DemoteFile { .. } => self.actions.push_back(*proposal),
+        }
+    }
+
+    /// An armed page has been touched; a folio has one entry in the page table.
+    fn disarm(&mut self, page: PageId) {
+        let state = self.placement.state(page);
+        if state.is_armed() {
+            let folio = page.region().run();
+            let unit = if state.is_huge() { folio } else { PageRun::single(page) };
+            unit.iter().for_each(|p| self.placement.set_flag(p, PageState::ARMED, false));
         }
     }
 

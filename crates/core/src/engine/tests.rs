@@ -235,6 +235,22 @@ fn armed_pages_ask_the_policy_once() {
 }
 
 #[test]
+fn a_folio_is_armed_as_one() {
+    let mut b = bench(EngineConfig::two_tiers(ANY_ROOM, ANY_ROOM));
+    b.populate(run(0, 512), SLOW, true);
+    b.populate(run(512, 2), SLOW, false);
+    let arm = Action::Arm { run: run(0, 514), lane: Lane::SCAN };
+    assert_eq!(b.propose(&[arm]), [arm]);
+    let fault =
+        |page| Fault { page: PageId(page), tier: SLOW, write: false, process: ProcessId(0) };
+    b.engine.on_fault(Nanos::ZERO, &fault(77));
+    b.engine.on_fault(Nanos::ZERO, &fault(512));
+    let armed: Vec<u32> =
+        (0..514).filter(|p| b.engine.view().state(PageId(*p)).is_armed()).collect();
+    assert_eq!(armed, [513]);
+}
+
+#[test]
 fn a_tier_without_direct_access_always_needs_attention() {
     let mut config = EngineConfig::two_tiers(ANY_ROOM, ANY_ROOM);
     config.tiers[1].direct_access = false;

@@ -1,5 +1,6 @@
 //! Placement policies, one file each.
 
+pub mod autonuma;
 pub mod hemem;
 pub mod hybridtier;
 pub mod interleave;
@@ -12,6 +13,7 @@ pub mod settings;
 pub mod simple;
 #[cfg(test)]
 mod testing;
+pub mod tpp;
 
 pub use offline::{EpochReader, Oracle, PageSaving};
 pub use registry::{Group, PolicyContext, make};

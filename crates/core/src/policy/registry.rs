@@ -4,7 +4,9 @@
 
 use super::offline::{self, Oracle};
 use super::settings::{Param, Settings};
-use super::{BoxedPolicy, PolicyError, hemem, hybridtier, interleave, memtis, simple};
+use super::{
+    BoxedPolicy, PolicyError, autonuma, hemem, hybridtier, interleave, memtis, simple, tpp,
+};
 use crate::spec::{self, Spec, SpecError};
 use crate::types::PageCount;
 use alloc::string::{String, ToString};
@@ -28,6 +30,10 @@ pub static REGISTRY: &[Entry] = &[
     simple::ALL_FAST,
     simple::ALL_SLOW,
     interleave::ENTRY,
+    autonuma::ENTRY,
+    autonuma::NO_DEMOTION,
+    autonuma::TIERING,
+    tpp::ENTRY,
     offline::ORACLE_STATIC,
     offline::ORACLE_EPOCH,
 ];
@@ -39,7 +45,7 @@ pub enum Group {
     Principal,
     /// Policies with parts switched off or changed, to see what the parts do.
     Variants,
-    /// References without tiering.
+    /// References without tiering, and the systems that publications compare with.
     Baselines,
     /// Policies that know the future: bounds, simulator only.
     Offline,

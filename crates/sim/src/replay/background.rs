@@ -136,7 +136,7 @@ impl Replay<'_> {
             Action::Scan { scan, lane } => self.start_scan(scan, lane),
             Action::Arm { run, lane } | Action::Disarm { run, lane } => {
                 let known = run.intersect(PageRun::between(0, self.engine.view().pages()));
-                let ns = f64::from(known.pages) * costs.arm_ns;
+                let ns = self.units(known).len() as f64 * costs.arm_ns;
                 self.totals.armed_pages += u64::from(known.pages);
                 self.schedule(lane, Wait::Scan, ns, Job::Arm(known));
             }

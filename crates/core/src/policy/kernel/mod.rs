@@ -1,4 +1,40 @@
 //! What several policies take from the kernel: its lists of pages, the thread that demotes, and
 //! hint faults.
 
+pub mod hint;
+pub mod kswapd;
 pub mod lru;
+#[cfg(test)]
+pub(super) mod testing;
+
+use crate::placement::View;
+use crate::types::TierId;
+
+/// Free pages of the fastest tier at which something happens (`__setup_per_zone_wmarks`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watermarks {
+    /// Below it, new memory comes from the next tier.
+    pub low: u64,
+    /// Promotions leave so much.
+    pub high: u64,
+    /// What demotion restores.
+    pub promote: u64,
+}
+
+impl Watermarks {
+    /// One, two and three times `gap`, a share of the tier and at least a page, above what moves
+    /// leave free.
+    pub fn of(view: &View<'_>, gap: f64) -> Self {
+        let limits = view.limits(TierId::FAST);
+        let gap = ((limits.capacity.0 as f64 * gap) as u64).max(1);
+        let least = limits.keep_free.0;
+        Self { low: least + gap, high: least + 2 * gap, promote: least + 3 * gap }
+    }
+
+    /// The low watermark as a share of fast memory, below 1.
+    pub fn low_share(self, view: &View<'_>) -> f64 {
+        let capacity = view.limits(TierId::FAST).capacity.0;
+        // Rounded up, because the engine rounds down.
+        if capacity > self.low { (self.low as f64 + 0.5) / capacity as f64 } else { 0.0 }
+    }
+}

@@ -1,0 +1,254 @@
+//! `autonuma`: the kernel's own tiering, hint faults that promote (Linux 6, `numa_balancing=2`).
+//!
+//! Slow memory is armed in turn, 256 MiB at a time. Who touches an armed page soon enough, within a
+//! threshold that follows the rate of promotions, promotes it then and there, as long as more than
+//! the high watermark is free; otherwise the thread is woken that demotes from the inactive list.
+//! `autonuma-nodemote` has no such thread; `tiering-0.8`, the ancestor, doubles the threshold for
+//! writes.
+//!
+//! Not good for: memory that is touched once, which is promoted all the same. Not modelled: MGLRU;
+//! that arming takes the program's own time; and that fast memory is exchanged between sockets.
+
+#[cfg(test)]
+mod tests;
+
+use super::kernel::Watermarks;
+use super::kernel::hint::{Arms, HintScan, Hotness, Pace, Threshold};
+use super::kernel::kswapd::Kswapd;
+use super::kernel::lru::Lru;
+use super::registry::{Entry, Group};
+use super::settings::{Kind, Param, Settings};
+use super::{Allocation, ConfigSink, FaultDecision, MetricSink, Policy, PolicyContext, Telemetry};
+use crate::action::Plan;
+use crate::budget::Budget;
+use crate::event::{Event, Fault, MoveCause};
+use crate::placement::View;
+use crate::types::*;
+use alloc::boxed::Box;
+
+const PARAMS: &[Param] = &[
+    Param::scaled("scan-size", Kind::Bytes, "256MiB", "", "armed in one scan"),
+    Param::scaled("scan-period", Kind::Duration, "1s", "", "of scans, over scans for all memory"),
+    Param::scaled("scan-floor", Kind::Duration, "100ms", "", "least interval of scans"),
+    Param::scaled("scan-delay", Kind::Duration, "1s", "", "before the first scan"),
+    Param::scaled("hot", Kind::Duration, "1s", "", "latency of a hot page, at first"),
+    Param::scaled("adjust", Kind::Duration, "60s", "", "interval of changes of the threshold"),
+    Param::fixed("rate", Kind::Bytes, "64GiB", "per second", "promoted at most"),
+    Param::scaled("rate-window", Kind::Duration, "1s", "", "in which that rate holds"),
+    Param::fixed("write-factor", Kind::Float, "1", "", "of the threshold for writes"),
+    Param::scaled("ample", Kind::Bytes, "1GiB", "", "free beyond the watermark: all is hot"),
+    Param::fixed("watermark-gap", Kind::Ratio, "0.001", "", "of fast memory, from mark to mark"),
+    Param::fixed("demotion", Kind::Switch, "on", "", "make room for promotions"),
+    Param::scaled("rest", Kind::Duration, "100ms", "", "of demotion that found nothing"),
+];
+
+/// Share of fast memory that, where free, makes every page hot.
+const AMPLE_SHARE: u64 = 16;
+
+/// `autonuma`.
+pub const ENTRY: Entry = Entry {
+    name: "autonuma",
+    group: Group::Baselines,
+    summary: "the kernel's tiering: promotion in hint faults, demotion at watermarks",
+    citation: "Linux 6, NUMA balancing in memory tiering mode",
+    params: PARAMS,
+    preset: &[],
+    build: |settings, context| Ok(Box::new(Autonuma::new(settings, context))),
+};
+
+/// `autonuma-nodemote`.
+pub const NO_DEMOTION: Entry = Entry {
+    name: "autonuma-nodemote",
+    summary: "autonuma that never demotes",
+    citation: "as compared with by Lee et al., MEMTIS, SOSP '23",
+    preset: &[("demotion", "off")],
+    ..ENTRY
+};
+
+/// `tiering-0.8`.
+pub const TIERING: Entry = Entry {
+    name: "tiering-0.8",
+    summary: "autonuma's ancestor: writes are hot at twice the latency",
+    citation: "Huang and Verma, tiering-0.8, 2022",
+    preset: &[("write-factor", "2")],
+    ..ENTRY
+};
+
+/// What has happened, for reports and tests.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counters {
+    faults: u64,
+    cold: u64,
+    limited: u64,
+    no_room: u64,
+    ample: u64,
+    promoted: u64,
+}
+
+/// The kernel's tiering; made by [`super::make`].
+struct Autonuma {
+    settings: Settings,
+    scan: HintScan,
+    threshold: Threshold,
+    lru: Lru,
+    /// `None` where nothing is demoted.
+    kswapd: Option<Kswapd>,
+    write_factor: f64,
+    ample: u64,
+    gap: f64,
+    /// The low watermark as a share of fast memory.
+    low: f64,
+    counters: Counters,
+}
+
+impl Autonuma {
+    fn new(settings: Settings, context: &PolicyContext) -> Self {
+        let window = settings.duration("rate-window");
+        let rate = Bytes(settings.count("rate")).pages().0 as f64;
+        let pace = Pace {
+            size: Bytes(settings.count("scan-size")).pages().0,
+            period: settings.duration("scan-period"),
+            floor: settings.duration("scan-floor"),
+            delay: settings.duration("scan-delay"),
+        };
+        let limit = (rate * window.as_secs_f64()) as u64;
+        let rest = settings.duration("rest");
+        let demotes = settings.switch("demotion");
+        let lists = if demotes { context.total_pages_hint } else { PageCount::ZERO };
+        Self {
+            scan: HintScan::new(Arms::Slow, pace, context.total_pages_hint),
+            threshold: Threshold::new(
+                settings.duration("hot"),
+                settings.duration("adjust"),
+                limit,
+                window,
+            ),
+            lru: Lru::new(lists),
+            kswapd: demotes.then(|| Kswapd::new(context.scale, rest)),
+            write_factor: settings.number("write-factor"),
+            ample: Bytes(settings.count("ample")).pages().0,
+            gap: settings.number("watermark-gap"),
+            low: 0.0,
+            counters: Counters::default(),
+            settings,
+        }
+    }
+
+    /// Whether a page is to be promoted, by its latency and the rate of promotions.
+    fn is_hot(&mut self, now: Nanos, fault: &Fault, pages: u64, view: &View<'_>) -> bool {
+        let marks = Watermarks::of(view, self.gap);
+        let capacity = view.limits(TierId::FAST).capacity.0;
+        let free = view.free(TierId::FAST).0;
+        if free > marks.promote + self.ample.max(capacity / AMPLE_SHARE) {
+            self.counters.ample += 1;
+            self.threshold.reset();
+            return true;
+        }
+        let latency = self.scan.latency(now, fault.page, view);
+        let factor = if fault.write { self.write_factor } else { 1.0 };
+        match self.threshold.judge(now, latency, pages, factor) {
+            Hotness::Hot => true,
+            Hotness::Cold => {
+                self.counters.cold += 1;
+                false
+            }
+            Hotness::Limited => {
+                self.counters.limited += 1;
+                false
+            }
+        }
+    }
+}
+
+impl Policy for Autonuma {
+    fn name(&self) -> &str {
+        self.settings.name()
+    }
+
+    fn needs(&self) -> Telemetry {
+        Telemetry { faults: true, access_bits: self.kswapd.is_some(), ..Telemetry::default() }
+    }
+
+    fn observe(&mut self, _: Nanos, events: &[Event], view: &View<'_>) {
+        for event in events {
+            if self.kswapd.is_some() {
+                self.lru.observe(event, view);
+            }
+            if let Event::Moved { run, to: TierId::FAST, cause: MoveCause::FaultDecision } = event {
+                self.counters.promoted += u64::from(run.pages);
+            }
+        }
+    }
+
+    fn place(&mut self, _: Nanos, _: &Allocation, view: &View<'_>) -> TierId {
+        self.low = Watermarks::of(view, self.gap).low_share(view);
+        TierId::FAST
+    }
+
+    fn decide(&mut self, now: Nanos, view: &View<'_>, mut budget: Budget, plan: &mut Plan) {
+        if let Some(kswapd) = &mut self.kswapd {
+            let leaving = self.lru.land(TierId::FAST, view);
+            kswapd.run(now, &mut self.lru, leaving, view, &mut budget, plan);
+        }
+        self.scan.run(now, view, plan, &mut |_| {});
+    }
+
+    fn next_wakeup(&self) -> Option<Nanos> {
+        let kswapd = self.kswapd.as_ref().and_then(|kswapd| kswapd.next_wakeup(&self.lru));
+        Some(kswapd.map_or(self.scan.next(), |wakeup| wakeup.min(self.scan.next())))
+    }
+
+    fn on_fault(&mut self, now: Nanos, fault: &Fault, view: &View<'_>) -> FaultDecision {
+        self.counters.faults += 1;
+        let huge = view.state(fault.page).is_huge();
+        let pages = if huge { u64::from(HUGE_PAGES) } else { 1 };
+        if fault.tier == TierId::FAST || !self.is_hot(now, fault, pages, view) {
+            return FaultDecision::Stay;
+        }
+        let marks = Watermarks::of(view, self.gap);
+        if view.free(TierId::FAST).0 < marks.high + pages {
+            self.counters.no_room += 1;
+            if let Some(kswapd) = &mut self.kswapd {
+                kswapd.wake(marks.promote.max(marks.high + pages));
+            }
+            return FaultDecision::Stay;
+        }
+        FaultDecision::MoveHere(TierId::FAST)
+    }
+
+    fn allocation_headroom(&self) -> f64 {
+        self.low
+    }
+
+    fn metrics(&self, sink: &mut MetricSink<'_>) {
+        let c = &self.counters;
+        let [candidates, lowered, raised, resets] = self.threshold.totals();
+        for (name, value) in [
+            ("hint_faults_total", c.faults),
+            ("hint_faults_cold_total", c.cold),
+            ("hint_faults_rate_limited_total", c.limited),
+            ("hint_faults_without_room_total", c.no_room),
+            ("hint_faults_with_ample_room_total", c.ample),
+            ("promoted_in_fault_pages_total", c.promoted),
+            ("candidate_pages_total", candidates),
+            ("threshold_lowered_total", lowered),
+            ("threshold_raised_total", raised),
+            ("threshold_reset_total", resets),
+            ("threshold_ns", self.threshold.current().0),
+        ] {
+            sink(name, value as f64);
+        }
+        self.scan.metrics(sink);
+        if let Some(kswapd) = &self.kswapd {
+            kswapd.metrics(sink);
+        }
+    }
+
+    fn config(&self, sink: &mut ConfigSink<'_>) {
+        self.settings.report(sink);
+    }
+
+    fn metadata_bytes(&self) -> Bytes {
+        self.scan.bytes() + self.lru.bytes()
+    }
+}

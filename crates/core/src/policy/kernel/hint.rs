@@ -1,0 +1,288 @@
+//! Hint faults: parts of memory are armed in turn, and how long it takes until a page is touched
+//! tells how hot it is.
+//!
+//! Source: `kernel/sched/fair.c` (`task_numa_work`, `task_scan_min`, `should_numa_migrate_memory`,
+//! `numa_promotion_adjust_threshold`), Linux 6. Not modelled: that the kernel arms pages in the
+//! program's own time (at most 3 % of it; here a worker does), and scans apart for every process.
+
+use crate::action::{Action, Lane, Plan};
+use crate::placement::{PageState, View};
+use crate::policy::MetricSink;
+use crate::types::*;
+use alloc::vec::Vec;
+
+/// Memory that is passed over in one scan, in scans' sizes, where nothing can be armed.
+const PASSED_OVER: u64 = 8;
+
+/// Which pages are armed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arms {
+    /// Those outside the fastest tier.
+    Slow,
+    /// All.
+    Everything,
+}
+
+/// How often how much is armed.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// Pages in one scan (`numa_balancing_scan_size_mb`).
+    pub size: u64,
+    /// Between two scans, divided by the scans that all memory takes
+    /// (`numa_balancing_scan_period_min_ms`).
+    pub period: Nanos,
+    /// Between two scans, at least (`MAX_SCAN_WINDOW`).
+    pub floor: Nanos,
+    /// Before the first one (`numa_balancing_scan_delay_ms`).
+    pub delay: Nanos,
+}
+
+/// Arms memory in turn, and remembers when.
+#[derive(Clone, Debug)]
+pub struct HintScan {
+    arms: Arms,
+    pace: Pace,
+    next: Nanos,
+    cursor: u32,
+    /// When a unit was armed last, in microseconds that wrap; at its first page.
+    armed_at: Vec<u32>,
+    scans: u64,
+    passes: u64,
+    armed_pages: u64,
+}
+
+impl HintScan {
+    /// Begins after the pace's delay.
+    pub fn new(arms: Arms, pace: Pace, hint: PageCount) -> Self {
+        let pages = usize::try_from(hint.0).unwrap_or(0);
+        let pace = Pace { size: pace.size.max(1), floor: Nanos(pace.floor.0.max(1)), ..pace };
+        Self {
+            arms,
+            pace,
+            next: pace.delay,
+            cursor: 0,
+            armed_at: Vec::with_capacity(pages),
+            scans: 0,
+            passes: 0,
+            armed_pages: 0,
+        }
+    }
+
+    /// When the next scan is due.
+    pub fn next(&self) -> Nanos {
+        self.next
+    }
+
+    /// Reports scans, passes through all memory that have ended, and pages armed.
+    pub fn metrics(&self, sink: &mut MetricSink<'_>) {
+        sink("hint_scans_total", self.scans as f64);
+        sink("hint_scan_passes_total", self.passes as f64);
+        sink("armed_pages_total", self.armed_pages as f64);
+    }
+
+    /// Scans where the time has come. `note` is told of every unit that is armed, before.
+    pub fn run(
+        &mut self,
+        now: Nanos,
+        view: &View<'_>,
+        plan: &mut Plan,
+        note: &mut dyn FnMut(PageRun),
+    ) {
+        if now < self.next {
+            return;
+        }
+        let windows = view.resident().0.div_ceil(self.pace.size).max(1);
+        let period = self.pace.floor.0.max(self.pace.period.0 / windows);
+        self.next = now.saturating_add(Nanos(period));
+        self.scans += 1;
+        let known = view.pages();
+        self.armed_at.resize(self.armed_at.len().max(known as usize), 0);
+        let (mut size, mut passed) = (self.pace.size, PASSED_OVER * self.pace.size);
+        let mut open = PageRun { start: PageId(self.cursor), pages: 0 };
+        while size > 0 && passed > 0 && self.cursor < known {
+            let page = PageId(self.cursor);
+            let huge = view.state(page).is_huge();
+            let first = if huge { page.region().first() } else { page };
+            let end = page.region().run().end();
+            let part =
+                if huge { u64::from(end - first.0) } else { size.min(u64::from(end - first.0)) };
+            let part = PageRun { start: first, pages: part as u32 };
+            let armed = self.arm(now, part, view, &mut open, plan, note);
+            let pages = u64::from(part.pages);
+            size = size.saturating_sub(if armed > 0 { pages } else { 0 });
+            passed = passed.saturating_sub(pages);
+            self.cursor = part.end();
+        }
+        propose(open, plan);
+        if self.cursor >= known {
+            self.cursor = 0;
+            self.passes += u64::from(known > 0);
+        }
+    }
+
+    /// Arms what can be armed of a part of a region; gives the pages.
+    fn arm(
+        &mut self,
+        now: Nanos,
+        part: PageRun,
+        view: &View<'_>,
+        open: &mut PageRun,
+        plan: &mut Plan,
+        note: &mut dyn FnMut(PageRun),
+    ) -> u64 {
+        let huge = view.state(part.start).is_huge();
+        let unit_pages = if huge { HUGE_PAGES } else { 1 };
+        let states = &view.states()[part.range()];
+        let mut armed = 0;
+        for (i, state) in states.iter().enumerate().step_by(unit_pages as usize) {
+            let state = PageState(*state);
+            let slow = state.tier().is_some_and(|tier| tier != TierId::FAST);
+            let wanted = state.is_resident() && (slow || self.arms == Arms::Everything);
+            if !wanted || state.is_armed() || state.is_in_flight() {
+                continue;
+            }
+            let unit = PageRun { start: PageId(part.start.0 + i as u32), pages: unit_pages };
+            note(unit);
+            self.armed_at[unit.start.index()] = micros(now);
+            armed += u64::from(unit.pages);
+            if open.end() == unit.start.0 {
+                open.pages += unit.pages;
+            } else {
+                propose(*open, plan);
+                *open = unit;
+            }
+        }
+        self.armed_pages += armed;
+        armed
+    }
+
+    /// Time since the unit that holds a page was armed, to the microsecond.
+    pub fn latency(&self, now: Nanos, page: PageId, view: &View<'_>) -> Nanos {
+        let first = if view.state(page).is_huge() { page.region().first() } else { page };
+        let armed = self.armed_at.get(first.index()).copied().unwrap_or(0);
+        Nanos(u64::from(micros(now).wrapping_sub(armed)) * 1000)
+    }
+
+    /// Memory held.
+    pub fn bytes(&self) -> Bytes {
+        Bytes((self.armed_at.capacity() * size_of::<u32>()) as u64)
+    }
+}
+
+fn micros(now: Nanos) -> u32 {
+    (now.0 / 1000) as u32
+}
+
+fn propose(run: PageRun, plan: &mut Plan) {
+    if run.pages > 0 {
+        plan.push(Action::Arm { run, lane: Lane::SCAN });
+    }
+}
+
+/// What became of a page whose latency is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hotness {
+    /// To be promoted.
+    Hot,
+    /// Touched too late.
+    Cold,
+    /// Hot, but enough was promoted in this second.
+    Limited,
+}
+
+/// The latency below which a page is hot: lowered where more pages were hot than may be promoted,
+/// raised where fewer were.
+#[derive(Clone, Debug)]
+pub struct Threshold {
+    /// What it begins with, and half of what it may become.
+    initial: Nanos,
+    current: Nanos,
+    /// Interval of its changes, and when the one under way began.
+    interval: Nanos,
+    interval_began: Nanos,
+    /// Pages promoted per window, at most.
+    limit: u64,
+    window: Nanos,
+    window_began: Nanos,
+    candidates: u64,
+    candidates_in_interval: u64,
+    candidates_in_window: u64,
+    lowered: u64,
+    raised: u64,
+    resets: u64,
+}
+
+/// Parts of the initial threshold by which it changes: 8, twice that to the largest one
+/// (`NUMA_MIGRATION_ADJUST_STEPS`).
+const STEPS: u64 = 8;
+
+impl Threshold {
+    /// `initial` until the first `interval` has passed; at most `limit` pages per `window`.
+    pub fn new(initial: Nanos, interval: Nanos, limit: u64, window: Nanos) -> Self {
+        Self {
+            initial,
+            current: initial,
+            interval,
+            interval_began: Nanos::ZERO,
+            limit: limit.max(1),
+            window: Nanos(window.0.max(1)),
+            window_began: Nanos::ZERO,
+            candidates: 0,
+            candidates_in_interval: 0,
+            candidates_in_window: 0,
+            lowered: 0,
+            raised: 0,
+            resets: 0,
+        }
+    }
+
+    /// The threshold now.
+    pub fn current(&self) -> Nanos {
+        self.current
+    }
+
+    /// Pages that were hot, how often it was lowered and raised, and set back.
+    pub fn totals(&self) -> [u64; 4] {
+        [self.candidates, self.lowered, self.raised, self.resets]
+    }
+
+    /// There is ample room: everything is hot, and the threshold is set back.
+    pub fn reset(&mut self) {
+        self.resets += u64::from(self.current != self.initial);
+        self.current = self.initial;
+    }
+
+    /// Judges `pages` pages that were touched `latency` after they were armed; `factor` raises the
+    /// threshold for them.
+    pub fn judge(&mut self, now: Nanos, latency: Nanos, pages: u64, factor: f64) -> Hotness {
+        self.adjust(now);
+        if latency.0 as f64 >= self.current.0 as f64 * factor {
+            return Hotness::Cold;
+        }
+        if now.saturating_sub(self.window_began) > self.window {
+            (self.window_began, self.candidates_in_window) = (now, 0);
+        }
+        let limited = self.candidates_in_window + pages > self.limit.max(pages);
+        self.candidates += pages;
+        self.candidates_in_interval += pages;
+        self.candidates_in_window += pages;
+        if limited { Hotness::Limited } else { Hotness::Hot }
+    }
+
+    fn adjust(&mut self, now: Nanos) {
+        if now.saturating_sub(self.interval_began) <= self.interval {
+            return;
+        }
+        let allowed = self.limit as f64 * self.interval.0 as f64 / self.window.0 as f64;
+        let step = Nanos((self.initial.0 / STEPS).max(1));
+        let hot = self.candidates_in_interval as f64;
+        if hot > allowed * 1.1 {
+            self.current = Nanos(self.current.saturating_sub(step).0.max(step.0));
+            self.lowered += 1;
+        } else if hot < allowed * 0.9 {
+            self.current = self.current.saturating_add(step).min(Nanos(2 * self.initial.0));
+            self.raised += 1;
+        }
+        (self.interval_began, self.candidates_in_interval) = (now, 0);
+    }
+}

@@ -1,0 +1,205 @@
+//! The kernel's thread that makes room in a tier by demoting what its inactive list ends with.
+//!
+//! Woken, it takes batches out of the lists' older ends, has their access bits read, and demotes
+//! what was not accessed, until so much is free as was asked for. Each round that finds less than
+//! a batch to demote lets it look at twice as much in the next one; where even the whole lists give
+//! nothing, it rests. Pages of the active list become inactive where that list is short.
+//!
+//! Source: `mm/vmscan.c` (`balance_pgdat`, `shrink_lruvec`, `demote_folio_list`), Linux 6. Not
+//! modelled: file pages apart from anonymous ones, memory groups, reclaim of the slowest tier.
+
+use super::lru::{List, Lru, Verdict};
+use crate::action::{Lane, Plan};
+use crate::budget::Budget;
+use crate::placement::View;
+use crate::policy::MetricSink;
+use crate::types::*;
+
+/// Pages that are looked at once, at least (`SWAP_CLUSTER_MAX`).
+const BATCH: u64 = 32;
+/// The first round looks at a list's pages shifted right by this (`DEF_PRIORITY`).
+const FIRST_PRIORITY: u32 = 12;
+/// How long an answer about access bits is waited for. Nothing in a kernel can be that late.
+const PATIENCE: Nanos = Nanos(1_000_000_000);
+
+/// What has happened, for reports and tests; units, unless it says otherwise.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counters {
+    woken: u64,
+    checked: u64,
+    activated: u64,
+    deactivated: u64,
+    kept: u64,
+    demoted: u64,
+    rests: u64,
+    unanswered: u64,
+}
+
+/// The thread of the fastest tier.
+#[derive(Clone, Debug)]
+pub struct Kswapd {
+    /// See [`Lru::inactive_is_low`].
+    scale: f64,
+    /// How long it rests where nothing can be demoted (`HZ / 10`).
+    rest: Nanos,
+    /// Pages that shall be free; 0 while it sleeps.
+    target: u64,
+    priority: u32,
+    /// Pages proposed to be demoted in the round under way; `None` before the first one.
+    reclaimed: Option<u64>,
+    resting_until: Nanos,
+    /// When the batch under way was taken out.
+    asked: Nanos,
+    counters: Counters,
+}
+
+impl Kswapd {
+    /// Asleep. `scale` is by how much the tier is smaller than what it stands for, `rest` how long
+    /// it rests.
+    pub fn new(scale: f64, rest: Nanos) -> Self {
+        Self {
+            scale,
+            rest,
+            target: 0,
+            priority: FIRST_PRIORITY,
+            reclaimed: None,
+            resting_until: Nanos::ZERO,
+            asked: Nanos::ZERO,
+            counters: Counters::default(),
+        }
+    }
+
+    /// Reports what has happened so far.
+    pub fn metrics(&self, sink: &mut MetricSink<'_>) {
+        let c = &self.counters;
+        for (name, value) in [
+            ("kswapd_woken_total", c.woken),
+            ("kswapd_checked_total", c.checked),
+            ("kswapd_activated_total", c.activated),
+            ("kswapd_deactivated_total", c.deactivated),
+            ("kswapd_kept_total", c.kept),
+            ("kswapd_demoted_pages_total", c.demoted),
+            ("kswapd_rests_total", c.rests),
+            ("kswapd_unanswered_total", c.unanswered),
+        ] {
+            sink(name, value as f64);
+        }
+    }
+
+    /// Asks for `free` pages to be free. A larger wish replaces a smaller one.
+    pub fn wake(&mut self, free: u64) {
+        self.counters.woken += u64::from(self.target == 0);
+        self.target = self.target.max(free);
+    }
+
+    /// When [`Self::run`] has something to do; `None` while it sleeps.
+    pub fn next_wakeup(&self, lru: &Lru) -> Option<Nanos> {
+        if lru.isolated() > 0 {
+            let answered = lru.next_answered().is_some();
+            Some(if answered { Nanos::ZERO } else { self.asked.saturating_add(PATIENCE) })
+        } else if self.target > 0 {
+            Some(self.resting_until)
+        } else {
+            None
+        }
+    }
+
+    /// Goes on: treats what is known of pages that were taken out, and takes out more. To be called
+    /// in `decide`, after [`Lru::land`], which gives `leaving`.
+    pub fn run(
+        &mut self,
+        now: Nanos,
+        lru: &mut Lru,
+        leaving: u64,
+        view: &View<'_>,
+        budget: &mut Budget,
+        plan: &mut Plan,
+    ) {
+        let leaving = leaving + self.settle(lru, view, budget, plan);
+        if lru.isolated() > 0 {
+            if now >= self.asked.saturating_add(PATIENCE) {
+                self.counters.unanswered += lru.abandon() as u64;
+            }
+            return;
+        }
+        if self.target == 0 || now < self.resting_until {
+            return;
+        }
+        if view.free(TierId::FAST).0 + leaving >= self.target {
+            (self.target, self.priority, self.reclaimed) = (0, FIRST_PRIORITY, None);
+            return;
+        }
+        match self.reclaimed {
+            Some(pages) if pages >= BATCH || self.priority > 0 => {
+                self.priority -= u32::from(pages < BATCH);
+            }
+            Some(pages) => {
+                self.priority = FIRST_PRIORITY;
+                if pages == 0 {
+                    self.counters.rests += 1;
+                    self.resting_until = now.saturating_add(self.rest);
+                    self.reclaimed = None;
+                    return;
+                }
+            }
+            None => {}
+        }
+        self.asked = now;
+        self.reclaimed = Some(0);
+        self.take_out(lru, plan);
+    }
+
+    fn take_out(&mut self, lru: &mut Lru, plan: &mut Plan) {
+        let tier = TierId::FAST;
+        let share = |pages: u64| (pages >> self.priority).max(BATCH);
+        if lru.inactive_is_low(tier, self.scale) {
+            let pages = share(lru.pages(tier, List::Active));
+            lru.isolate(tier, List::Active, pages, Lane::SCAN, plan);
+        }
+        let pages = share(lru.pages(tier, List::Inactive));
+        lru.isolate(tier, List::Inactive, pages, Lane::SCAN, plan);
+    }
+
+    /// Treats what is known of pages that were taken out; gives the pages proposed to leave.
+    fn settle(
+        &mut self,
+        lru: &mut Lru,
+        view: &View<'_>,
+        budget: &mut Budget,
+        plan: &mut Plan,
+    ) -> u64 {
+        let to = TierId::FAST.slower();
+        let below = view.free(to).saturating_sub(view.limits(to).keep_free).0;
+        let mut leaving = 0;
+        while let Some(answer) = lru.next_answered() {
+            let page = answer.unit.start;
+            let pages = u64::from(answer.unit.pages);
+            self.counters.checked += 1;
+            if answer.list == List::Active {
+                self.counters.deactivated += 1;
+                lru.file(page, List::Inactive);
+                continue;
+            }
+            let fits = leaving + pages <= below && answer.unit.bytes() <= budget.remaining;
+            match lru.check(page, answer.accessed) {
+                Verdict::Activate => {
+                    self.counters.activated += 1;
+                    lru.file(page, List::Active);
+                }
+                Verdict::Reclaim if fits => {
+                    leaving += pages;
+                    budget.remaining = budget.remaining.saturating_sub(answer.unit.bytes());
+                    lru.depart(page);
+                    plan.migrate(answer.unit, to, Lane::DEMOTE);
+                }
+                Verdict::Reclaim | Verdict::Keep => {
+                    self.counters.kept += 1;
+                    lru.file(page, List::Inactive);
+                }
+            }
+        }
+        self.counters.demoted += leaving;
+        self.reclaimed = self.reclaimed.map(|pages| pages + leaving);
+        leaving
+    }
+}
