@@ -1,7 +1,7 @@
 //! `etc`: memcached under the requests of Facebook's ETC pool.
 //!
 //! Model: 56 B headers, keys and values in chunks of classes 1.25 apart, cut from 1 MiB slabs; a
-//! chained hash table; per class a list in order of use, to whose front an item moves when read,
+//! chained hash table; 1024 locks, one of which every request takes; per class a list in order of use, to whose front an item moves when read,
 //! at most once in `refresh`. A SET writes a new item, maybe of another class, and frees the old
 //! one; a full class evicts its last. Every key is SET once, in an order unlike its popularity.
 //! Source: Atikoglu et al., SIGMETRICS 2012: key sizes GEV(30.80, 8.20, 0.0787), value sizes
@@ -12,11 +12,11 @@
 use super::coin::Coin;
 use super::cpu::{Cpu, Marks};
 use super::item_cache::{ItemCache, MAX_HEAP, Shape};
-use super::memory::{Cached, Unseen, mix};
+use super::memory::{Cached, Memory, Unseen, mix};
 use super::page_stream::Loader;
 use super::params::{self, Param, Settings};
 use super::permutation::Permutation;
-use super::stage::Stage;
+use super::stage::{Area, Stage};
 use super::zipf_law::{ZipfLaw, ZipfRng};
 use super::{Made, Workload};
 use crate::error::TraceError;
@@ -51,6 +51,10 @@ const OP_SET: u64 = 1;
 const MAX_KEY: f64 = 250.0;
 /// A hash bucket for at most so many items, as memcached grows its table.
 const ITEMS_PER_BUCKET: f64 = 1.5;
+/// Locks of items for one worker; a mutex has 40 bytes.
+const LOCKS: u64 = 1 << 10;
+const LOCK_BYTES: u64 = 40;
+const LOCKS_BYTES: u64 = LOCKS * LOCK_BYTES;
 
 /// Sizes of keys and values.
 #[derive(Clone, Copy, Debug)]
@@ -90,6 +94,7 @@ struct Etc {
     loader: Loader,
     before: u64,
     cache: ItemCache,
+    locks: Area,
     sizes: Sizes,
     /// How often the size of a key's value changed, modulo 256; empty until the cache is filled.
     versions: Vec<u8>,
@@ -108,7 +113,7 @@ pub(super) fn build(settings: &Settings) -> Result<Made, TraceError> {
     if footprint > MAX_HEAP {
         return Err(settings.refuse("size", "is above 32 GiB", "give at most 32GiB"));
     }
-    let slab_bytes = (footprint / 128).next_power_of_two().clamp(1 << 16, 1 << 20);
+    let slab_bytes = (footprint / 64).next_power_of_two().clamp(1 << 16, 1 << 20);
     let shape = Shape {
         slab_bytes,
         min_chunk: 96,
@@ -127,7 +132,7 @@ pub(super) fn build(settings: &Settings) -> Result<Made, TraceError> {
     let mean_chunk = (0..1 << 14).map(chunk_of).sum::<u64>() as f64 / f64::from(1 << 14);
     let buckets = footprint as f64 / mean_chunk / ITEMS_PER_BUCKET;
     let bits = (buckets as u64).next_power_of_two().trailing_zeros().max(1);
-    let slabs = (footprint - (shape.pointer_bytes << bits)) / slab_bytes;
+    let slabs = (footprint - (shape.pointer_bytes << bits) - LOCKS_BYTES) / slab_bytes;
     // On average, half a slab of each class is empty.
     let room = slabs.saturating_sub(chunks.len() as u64 / 2).max(1) * slab_bytes;
     let keys = (room as f64 / mean_chunk) as u32;
@@ -140,7 +145,8 @@ pub(super) fn build(settings: &Settings) -> Result<Made, TraceError> {
     let (cpu, mut stage) = Cpu::open(settings, footprint)?;
     let table = stage.map(shape.pointer_bytes << bits, MapKind::Anonymous);
     let heap = stage.map(slabs * slab_bytes, MapKind::Anonymous);
-    let loader = Loader::new(init, &[heap, table]);
+    let locks = stage.map(LOCKS_BYTES, MapKind::Anonymous);
+    let loader = Loader::new(init, &[heap, table, locks]);
     let before = loader.records();
     stage.expect(before);
     let cache = ItemCache::new(shape, table, bits, heap, slabs);
@@ -153,6 +159,7 @@ pub(super) fn build(settings: &Settings) -> Result<Made, TraceError> {
         loader,
         before,
         cache,
+        locks,
         sizes,
         versions: Vec::new(),
         keys,
@@ -183,7 +190,8 @@ impl Workload for Etc {
         if self.loader.step(stage) {
             return true;
         }
-        let Self { cpu, marks, cache, sizes, versions, set, resize, rng, .. } = self;
+        let Self { cpu, marks, cache, locks, sizes, versions, set, resize, rng, .. } = self;
+        let locks = *locks;
         let mut ranks = [0; 64];
         self.law.fill(&mut self.ranks, &mut ranks);
         for rank in ranks {
@@ -194,6 +202,9 @@ impl Workload for Etc {
             let sets = set.throw(rng);
             marks.operation(stage, if sets { OP_SET } else { OP_GET }, |stage| {
                 let mut memory = Cached { cpu, stage };
+                let lock = mix(u64::from(key)) % LOCKS * LOCK_BYTES;
+                memory.load(locks, lock);
+                memory.store(locks, lock);
                 if sets {
                     let version = &mut versions[key as usize];
                     *version = version.wrapping_add(u8::from(resize.throw(rng)));
@@ -201,6 +212,7 @@ impl Workload for Etc {
                 } else {
                     cache.get(&mut memory, key);
                 }
+                memory.store(locks, lock);
             });
         }
         true
@@ -273,6 +285,18 @@ mod tests {
         let items = cache.audit();
         assert!(cache.is_full() && cache.evictions > 100, "{}", cache.evictions);
         assert!(items.len() > 20_000, "{}", items.len());
+    }
+
+    #[test]
+    fn every_request_takes_one_of_the_locks() {
+        let summary = check("etc:size=32MiB:accesses=200K:init=off:llc=256KiB");
+        // They are mapped last, in a huge page of their own.
+        let last = summary.pages.keys().map(|page| page / 512).max().unwrap();
+        let locks: Vec<u64> =
+            summary.pages.iter().filter(|(page, _)| *page / 512 == last).map(|(_, n)| *n).collect();
+        assert_eq!(locks.len() as u64, LOCKS_BYTES / PAGE_BYTES);
+        let (least, most) = (locks.iter().min().unwrap(), locks.iter().max().unwrap());
+        assert!(*least > 1000 && most < &(least * 3 / 2), "all alike: {least} to {most}");
     }
 
     #[test]

@@ -118,7 +118,7 @@ pub static ALL: &[Program] = &[
         name: "etc",
         program: "memcached",
         package: "Debian: memcached",
-        generator: "synth:etc:size=64MiB:llc=256KiB",
+        generator: "synth:etc:size=80MiB:llc=256KiB",
         recorder: Recorder::Qemu,
         recipe: &memcached::ETC,
     },
