@@ -74,7 +74,7 @@ fn mistakes_get_a_hint() {
     assert!(error("memtis:alpha=2x").contains("not a share"));
     assert!(error("memtis:cooling=-1x").contains("multiple of the default"));
     assert!(error("memtis:bins=log").contains("known: paper, artifact"));
-    assert!(error("first-touch:x=1").contains("no parameter can be given"));
+    assert!(error("swap-belady:x=1").contains("no parameter can be given"));
     assert!(error("interleave:fast=0:slow=0").contains("hint:"));
     let no_oracle = make("oracle-static", &PolicyContext::default()).err().unwrap().to_string();
     assert!(no_oracle.contains("simulator only"), "{no_oracle}");

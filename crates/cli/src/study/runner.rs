@@ -2,7 +2,7 @@
 
 use super::bounds::{self, BoundResult, NoBound};
 use super::input::{Input, Watched};
-use super::oracle::MatrixOracle;
+use super::oracle::{LazyOrder, MatrixOracle};
 use super::{PolicyStudy, SizeStudy, Study, TraceStudy};
 use crate::errors::failure;
 use crate::{cancel, progress};
@@ -97,10 +97,11 @@ fn named(error: anyhow::Error, trace: &str) -> anyhow::Error {
 /// A trace made ready for its runs.
 struct Prepared<'a> {
     request: &'a Request,
-    input: Input,
+    input: Arc<Input>,
     footprint: Footprint,
     scale: f64,
     matrix: Option<Arc<EpochMatrix>>,
+    order: Arc<LazyOrder>,
 }
 
 struct Job {
@@ -154,7 +155,9 @@ fn run_trace(request: &Request, name: &str, seeds: &[u64]) -> anyhow::Result<Tra
     let scale = request.options.scale.factor(&footprint);
     // The matrix is large; runs need it for offline policies only.
     let matrix = matrix.filter(|_| offline).map(Arc::new);
-    let prepared = Prepared { request, input, footprint, scale, matrix };
+    let input = Arc::new(input);
+    let order = Arc::new(LazyOrder::new(Arc::clone(&input)));
+    let prepared = Prepared { request, input, footprint, scale, matrix, order };
     let outcomes = run_all(&prepared, &sizes, seeds)?;
     collect(&mut sizes, &request.policies, seeds.len(), outcomes);
     Ok(TraceStudy { name: name.to_owned(), header, footprint: prepared.footprint, scale, sizes })
@@ -215,7 +218,8 @@ impl Prepared<'_> {
             latency_gap: latency_gap(machine),
             oracle: self.matrix.as_ref().filter(|_| is_offline(spec)).map(|matrix| {
                 let model = bounds::model(machine, size.fast_bytes / 4096);
-                Arc::new(MatrixOracle { matrix: Arc::clone(matrix), model }) as _
+                let (matrix, order) = (Arc::clone(matrix), Arc::clone(&self.order));
+                Arc::new(MatrixOracle { matrix, model, order }) as _
             }),
         };
         let policy = registry::make(spec, &context)?;

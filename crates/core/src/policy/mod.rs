@@ -2,6 +2,7 @@
 
 pub mod autonuma;
 pub mod hemem;
+pub mod hotbox;
 pub mod hybridtier;
 pub mod interleave;
 pub mod kernel;
@@ -11,11 +12,13 @@ pub mod registry;
 mod runs;
 pub mod settings;
 pub mod simple;
+pub mod swap_belady;
+pub mod swap_lru;
 #[cfg(test)]
 mod testing;
 pub mod tpp;
 
-pub use offline::{EpochReader, Oracle, PageSaving};
+pub use offline::{AccessReader, EpochReader, KnownAccess, Oracle, PageSaving};
 pub use registry::{Group, PolicyContext, make};
 pub use settings::{Param, Settings};
 

@@ -25,7 +25,7 @@ pub const ORACLE_STATIC: Entry = Entry {
     group: Group::Offline,
     summary: "the pages that save most over the whole trace, placed once",
     citation: "offline reference",
-    params: &[],
+    params: super::simple::PAGES,
     preset: &[],
     build: |settings, context| {
         let oracle = oracle(&settings, context)?;
@@ -80,6 +80,10 @@ pub trait Oracle: Send + Sync {
     fn totals(&self, sink: &mut dyn FnMut(PageSaving));
     /// Starts to read single epochs.
     fn epochs(&self) -> EpochReader;
+    /// Starts to read all accesses in their order. The default knows none.
+    fn accesses(&self) -> AccessReader {
+        Box::new(|| None)
+    }
     /// Nanoseconds that moving one page to the fastest tier costs; not below 0.
     fn promotion_cost_ns(&self) -> f64;
     /// Nanoseconds that moving one page from the fastest tier costs; not below 0.
@@ -91,7 +95,22 @@ pub trait Oracle: Send + Sync {
 /// [`Event::Epoch`]; to read them in ascending order may be much faster than in any other.
 pub type EpochReader = Box<dyn FnMut(u64, &mut dyn FnMut(PageSaving)) + Send>;
 
-fn oracle(settings: &Settings, context: &PolicyContext) -> Result<Arc<dyn Oracle>, PolicyError> {
+/// An access, and when its page is accessed next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KnownAccess {
+    /// The page.
+    pub page: PageId,
+    /// The page's next access, as its place in the trace from 0 upwards; `u64::MAX` where there is none.
+    pub next: u64,
+}
+
+/// Gives one access after the other, `None` after the last one.
+pub type AccessReader = Box<dyn FnMut() -> Option<KnownAccess> + Send>;
+
+pub(super) fn oracle(
+    settings: &Settings,
+    context: &PolicyContext,
+) -> Result<Arc<dyn Oracle>, PolicyError> {
     context.oracle.clone().ok_or_else(|| PolicyError {
         what: alloc::format!(
             "{} needs to know the whole trace\nhint: offline policies run in the simulator only",
@@ -198,6 +217,12 @@ impl Policy for OracleStatic {
             Wanted::choose(view.limits(TierId::FAST).capacity, &pages)
         };
         self.wanted.get_or_insert_with(choose).tier(allocation)
+    }
+    fn base_pages(&self) -> bool {
+        self.settings.word("pages") == "base"
+    }
+    fn config(&self, sink: &mut ConfigSink<'_>) {
+        self.settings.report(sink);
     }
     fn metadata_bytes(&self) -> Bytes {
         self.wanted.as_ref().map_or(Bytes::ZERO, Wanted::bytes)

@@ -5,7 +5,8 @@
 use super::offline::{self, Oracle};
 use super::settings::{Param, Settings};
 use super::{
-    BoxedPolicy, PolicyError, autonuma, hemem, hybridtier, interleave, memtis, simple, tpp,
+    BoxedPolicy, PolicyError, autonuma, hemem, hotbox, hybridtier, interleave, memtis, simple,
+    swap_belady, swap_lru, tpp,
 };
 use crate::spec::{self, Spec, SpecError};
 use crate::types::PageCount;
@@ -18,11 +19,13 @@ pub static REGISTRY: &[Entry] = &[
     memtis::ENTRY,
     hybridtier::ENTRY,
     hemem::ENTRY,
+    hotbox::ENTRY,
     simple::FIRST_TOUCH,
     memtis::NO_SPLIT,
     memtis::NO_WARM,
     memtis::PAPER,
     memtis::ARTIFACT,
+    hotbox::NO_THROTTLE,
     hybridtier::EXACT,
     hybridtier::UNBLOCKED,
     hybridtier::FREQUENCY,
@@ -34,8 +37,11 @@ pub static REGISTRY: &[Entry] = &[
     autonuma::NO_DEMOTION,
     autonuma::TIERING,
     tpp::ENTRY,
+    simple::CACHE_LINE,
+    swap_lru::ENTRY,
     offline::ORACLE_STATIC,
     offline::ORACLE_EPOCH,
+    swap_belady::ENTRY,
 ];
 
 /// What a policy is for.

@@ -1,16 +1,25 @@
-//! Policies that never move a page: `first-touch`, `all-fast`, `all-slow`.
+//! Policies that never move a page: `first-touch`, `cache-line`, `all-fast`, `all-slow`.
 //!
 //! They are the references of every comparison. `first-touch` is what Linux does without
 //! tiering: memory comes from the fast tier while there is room, then from the next one, and
-//! stays. `all-fast` describes another machine (enough fast memory for everything), `all-slow`
+//! stays. `cache-line` is the same with base pages, HotBox's name for it. `all-fast` describes another machine (enough fast memory for everything), `all-slow`
 //! leaves the fast tier unused (the papers' capacity-only case).
 
 use super::registry::{Entry, Group};
-use super::settings::Settings;
-use super::{Allocation, Policy};
+use super::settings::{Kind, Param, Settings};
+use super::{Allocation, ConfigSink, Policy};
 use crate::placement::View;
 use crate::types::*;
 use alloc::boxed::Box;
+
+/// Parameters of policies that only place.
+pub(super) const PAGES: &[Param] = &[Param::fixed(
+    "pages",
+    Kind::Choice(&["world", "base"]),
+    "world",
+    "",
+    "`base`: new memory is mapped by base pages, whatever the world does otherwise",
+)];
 
 /// `first-touch`.
 pub const FIRST_TOUCH: Entry = Entry {
@@ -18,9 +27,9 @@ pub const FIRST_TOUCH: Entry = Entry {
     group: Group::Principal,
     summary: "fast memory to whoever touches first; nothing ever moves",
     citation: "Linux default allocation",
-    params: &[],
+    params: PAGES,
     preset: &[],
-    build: |settings, _| Ok(Box::new(Still { settings, home: Home::First })),
+    build: |settings, _| Ok(Box::new(Still::new(settings, Home::First))),
 };
 
 /// `all-fast`.
@@ -29,9 +38,9 @@ pub const ALL_FAST: Entry = Entry {
     group: Group::Baselines,
     summary: "a machine whose fast tier holds everything",
     citation: "upper reference",
-    params: &[],
+    params: PAGES,
     preset: &[],
-    build: |settings, _| Ok(Box::new(Still { settings, home: Home::UnlimitedFast })),
+    build: |settings, _| Ok(Box::new(Still::new(settings, Home::UnlimitedFast))),
 };
 
 /// `all-slow`.
@@ -40,9 +49,20 @@ pub const ALL_SLOW: Entry = Entry {
     group: Group::Baselines,
     summary: "everything in the slowest tier",
     citation: "lower reference (capacity-only)",
-    params: &[],
+    params: PAGES,
     preset: &[],
-    build: |settings, _| Ok(Box::new(Still { settings, home: Home::Slowest })),
+    build: |settings, _| Ok(Box::new(Still::new(settings, Home::Slowest))),
+};
+
+/// `cache-line`.
+pub const CACHE_LINE: Entry = Entry {
+    name: "cache-line",
+    group: Group::Baselines,
+    summary: "slow memory is accessed where it is, line by line; nothing ever moves",
+    citation: "Bergman et al., HotBox, ISMM '22, section 3.1",
+    params: PAGES,
+    preset: &[("pages", "base")],
+    build: |settings, _| Ok(Box::new(Still::new(settings, Home::First))),
 };
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -57,6 +77,12 @@ struct Still {
     home: Home,
 }
 
+impl Still {
+    fn new(settings: Settings, home: Home) -> Self {
+        Self { settings, home }
+    }
+}
+
 impl Policy for Still {
     fn name(&self) -> &str {
         self.settings.name()
@@ -69,6 +95,12 @@ impl Policy for Still {
     }
     fn unlimited_fast(&self) -> bool {
         self.home == Home::UnlimitedFast
+    }
+    fn base_pages(&self) -> bool {
+        self.settings.word("pages") == "base"
+    }
+    fn config(&self, sink: &mut ConfigSink<'_>) {
+        self.settings.report(sink);
     }
     fn metadata_bytes(&self) -> Bytes {
         Bytes::ZERO

@@ -148,7 +148,7 @@ impl Replay<'_> {
 
     fn schedule(&mut self, lane: Lane, what: Wait, ns: f64, job: Job) {
         self.work(what, ns);
-        let now_ns = self.now_ns;
+        let now_ns = self.now_ns + self.waiting_ns;
         self.background.schedule(now_ns, lane, ns, job);
     }
 

@@ -5,6 +5,8 @@ mod events;
 mod hot;
 mod outcome;
 #[cfg(test)]
+mod swap_tests;
+#[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;

@@ -12,7 +12,7 @@ use frostline_core::rng::Rng;
 use frostline_trace::TraceEvent;
 use frostline_trace::event::StreamId;
 
-fn options(machine: &str, fast_pages: u64) -> SimOptions {
+pub(super) fn options(machine: &str, fast_pages: u64) -> SimOptions {
     let fast = FastSize::Bytes(PageCount(fast_pages).bytes());
     SimOptions::new(Machine::parse(machine).unwrap(), fast)
 }
@@ -24,7 +24,7 @@ fn run(steps: &[Step], script: Script, options: &SimOptions) -> (RunOutcome, Vec
     (outcome, events)
 }
 
-fn run_policy(
+pub(super) fn run_policy(
     steps: &[Step],
     policy: BoxedPolicy,
     options: &SimOptions,
@@ -55,7 +55,7 @@ fn check(outcome: &RunOutcome) {
     assert_eq!(all, report.accesses, "the series adds up");
 }
 
-fn counter(outcome: &RunOutcome, name: &str) -> f64 {
+pub(super) fn counter(outcome: &RunOutcome, name: &str) -> f64 {
     outcome.report.counters[name]
 }
 
@@ -69,7 +69,7 @@ fn migrate(start: u32, end: u32, to: u8) -> Action {
 }
 
 /// Pages once each, then `more` rounds over them.
-fn rounds(pages: u32, more: usize) -> Vec<Step> {
+pub(super) fn rounds(pages: u32, more: usize) -> Vec<Step> {
     (0..=more).flat_map(|_| (0..pages).map(load)).collect()
 }
 

@@ -163,6 +163,16 @@ impl Lru {
         (oldest != NONE).then(|| self.run(PageId(oldest)))
     }
 
+    /// Units of a list, the one that has been there for longest first.
+    pub fn from_oldest(&self, tier: TierId, list: List) -> impl Iterator<Item = PageRun> {
+        let mut next = self.lists[tier.index()][list as usize].oldest;
+        core::iter::from_fn(move || {
+            let first = (next != NONE).then_some(PageId(next))?;
+            next = self.nodes[first.index()].newer;
+            Some(self.run(first))
+        })
+    }
+
     /// Notes an access that the kernel saw itself, in a fault: the first one marks the page, the
     /// second makes it active (`folio_mark_accessed`), unless it has been taken out. Unknown pages
     /// are ignored.

@@ -1,0 +1,189 @@
+//! The scanner of slow memory: blocks of pages in turn, and a state for each page (section 5.2).
+
+use crate::action::{Action, Lane, Plan, Scan};
+use crate::event::{AccessBits, Level};
+use crate::placement::{PageState, View};
+use crate::types::*;
+use alloc::vec::Vec;
+
+/// A thread of its own.
+const LANE: Lane = Lane(3);
+
+/// States of pages in slow memory; 0 is as cold, of a page that was never scanned.
+const COLD: u8 = 1;
+const HOT: u8 = 3;
+
+/// What is known of pages outside the fastest tier.
+#[derive(Clone, Debug)]
+pub(super) struct Remote {
+    /// Pages of a block, and the time from one to the next.
+    batch: u64,
+    period: Nanos,
+    next: Nanos,
+    cursor: u32,
+    states: Vec<u8>,
+    /// Pages found hot, to be armed.
+    hot: Vec<PageId>,
+    pub(super) blocks: u64,
+    pub(super) passes: u64,
+    pub(super) raised: u64,
+    pub(super) lowered: u64,
+    pub(super) armed: u64,
+}
+
+impl Remote {
+    pub(super) fn new(batch: PageCount, period: Nanos, hint: PageCount) -> Self {
+        Self {
+            batch: batch.0.max(1),
+            period: Nanos(period.0.max(1)),
+            next: Nanos(period.0.max(1)),
+            cursor: 0,
+            states: Vec::with_capacity(usize::try_from(hint.0).unwrap_or(0)),
+            hot: Vec::new(),
+            blocks: 0,
+            passes: 0,
+            raised: 0,
+            lowered: 0,
+            armed: 0,
+        }
+    }
+
+    /// When there is something to do.
+    pub(super) fn next_wakeup(&self) -> Nanos {
+        if self.hot.is_empty() { self.next } else { Nanos::ZERO }
+    }
+
+    /// Whether the last scans found the page accessed.
+    pub(super) fn is_hot(&self, page: PageId) -> bool {
+        self.states.get(page.index()) == Some(&HOT)
+    }
+
+    /// Forgets what was known of pages: they have gone, or have moved.
+    pub(super) fn forget(&mut self, run: PageRun) {
+        let end = run.range().end.min(self.states.len());
+        let start = run.range().start.min(end);
+        self.states[start..end].fill(0);
+    }
+
+    pub(super) fn remap(&mut self, from: PageRun, to: PageId) {
+        let target = PageRun { start: to, pages: from.pages };
+        self.grow(target.end().max(from.end()));
+        let states: Vec<u8> = self.states[from.range()].to_vec();
+        self.states[from.range()].fill(0);
+        self.states[target.range()].copy_from_slice(&states);
+    }
+
+    /// Takes in what a scan has read. Pages of the fastest tier are somebody else's.
+    pub(super) fn learn(&mut self, bits: &AccessBits, view: &View<'_>) {
+        if bits.level != Level::Base {
+            return;
+        }
+        self.grow(bits.run.end());
+        for (i, page) in bits.run.iter().enumerate() {
+            if !is_slow(view.state(page)) {
+                continue;
+            }
+            let state = &mut self.states[page.index()];
+            let before = (*state).max(COLD);
+            if bits.accessed >> i & 1 != 0 {
+                *state = HOT.min(before + 1);
+                self.raised += u64::from(*state > before);
+                if *state == HOT {
+                    self.hot.push(page);
+                }
+            } else {
+                *state = COLD.max(before - 1);
+                self.lowered += u64::from(*state < before);
+            }
+        }
+    }
+
+    /// Arms what was found hot, and has the next block scanned where its time has come.
+    pub(super) fn run(&mut self, now: Nanos, view: &View<'_>, plan: &mut Plan) {
+        self.arm(view, plan);
+        if now >= self.next {
+            self.next = now.saturating_add(self.period);
+            self.scan_block(view, plan);
+        }
+    }
+
+    /// Nothing is armed any more.
+    pub(super) fn pause(&mut self) {
+        self.hot.clear();
+    }
+
+    fn arm(&mut self, view: &View<'_>, plan: &mut Plan) {
+        let mut open = PageRun { start: PageId(0), pages: 0 };
+        for page in self.hot.drain(..) {
+            let state = view.state(page);
+            if !is_slow(state) || state.is_armed() || state.is_in_flight() {
+                continue;
+            }
+            self.armed += 1;
+            if open.pages > 0 && open.end() == page.0 {
+                open.pages += 1;
+                continue;
+            }
+            propose_arm(open, plan);
+            open = PageRun::single(page);
+        }
+        propose_arm(open, plan);
+    }
+
+    fn scan_block(&mut self, view: &View<'_>, plan: &mut Plan) {
+        self.blocks += 1;
+        let states = view.states();
+        let mut left = self.batch;
+        let mut open = PageRun { start: PageId(0), pages: 0 };
+        for _ in 0..states.len() {
+            if self.cursor as usize >= states.len() {
+                self.cursor = 0;
+                self.passes += 1;
+            }
+            let page = PageId(self.cursor);
+            self.cursor += 1;
+            if !is_slow(PageState(states[page.index()])) {
+                continue;
+            }
+            if open.pages > 0 && open.end() == page.0 {
+                open.pages += 1;
+            } else {
+                propose_scan(open, plan);
+                open = PageRun::single(page);
+            }
+            left -= 1;
+            if left == 0 {
+                break;
+            }
+        }
+        propose_scan(open, plan);
+    }
+
+    fn grow(&mut self, pages: u32) {
+        if self.states.len() < pages as usize {
+            self.states.resize((pages as usize).next_multiple_of(HUGE_PAGES as usize), 0);
+        }
+    }
+
+    pub(super) fn bytes(&self) -> Bytes {
+        let hot = self.hot.capacity() * size_of::<PageId>();
+        Bytes((self.states.capacity() + hot) as u64)
+    }
+}
+
+fn is_slow(state: PageState) -> bool {
+    state.tier().is_some_and(|tier| tier != TierId::FAST)
+}
+
+fn propose_arm(run: PageRun, plan: &mut Plan) {
+    if run.pages > 0 {
+        plan.push(Action::Arm { run, lane: LANE });
+    }
+}
+
+fn propose_scan(run: PageRun, plan: &mut Plan) {
+    if run.pages > 0 {
+        let scan = Scan { run, clear: true, level: Level::Base, skip_untouched: true };
+        plan.push(Action::Scan { scan, lane: LANE });
+    }
+}

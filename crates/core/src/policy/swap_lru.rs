@@ -1,0 +1,146 @@
+//! `swap-lru`: slow memory as a swap device of Linux, a reference of HotBox (ISMM '22, section 3.1).
+//!
+//! No access is served outside fast memory: the touch of a page there brings it in, alone. The kernel's
+//! lists, told by access bits, say what leaves; its thread evicts ahead of need between two watermarks,
+//! and where it is late, the program waits while the oldest pages leave.
+//!
+//! Not good for: pages of which little is used before they leave. Departs from Linux: no read-ahead
+//! of neighbours, no refault distances, no device beneath (as HotBox's own version), and where the
+//! program waits, access bits are not looked at again.
+
+#[cfg(test)]
+mod tests;
+
+use super::hotbox::marks;
+use super::kernel::kswapd::Kswapd;
+use super::kernel::lru::{List, Lru};
+use super::registry::{Entry, Group};
+use super::settings::{Kind, Param, Settings};
+use super::{ConfigSink, MetricSink, Policy, PolicyContext, Telemetry};
+use crate::action::Plan;
+use crate::budget::Budget;
+use crate::event::{Event, MoveCause};
+use crate::placement::View;
+use crate::types::*;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// `swap-lru`.
+pub const ENTRY: Entry = Entry {
+    name: "swap-lru",
+    group: Group::Baselines,
+    summary: "slow memory is a swap device; the kernel's lists say what leaves",
+    citation: "Bergman et al., HotBox, ISMM '22, section 3.1; Linux 6",
+    params: &[
+        Param::fixed(
+            "watermark-gap",
+            Kind::Ratio,
+            "0.001",
+            "",
+            "of fast memory, from mark to mark",
+        ),
+        Param::scaled("rest", Kind::Duration, "100ms", "", "of eviction that found nothing"),
+    ],
+    preset: &[],
+    build: |settings, context| Ok(Box::new(SwapLru::new(settings, context))),
+};
+
+/// Swapping by Linux's lists; made by [`super::make`].
+struct SwapLru {
+    settings: Settings,
+    lru: Lru,
+    kswapd: Kswapd,
+    gap: f64,
+    brought_in: u64,
+    waited_for: u64,
+}
+
+impl SwapLru {
+    fn new(settings: Settings, context: &PolicyContext) -> Self {
+        Self {
+            lru: Lru::new(context.total_pages_hint),
+            kswapd: Kswapd::new(context.scale, settings.duration("rest")),
+            gap: settings.number("watermark-gap"),
+            brought_in: 0,
+            waited_for: 0,
+            settings,
+        }
+    }
+}
+
+impl Policy for SwapLru {
+    fn name(&self) -> &str {
+        self.settings.name()
+    }
+
+    fn needs(&self) -> Telemetry {
+        Telemetry { faults: true, access_bits: true, ..Telemetry::default() }
+    }
+
+    fn observe(&mut self, _: Nanos, events: &[Event], view: &View<'_>) {
+        for event in events {
+            self.lru.observe(event, view);
+            match event {
+                Event::Moved { run, cause: MoveCause::Refault, .. } => {
+                    self.brought_in += u64::from(run.pages);
+                }
+                Event::Moved { run, cause: MoveCause::Reclaim, .. } => {
+                    self.waited_for += u64::from(run.pages);
+                }
+                _ => {}
+            }
+        }
+        let marks = marks(view, self.gap);
+        if view.free(TierId::FAST).0 < marks.low {
+            self.kswapd.wake(marks.high);
+        }
+    }
+
+    fn decide(&mut self, now: Nanos, view: &View<'_>, mut budget: Budget, plan: &mut Plan) {
+        let leaving = self.lru.land(TierId::FAST, view);
+        self.kswapd.run(now, &mut self.lru, leaving, view, &mut budget, plan);
+    }
+
+    fn next_wakeup(&self) -> Option<Nanos> {
+        self.kswapd.next_wakeup(&self.lru)
+    }
+
+    fn victims(&mut self, _: Nanos, wanted: PageCount, view: &View<'_>, out: &mut Vec<PageId>) {
+        let lists = [List::Inactive, List::Active];
+        let oldest = lists.iter().flat_map(|list| self.lru.from_oldest(TierId::FAST, *list));
+        let mut pages = 0;
+        for unit in oldest.filter(|unit| !view.state(unit.start).is_in_flight()) {
+            if pages >= wanted.0 {
+                break;
+            }
+            pages += u64::from(unit.pages);
+            out.push(unit.start);
+        }
+    }
+
+    fn swaps(&self) -> bool {
+        true
+    }
+
+    fn base_pages(&self) -> bool {
+        true
+    }
+
+    fn in_kernel(&self) -> bool {
+        true
+    }
+
+    fn metrics(&self, sink: &mut MetricSink<'_>) {
+        sink("brought_in_pages_total", self.brought_in as f64);
+        sink("evicted_while_waiting_pages_total", self.waited_for as f64);
+        self.kswapd.metrics(sink);
+    }
+
+    fn config(&self, sink: &mut ConfigSink<'_>) {
+        self.settings.report(sink);
+    }
+
+    fn metadata_bytes(&self) -> Bytes {
+        self.lru.bytes()
+    }
+}
