@@ -411,7 +411,9 @@ const HEMEM: &str = "hemem:wakeup=1ms:hot-loads=3";
 
 /// Systems of other publications, quick enough for a small world; and a counter that shows that
 /// each did what it is for.
-const RIVALS: [(&str, &str); 4] = [
+const RIVALS: [(&str, &str); 6] = [
+    ("hotbox:period=1ms", "promoted_in_fault_pages_total"),
+    ("swap-lru", "kswapd_demoted_pages_total"),
     (
         "autonuma:scan-size=1MiB:scan-delay=0s:scan-floor=1ms:scan-period=1ms",
         "promoted_in_fault_pages_total",
