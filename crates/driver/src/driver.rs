@@ -5,7 +5,7 @@ use crate::address_map::AddressMap;
 use crate::clock;
 use crate::error::DriverError;
 use crate::journal::{Entry, Journal, Setup};
-use crate::pacer::Pacer;
+use crate::pacer::{Pacer, Rounds};
 use crate::place::Places;
 use crate::scans::Scans;
 use crate::source::Source;
@@ -101,6 +101,7 @@ pub struct Driver {
     queue: Queue,
     pacer: Pacer,
     auditor: Pacer,
+    rounds: Rounds,
     rng: Rng,
     /// Pages that came back since the hand last passed.
     spared: Bitmap,
@@ -160,6 +161,7 @@ impl Driver {
             queue: Queue::default(),
             pacer: Pacer::new(options.settling_cpu_share, clock::thread_cpu()),
             auditor: Pacer::new(options.cpu_share * AUDIT_PART, Nanos::ZERO),
+            rounds: Rounds::default(),
             rng: Rng::new(options.seed),
             spared: Bitmap::default(),
             settling_since: None,

@@ -8,9 +8,11 @@ use crate::source::choice::choose;
 use crate::watched::Selection;
 use crate::{SlowTier, SlowTiers, clock};
 use frostline_core::TierLimits;
+use frostline_core::event::SampleKind;
 use frostline_core::policy::{PolicyContext, Telemetry, make};
 use frostline_core::spec::Spec;
 use frostline_core::types::*;
+use frostline_linux::frames::FrameNodes;
 use frostline_linux::topology::Topology;
 use frostline_linux::{LinuxError, Root, process, swap};
 
@@ -68,8 +70,17 @@ pub fn start(
         return Err(DriverError::Telemetry { policy: options.policy.clone(), what, hint });
     }
     needs.allocation_extents |= options.extents;
-    let choice = choose(&root, needs, &options, &places)?;
+    let mut choice = choose(&root, needs, &options, &places)?;
     let policy = with_parameters(&options.policy, choice.parameters)?;
+    let suited = make(&policy, &context)?.needs();
+    for (kind, before, period) in [
+        (SampleKind::LoadMiss, needs.load_sample_period, suited.load_sample_period),
+        (SampleKind::Store, needs.store_sample_period, suited.store_sample_period),
+    ] {
+        if period != before {
+            choice.sources.iter_mut().for_each(|source| source.set_period(kind, period));
+        }
+    }
     if let Some(why) = &choice.why {
         notes.push(format!("{why} (policy {policy})"));
     }
@@ -137,7 +148,10 @@ fn places(root: &Root, slow: &SlowTiers) -> Result<Places, DriverError> {
         Place::Node(fast.id)
     };
     let slower = nodes.into_iter().map(Place::Node).chain(last);
-    Ok(Places { tiers: std::iter::once(fast).chain(slower).collect(), device: None, planned: None })
+    let tiers = std::iter::once(fast).chain(slower).collect();
+    // Where nodes cannot be told by frames, the kernel is asked for every page.
+    let frames = FrameNodes::read(root).ok();
+    Ok(Places { tiers, device: None, planned: None, frames })
 }
 
 /// Refuses policies that need what no source here gives.

@@ -1,7 +1,7 @@
 //! The processes that a driver manages.
 
 use frostline_core::event::Backing;
-use frostline_core::types::ProcessId;
+use frostline_core::types::{Bytes, ProcessId};
 use frostline_linux::extents::ExtentChange;
 use frostline_linux::maps::{Mapping, MapsReader};
 use frostline_linux::pagemap::Pagemap;
@@ -32,6 +32,9 @@ pub enum Selection {
         tree: bool,
     },
 }
+
+/// Memory has changed where one page in so many is another.
+const CHANGED: u64 = 256;
 
 /// Bytes that the kernel keeps of a program's name (`TASK_COMM_LEN` in `include/linux/sched.h`,
 /// without the zero at its end).
@@ -83,6 +86,8 @@ pub struct Watched {
     pub spans: Vec<Span>,
     /// What of it is new, and nobody has looked into.
     pub fresh: Vec<Span>,
+    /// Resident memory when that was last found to have changed.
+    resident: Bytes,
 }
 
 impl Watched {
@@ -100,7 +105,19 @@ impl Watched {
             mappings: Vec::new(),
             spans: Vec::new(),
             fresh: Vec::new(),
+            resident: Bytes::ZERO,
         })
+    }
+
+    /// Whether its resident memory has grown or shrunk by more than a small part since this was
+    /// last so.
+    pub fn has_changed(&mut self) -> bool {
+        let Ok(resident) = self.target.resident() else { return false };
+        let changed = resident.0.abs_diff(self.resident.0) > self.resident.0 / CHANGED;
+        if changed {
+            self.resident = resident;
+        }
+        changed
     }
 
     /// Its number, as events carry it.

@@ -3,7 +3,7 @@
 //! Sources: proc_pid_stat(5), proc_pid_status(5), pidfd_open(2), cgroups(7).
 
 use crate::{LinuxError, Root};
-use frostline_core::types::{Bytes, PAGE_BYTES};
+use frostline_core::types::{Bytes, PAGE_BYTES, PageCount};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -185,6 +185,18 @@ impl Target {
     /// [`LinuxError::Gone`] where it has ended.
     pub fn usage(&self) -> Result<Usage, LinuxError> {
         self.read(usage)
+    }
+
+    /// Its resident memory of all kinds.
+    ///
+    /// # Errors
+    /// [`LinuxError::Gone`] where it has ended.
+    pub fn resident(&self) -> Result<Bytes, LinuxError> {
+        self.read(|root, pid| {
+            let text = read_of(root, pid, &format!("/proc/{pid}/statm"))?;
+            let pages = text.split_ascii_whitespace().nth(1).and_then(|word| word.parse().ok());
+            Ok(PageCount(pages.unwrap_or(0)).bytes())
+        })
     }
 
     /// Numbers of its threads, ascending.

@@ -46,6 +46,8 @@ pub struct LabOptions {
     pub latency_ns: (u64, u64),
     /// The last-level cache; a power of two, 64 KiB at least.
     pub llc_bytes: u64,
+    /// Of a sample, in ns of the machine's time.
+    pub sample_ns: u64,
     /// Counts are written so often, in ms of the machine's time; 0 for the end and marks only.
     pub interval_ms: u64,
     /// Of the machine's random numbers.
@@ -58,6 +60,7 @@ impl Default for LabOptions {
             mode: Lab::Reference,
             latency_ns: (100, 300),
             llc_bytes: 2 << 20,
+            sample_ns: 250,
             interval_ms: 0,
             seed: 7,
         }
@@ -194,6 +197,7 @@ fn lab_arguments(lab: &LabOptions) -> Vec<String> {
         ("--lab", mode.to_owned()),
         ("--latency", format!("{fast}:{slow}")),
         ("--llc", lab.llc_bytes.to_string()),
+        ("--sample-cost", lab.sample_ns.to_string()),
         ("--interval", lab.interval_ms.to_string()),
         ("--seed", lab.seed.to_string()),
     ];

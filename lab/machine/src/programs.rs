@@ -60,6 +60,13 @@ pub const ALL: &[Program] = &[
         slow_mib: 512,
     },
     Program {
+        name: "redis",
+        comm: "redis-server",
+        command: "lab-program redis --keys 180000 --requests 600000 --seed $seed",
+        fast_mib: 224,
+        slow_mib: 512,
+    },
+    Program {
         name: "bfs",
         comm: "lab-program",
         command: "lab-program bfs --scale 20 --degree 16 --searches 2 --seed $seed",

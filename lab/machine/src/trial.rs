@@ -7,8 +7,12 @@ use crate::truth::{Counts, Truth};
 use anyhow::{Context, bail};
 use frostline_guest::{Guest, LabOptions, Outcome, program};
 use serde::Serialize;
+use std::path::PathBuf;
 
 const PAGE: u64 = 4096;
+/// A program that this machine must have.
+const REDIS: &str = "redis-server";
+const CLIENT: &str = "lab-program";
 
 /// What came out.
 #[derive(Clone, Debug, Serialize)]
@@ -41,6 +45,9 @@ pub fn run(work: Program, system: &System, seed: u64, lab: LabOptions) -> anyhow
     let lab = LabOptions { seed, interval_ms: 250, ..lab };
     let mut guest =
         Guest::default().lab(lab).memory_mib(work.fast_mib, work.slow_mib).timeout_s(1800);
+    if work.comm == REDIS {
+        guest = guest.file(installed(REDIS)?);
+    }
     for name in ["frostline", "frostline-load", "lab-guest", "lab-program"] {
         guest = guest.file(program(name).map_err(anyhow::Error::msg)?);
     }
@@ -66,7 +73,9 @@ pub fn run(work: Program, system: &System, seed: u64, lab: LabOptions) -> anyhow
     let done = truth.at_mark(work.comm, DONE);
     let worked = done - ready;
     anyhow::ensure!(worked.all() > 0, "{}: no access was counted", what());
-    let own = measured.times.get(work.comm).copied().unwrap_or_default();
+    // A server has a client, which is one of our programs.
+    let own = |comm: &str| measured.times.get(comm).map_or(0.0, |times| times.user_seconds);
+    let own = own(work.comm) + if work.comm == REDIS { own(CLIENT) } else { 0.0 };
     let all: f64 = measured.times.values().map(|times| times.all()).sum();
     Ok(Trial {
         program: work.name,
@@ -77,7 +86,16 @@ pub fn run(work: Program, system: &System, seed: u64, lab: LabOptions) -> anyhow
         fast_hit_ratio_late: (done - middle(&truth, work.comm, done, ready)).fast_share(),
         seconds: measured.seconds,
         moved_bytes: measured.counter("pgmigrate_success") * PAGE,
-        tiering_seconds: all - own.user_seconds,
+        tiering_seconds: all - own,
+    })
+}
+
+/// A program of this machine's.
+fn installed(name: &str) -> anyhow::Result<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|folder| folder.join(name)).find(|p| p.is_file());
+    found.with_context(|| {
+        format!("this machine has no {name}\nhint: as root: apt-get install {name}")
     })
 }
 

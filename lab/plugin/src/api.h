@@ -90,4 +90,7 @@ extern char timers_state[];
 extern struct CPUState* qemu_get_cpu(int index);
 extern void cpu_exit(struct CPUState* cpu);
 
+/* accel/tcg/cputlb.c: the calling processor forgets its translations. */
+extern void tlb_flush(struct CPUState* cpu);
+
 #endif

@@ -16,6 +16,7 @@ typedef struct {
    uint64_t l1_bytes, llc_bytes;
    unsigned llc_ways;
    uint64_t interval_ns; /* of the truth's series; 0: the end only */
+   uint64_t sample_ns;   /* that a sample takes the processor that makes it */
 } FlOptions;
 
 extern FlOptions fl_opt;
@@ -31,7 +32,9 @@ extern volatile FlShared* fl_shared;
 void fl_shared_open(void);
 /* The node of a guest-physical address, or -1: no memory, or the shared memory itself. */
 int fl_node_of(uint64_t paddr);
-void fl_sample(uint64_t vaddr, uint64_t paddr, uint32_t tgid, int node, unsigned flags);
+/* Also where there is no room for it: the processor has done its work. */
+void fl_sample(unsigned vcpu, uint64_t vaddr, uint64_t paddr, uint32_t tgid, int node,
+               unsigned flags);
 
 /* ---- clock.c */
 void fl_clock_check(void);
@@ -46,6 +49,10 @@ bool fl_l1_hit(unsigned vcpu, uint64_t vaddr);
 void fl_l1_flush(unsigned vcpu);
 /* The same for the last level, by guest-physical address. */
 bool fl_llc_hit(uint64_t paddr);
+
+/* ---- tlb.c */
+/* Missed the first level of the caches; last thing to be called for an access. */
+void fl_tlb_use(unsigned vcpu, uint64_t vaddr);
 
 /* ---- truth.c */
 typedef struct {

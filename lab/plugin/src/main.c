@@ -38,12 +38,13 @@ static int physical(qemu_plugin_meminfo_t info, uint64_t vaddr, uint64_t* paddr)
    return fl_node_of(*paddr);
 }
 
-static void sample(FlProcess* process, uint64_t vaddr, uint64_t paddr, int node, bool is_store)
+static void sample(unsigned vcpu, FlProcess* process, uint64_t vaddr, uint64_t paddr, int node,
+                   bool is_store)
 {
    unsigned flags = is_store ? FL_SAMPLE_STORE : 0;
    if (vaddr & KERNEL_HALF)
       flags |= FL_SAMPLE_KERNEL;
-   fl_sample(vaddr, paddr, process->tgid, node, flags);
+   fl_sample(vcpu, vaddr, paddr, process->tgid, node, flags);
 }
 
 static __attribute__((noinline)) void missed_l1(unsigned vcpu, qemu_plugin_meminfo_t info,
@@ -57,7 +58,7 @@ static __attribute__((noinline)) void missed_l1(unsigned vcpu, qemu_plugin_memin
    ++(is_store ? process->stores : process->loads)[node];
    fl_clock_add(vcpu, fl_opt.latency_ns[node]);
    if (!is_store && sampled(&loads_left, fl_shared->load_period))
-      sample(process, vaddr, paddr, node, false);
+      sample(vcpu, process, vaddr, paddr, node, false);
    if (--until_tick == 0) {
       until_tick = FL_TICK;
       fl_truth_tick(fl_clock_now());
@@ -70,7 +71,7 @@ static __attribute__((noinline)) void retired_store(unsigned vcpu, qemu_plugin_m
    uint64_t paddr;
    int node = physical(info, vaddr, &paddr);
    if (node >= 0)
-      sample(vaddr & KERNEL_HALF ? fl_kernel : fl_running(vcpu), vaddr, paddr, node, true);
+      sample(vcpu, vaddr & KERNEL_HALF ? fl_kernel : fl_running(vcpu), vaddr, paddr, node, true);
 }
 
 static void on_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr, void* data)
@@ -82,13 +83,16 @@ static void on_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr,
       return;
    }
    bool is_store = qemu_plugin_mem_is_store(info);
-   if (!fl_l1_hit(vcpu, vaddr))
+   bool missed = !fl_l1_hit(vcpu, vaddr);
+   if (missed)
       missed_l1(vcpu, info, vaddr, is_store);
    uint64_t last = vaddr + (1u << qemu_plugin_mem_size_shift(info)) - 1;
    if (__builtin_expect((vaddr ^ last) >> 6 != 0, 0) && !fl_l1_hit(vcpu, last))
       missed_l1(vcpu, info, last, is_store);
    if (is_store && __builtin_expect(sampled(&stores_left, fl_shared->store_period), 0))
       retired_store(vcpu, info, vaddr);
+   if (missed)
+      fl_tlb_use(vcpu, vaddr);
 }
 
 static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb* tb)

@@ -12,6 +12,7 @@ FlOptions fl_opt = {
    .llc_bytes = 2 << 20,
    .llc_ways = 16,
    .interval_ns = 0,
+   .sample_ns = 0,
 };
 
 void fl_die(const char* what, const char* hint)
@@ -69,8 +70,11 @@ void fl_options_read(int argc, char** argv)
          fl_opt.llc_bytes = power_of_two(value, "llc= is wrong");
       else if (strcmp(argv[i], "interval-ms") == 0)
          fl_opt.interval_ns = number(value, "interval-ms= is wrong") * 1000000;
+      else if (strcmp(argv[i], "sample-ns") == 0)
+         fl_opt.sample_ns = number(value, "sample-ns= is wrong");
       else
-         fl_die("unknown option of the plugin", "memory, truth, latency, l1, llc, interval-ms");
+         fl_die("unknown option of the plugin",
+                "memory, truth, latency, l1, llc, interval-ms, sample-ns");
    }
    if (fl_opt.memory == NULL)
       fl_die("memory= is missing", "the file that is also the memory-backend-file of ivshmem");

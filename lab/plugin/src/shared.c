@@ -39,8 +39,10 @@ int fl_node_of(uint64_t paddr)
    return -1;
 }
 
-void fl_sample(uint64_t vaddr, uint64_t paddr, uint32_t tgid, int node, unsigned flags)
+void fl_sample(unsigned vcpu, uint64_t vaddr, uint64_t paddr, uint32_t tgid, int node,
+               unsigned flags)
 {
+   fl_clock_add(vcpu, fl_opt.sample_ns);
    uint64_t head = fl_shared->head;
    if (head - fl_shared->tail >= fl_shared->capacity) {
       fl_shared->lost++;

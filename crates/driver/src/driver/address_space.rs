@@ -91,7 +91,7 @@ impl Driver {
                     self.reopen(pid, events);
                     return Ok(());
                 }
-                other => other?,
+                found => self.rounds.note(piece.pages, found?),
             }
             if events.len() > MOST_EVENTS {
                 self.tell(std::mem::take(events))?;

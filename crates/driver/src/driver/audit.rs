@@ -11,14 +11,15 @@ use frostline_linux::LinuxError;
 use frostline_linux::span::Span;
 
 impl Driver {
-    /// Looks up the pages of a span and tells the engine what it did not know.
+    /// Looks up the pages of a span and tells the engine what it did not know: gives of how many
+    /// pages.
     pub(super) fn places_of(
         &mut self,
         pid: u32,
         span: Span,
         events: &mut Vec<Event>,
-    ) -> Result<(), LinuxError> {
-        let Some(watched) = self.watched.get_mut(&pid) else { return Ok(()) };
+    ) -> Result<u64, LinuxError> {
+        let Some(watched) = self.watched.get_mut(&pid) else { return Ok(0) };
         let id = watched.id();
         let mut runs: Vec<(Span, Found)> = Vec::new();
         self.places.find(&watched.target, &mut watched.pagemap, span, &mut runs)?;
@@ -40,28 +41,43 @@ impl Driver {
             let direct = |tier| self.places.is_direct(tier);
             reconcile(|page| view.state(page), run.start, &found, direct, events);
         });
+        let mut found = 0;
         for event in &events[before..] {
-            if let Event::Moved { run, cause, .. } = event {
-                let pages = u64::from(run.pages);
-                match cause {
-                    MoveCause::Refault => self.accounts.refaults += pages,
-                    _ => self.accounts.moved_by_others += pages,
+            match event {
+                Event::Moved { run, cause, .. } => {
+                    let pages = u64::from(run.pages);
+                    found += pages;
+                    match cause {
+                        MoveCause::Refault => self.accounts.refaults += pages,
+                        _ => self.accounts.moved_by_others += pages,
+                    }
                 }
+                Event::Populated { run, .. } | Event::Freed { run } => {
+                    found += u64::from(run.pages)
+                }
+                _ => {}
             }
         }
-        Ok(())
+        Ok(found)
     }
 
-    /// Goes on looking up where pages are, round and round, within its share of a core.
+    /// Goes on looking up where pages are, round and round, within its share of a core, and rests
+    /// after rounds that found nothing.
     pub(super) fn audit(&mut self, events: &mut Vec<Event>) -> Result<(), DriverError> {
         self.pacer.charge(clock::thread_cpu());
+        if !self.rounds.allows(self.now) {
+            return Ok(());
+        }
         let mut left = self.watched.values().map(|w| w.spans.len()).sum::<usize>() + 1;
         while self.auditor.allows() && left > 0 {
             self.auditor.skip(clock::thread_cpu());
-            let Some((pid, span)) = self.next_to_audit() else { break };
+            let Some((pid, span)) = self.next_to_audit() else {
+                self.rounds.end(self.now);
+                break;
+            };
             match self.places_of(pid, span, events) {
                 Err(error) if error.is_gone() => self.reopen(pid, events),
-                other => other?,
+                found => self.rounds.note(span.pages, found?),
             }
             self.auditor.charge(clock::thread_cpu());
             left -= 1;

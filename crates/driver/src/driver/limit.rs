@@ -42,7 +42,9 @@ impl Driver {
         let settling = !settled && self.over_limit() < SETTLES;
         let Options { cpu_share, settling_cpu_share, .. } = self.options;
         let share = if settling { settling_cpu_share.max(cpu_share) } else { cpu_share };
-        self.pacer.set_share(share - cpu_share * AUDIT_PART);
+        // The audit's part is everybody's while it rests.
+        let audit = if self.rounds.allows(self.now) { cpu_share * AUDIT_PART } else { 0.0 };
+        self.pacer.set_share(share - audit);
         // The slowest first: what leaves it makes room for what comes from above.
         for index in (0..self.keepers.len()).rev() {
             self.keep_limit(TierId(index as u8))?;

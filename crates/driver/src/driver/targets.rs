@@ -40,6 +40,9 @@ impl Driver {
         }
         let known: Vec<u32> = self.watched.keys().copied().collect();
         for pid in known {
+            if self.watched.get_mut(&pid).is_some_and(Watched::has_changed) {
+                self.rounds.wake();
+            }
             self.follow_mappings(pid, events)?;
         }
         Ok(())

@@ -90,7 +90,7 @@ fn access_bits_are_read_when_they_are_asked_for() {
     };
     let selection = Selection::Process { pid: std::process::id(), tree: false };
     let tiers = vec![Place::Memory, Place::Swap];
-    let places = Places { tiers, device: None, planned: None };
+    let places = Places { tiers, device: None, planned: None, frames: None };
     let even = Even::default();
     let turns = Rc::clone(&even.turns);
     let root = Root::system();

@@ -1,8 +1,9 @@
 //! Accesses sampled by the lab's emulated machine, as a processor's sampling unit would.
 
 use super::{Source, SourceStats, Touch, TouchKind};
+use crate::clock;
 use frostline_core::event::SampleKind;
-use frostline_core::types::{PAGE_BYTES, Vpn};
+use frostline_core::types::{Nanos, PAGE_BYTES, Vpn};
 use frostline_linux::lab::LabMemory;
 use frostline_linux::{LinuxError, Root};
 use std::collections::BTreeSet;
@@ -14,6 +15,7 @@ pub struct LabPmu {
     pids: BTreeSet<u32>,
     touches: u64,
     lost_before: u64,
+    cpu: Nanos,
 }
 
 impl LabPmu {
@@ -26,7 +28,7 @@ impl LabPmu {
         memory.set_period(SampleKind::LoadMiss, loads);
         memory.set_period(SampleKind::Store, stores);
         let lost_before = memory.lost();
-        Self { memory, pids: BTreeSet::new(), touches: 0, lost_before }
+        Self { memory, pids: BTreeSet::new(), touches: 0, lost_before, cpu: Nanos::ZERO }
     }
 }
 
@@ -41,6 +43,7 @@ impl Source for LabPmu {
     }
 
     fn poll(&mut self, _root: &Root, sink: &mut dyn FnMut(Touch)) -> Result<(), LinuxError> {
+        let begin = clock::thread_cpu();
         let (pids, touches) = (&self.pids, &mut self.touches);
         self.memory.drain(|sample| {
             if pids.contains(&sample.pid) {
@@ -49,6 +52,7 @@ impl Source for LabPmu {
                 sink(Touch { pid: sample.pid, page, kind: TouchKind::Sample(sample.kind) });
             }
         });
+        self.cpu = self.cpu.saturating_add(clock::thread_cpu().saturating_sub(begin));
         Ok(())
     }
 
@@ -58,7 +62,7 @@ impl Source for LabPmu {
 
     fn stats(&self) -> SourceStats {
         let lost = self.memory.lost().saturating_sub(self.lost_before);
-        SourceStats { touches: self.touches, lost, ..SourceStats::default() }
+        SourceStats { touches: self.touches, lost, cpu: self.cpu }
     }
 }
 

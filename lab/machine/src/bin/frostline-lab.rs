@@ -31,6 +31,9 @@ struct MachineArgs {
     /// Seed of the machine's random numbers, the first one where there are several
     #[arg(long, default_value_t = 7)]
     seed: u64,
+    /// What a sample takes of the processor that makes it, in ns
+    #[arg(long, default_value_t = 250)]
+    sample_cost: u64,
     /// Reference: slow memory takes longer, equal runs are identical. Fast: neither
     #[arg(long, value_enum, default_value = "reference")]
     mode: Mode,
@@ -65,7 +68,8 @@ impl MachineArgs {
             Mode::Reference => Lab::Reference,
             Mode::Fast => Lab::Fast,
         };
-        Ok(LabOptions { mode, latency_ns, seed: self.seed, ..LabOptions::default() })
+        let (seed, sample_ns) = (self.seed, self.sample_cost);
+        Ok(LabOptions { mode, latency_ns, seed, sample_ns, ..LabOptions::default() })
     }
 }
 

@@ -38,6 +38,7 @@ use alloc::vec::Vec;
 use calm::Calm;
 use cascade::Cascade;
 use core::hint::black_box;
+use counts::ACCESS;
 use lists::{DemotionClock, PromotionList};
 use payoff::Payoff;
 use period::{Period, PeriodConfig, Steps};
@@ -64,6 +65,7 @@ struct Config {
     cooling: u64,
     one_bin_steps: bool,
     growth_cooling_pages: u64,
+    evidence: u32,
     wakeup: Nanos,
     free: f64,
     store_period: u32,
@@ -84,6 +86,7 @@ impl Config {
             cooling: settings.count("cooling").max(1),
             one_bin_steps: settings.word("hot-step") == "one",
             growth_cooling_pages: settings.count("growth-cooling") / PAGE_BYTES,
+            evidence: period_of(settings, "evidence").min(1 << 16),
             wakeup: Nanos(settings.duration("wakeup").0.max(1)),
             free: settings.number("free"),
             store_period: period_of(settings, "store-period"),
@@ -269,7 +272,9 @@ impl Memtis {
             hot += u64::from(change.unit_before >= self.limits.hot);
             let fast = sample.tier == TierId::FAST;
             on_fast += u64::from(fast);
-            if !fast && change.unit_hotness >= self.limits.hot {
+            let worth = if change.huge { 1 } else { ACCESS };
+            let least = self.limits.hot.max(self.config.evidence * worth);
+            if !fast && change.unit_hotness >= least {
                 self.promotions.push(sample.page, change.huge);
             }
         }

@@ -121,6 +121,13 @@ const PARAMS: &[Param] = &[
         "",
         "new memory after which an extra cooling is made; 0 never",
     ),
+    Param::fixed(
+        "evidence",
+        Kind::Count,
+        "1",
+        "samples",
+        "that a page's hotness is worth, at least, when it is promoted",
+    ),
     Param::scaled("wakeup", Kind::Duration, "500ms", "", "interval of the migration workers"),
     Param::fixed("free", Kind::Ratio, "2%", "", "share of fast memory that demotion keeps free"),
     Param::fixed("period", Kind::Count, "200", "LLC load misses", "least per sample, and at start"),

@@ -41,6 +41,26 @@ fn hot_pages_are_promoted_in_the_background_only() {
 }
 
 #[test]
+fn pages_are_promoted_for_as_many_samples_as_evidence_takes() {
+    let promoted = |evidence: &str| {
+        let spec = "memtis:adaptation=10:cooling=100000:collapse=off";
+        let mut w = World::new(100, &alloc::format!("{spec}{evidence}"));
+        w.populate(PageRun::between(0, 1000), false);
+        w.sample(500..520, 1);
+        w.sample(600..620, 2);
+        w.wake();
+        w.wake();
+        let fast = |pages: core::ops::Range<u32>| {
+            pages.filter(|page| w.tier(*page) == Some(TierId::FAST)).count()
+        };
+        [fast(500..520), fast(600..620)]
+    };
+    assert_eq!(promoted(""), [20, 20], "the hot set leaves fast memory over");
+    assert_eq!(promoted(":evidence=2"), [0, 20]);
+    assert_eq!(promoted(":evidence=3"), [0, 0]);
+}
+
+#[test]
 fn workers_wake_every_half_second() {
     let mut w = paper(100, "memtis");
     assert_eq!(w.engine.poll_timeout(), Some(Nanos(500_000_000)));

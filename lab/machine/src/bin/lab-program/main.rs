@@ -4,6 +4,7 @@
 
 mod btree;
 mod graph;
+mod redis;
 
 use clap::{Parser, Subcommand};
 
@@ -20,11 +21,15 @@ enum Command {
     Btree(btree::Options),
     /// Search a Kronecker graph breadth first, from random vertices
     Bfs(graph::Options),
+    /// Start a redis-server and send it requests for popular keys more often (YCSB-B)
+    Redis(redis::Options),
 }
 
-fn main() {
+fn main() -> anyhow::Result<()> {
     match Args::parse().command {
         Command::Btree(options) => btree::run(&options),
         Command::Bfs(options) => graph::run(&options),
+        Command::Redis(options) => redis::run(&options)?,
     }
+    Ok(())
 }
