@@ -411,25 +411,21 @@ const HEMEM: &str = "hemem:wakeup=1ms:hot-loads=3";
 
 /// Systems of other publications, quick enough for a small world; and a counter that shows that
 /// each did what it is for.
-const RIVALS: [(&str, &str); 6] = [
+const RIVALS: [(&str, &str); 11] = [
     ("hotbox:period=1ms", "promoted_in_fault_pages_total"),
     ("swap-lru", "kswapd_demoted_pages_total"),
     (
-        "autonuma:scan-size=1MiB:scan-delay=0s:scan-floor=1ms:scan-period=1ms",
+        "autonuma:scan-size=1MiB:scan-delay=0s:scan-floor=1ms:hot=1s",
         "promoted_in_fault_pages_total",
     ),
-    (
-        "autonuma-nodemote:scan-size=1MiB:scan-delay=0s:scan-floor=1ms:scan-period=1ms",
-        "hint_faults_total",
-    ),
-    (
-        "tiering-0.8:scan-size=1MiB:scan-delay=0s:scan-floor=1ms:scan-period=1ms",
-        "kswapd_demoted_pages_total",
-    ),
-    (
-        "tpp:scan-size=1MiB:scan-delay=0s:scan-floor=1ms:scan-period=1ms",
-        "promoted_in_fault_pages_total",
-    ),
+    ("autonuma-nodemote:scan-size=1MiB:scan-delay=0s:scan-floor=1ms", "hint_faults_total"),
+    ("tiering-0.8:scan-size=1MiB:scan-delay=0s:scan-floor=1ms", "kswapd_demoted_pages_total"),
+    ("tpp:scan-size=1MiB:scan-delay=0s:scan-floor=1ms", "promoted_in_fault_pages_total"),
+    ("autotiering:scan-size=1MiB:scan-delay=0s:scan-floor=1ms", "demotions_proposed_pages_total"),
+    ("autotiering:scan-size=1MiB:scan-floor=1ms:mode=exchange", "exchanged_pages_total"),
+    ("nimble:interval=2ms", "filled_up_pages_total"),
+    ("nimble-huge:interval=2ms", "promotions_proposed_pages_total"),
+    ("multi-clock:interval=1ms", "promotions_proposed_pages_total"),
 ];
 
 proptest! {

@@ -13,7 +13,7 @@
 mod tests;
 
 use super::kernel::Watermarks;
-use super::kernel::hint::{Arms, HintScan, Hotness, Pace, Threshold};
+use super::kernel::hint::{Arms, HintScan, Hotness, PACE, Pace, Threshold};
 use super::kernel::kswapd::Kswapd;
 use super::kernel::lru::Lru;
 use super::registry::{Entry, Group};
@@ -27,10 +27,10 @@ use crate::types::*;
 use alloc::boxed::Box;
 
 const PARAMS: &[Param] = &[
-    Param::scaled("scan-size", Kind::Bytes, "256MiB", "", "armed in one scan"),
-    Param::scaled("scan-period", Kind::Duration, "1s", "", "of scans, over scans for all memory"),
-    Param::scaled("scan-floor", Kind::Duration, "100ms", "", "least interval of scans"),
-    Param::scaled("scan-delay", Kind::Duration, "1s", "", "before the first scan"),
+    PACE[0],
+    PACE[1],
+    PACE[2],
+    PACE[3],
     Param::scaled("hot", Kind::Duration, "1s", "", "latency of a hot page, at first"),
     Param::scaled("adjust", Kind::Duration, "60s", "", "interval of changes of the threshold"),
     Param::fixed("rate", Kind::Bytes, "64GiB", "per second", "promoted at most"),
@@ -105,12 +105,7 @@ impl Autonuma {
     fn new(settings: Settings, context: &PolicyContext) -> Self {
         let window = settings.duration("rate-window");
         let rate = Bytes(settings.count("rate")).pages().0 as f64;
-        let pace = Pace {
-            size: Bytes(settings.count("scan-size")).pages().0,
-            period: settings.duration("scan-period"),
-            floor: settings.duration("scan-floor"),
-            delay: settings.duration("scan-delay"),
-        };
+        let pace = Pace::read(&settings);
         let limit = (rate * window.as_secs_f64()) as u64;
         let rest = settings.duration("rest");
         let demotes = settings.switch("demotion");
@@ -218,6 +213,10 @@ impl Policy for Autonuma {
 
     fn allocation_headroom(&self) -> f64 {
         self.low
+    }
+
+    fn in_kernel(&self) -> bool {
+        true
     }
 
     fn metrics(&self, sink: &mut MetricSink<'_>) {

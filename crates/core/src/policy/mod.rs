@@ -1,12 +1,15 @@
 //! Placement policies, one file each.
 
 pub mod autonuma;
+pub mod autotiering;
 pub mod hemem;
 pub mod hotbox;
 pub mod hybridtier;
 pub mod interleave;
 pub mod kernel;
 pub mod memtis;
+pub mod multi_clock;
+pub mod nimble;
 pub mod offline;
 pub mod registry;
 mod runs;

@@ -5,8 +5,8 @@
 use super::offline::{self, Oracle};
 use super::settings::{Param, Settings};
 use super::{
-    BoxedPolicy, PolicyError, autonuma, hemem, hotbox, hybridtier, interleave, memtis, simple,
-    swap_belady, swap_lru, tpp,
+    BoxedPolicy, PolicyError, autonuma, autotiering, hemem, hotbox, hybridtier, interleave, memtis,
+    multi_clock, nimble, simple, swap_belady, swap_lru, tpp,
 };
 use crate::spec::{self, Spec, SpecError};
 use crate::types::PageCount;
@@ -37,6 +37,10 @@ pub static REGISTRY: &[Entry] = &[
     autonuma::NO_DEMOTION,
     autonuma::TIERING,
     tpp::ENTRY,
+    autotiering::ENTRY,
+    nimble::ENTRY,
+    nimble::HUGE,
+    multi_clock::ENTRY,
     simple::CACHE_LINE,
     swap_lru::ENTRY,
     offline::ORACLE_STATIC,

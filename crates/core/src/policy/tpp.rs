@@ -12,7 +12,7 @@
 mod tests;
 
 use super::kernel::Watermarks;
-use super::kernel::hint::{Arms, HintScan, Pace};
+use super::kernel::hint::{Arms, HintScan, PACE, Pace};
 use super::kernel::kswapd::Kswapd;
 use super::kernel::lru::{List, Lru};
 use super::registry::{Entry, Group};
@@ -32,10 +32,10 @@ pub const ENTRY: Entry = Entry {
     summary: "promotion at the second hint fault, demotion ahead of allocation",
     citation: "Al Maruf et al., TPP, ASPLOS '23",
     params: &[
-        Param::scaled("scan-size", Kind::Bytes, "256MiB", "", "armed in one scan"),
-        Param::scaled("scan-period", Kind::Duration, "1s", "", "of scans, over scans for all"),
-        Param::scaled("scan-floor", Kind::Duration, "100ms", "", "least interval of scans"),
-        Param::scaled("scan-delay", Kind::Duration, "1s", "", "before the first scan"),
+        PACE[0],
+        PACE[1],
+        PACE[2],
+        PACE[3],
         Param::fixed("free", Kind::Ratio, "0.02", "", "of fast memory that demotion keeps free"),
         Param::fixed("watermark-gap", Kind::Ratio, "0.001", "", "of fast memory for allocations"),
         Param::scaled("rest", Kind::Duration, "100ms", "", "of demotion that found nothing"),
@@ -68,12 +68,7 @@ struct Tpp {
 
 impl Tpp {
     fn new(settings: Settings, context: &PolicyContext) -> Self {
-        let pace = Pace {
-            size: Bytes(settings.count("scan-size")).pages().0,
-            period: settings.duration("scan-period"),
-            floor: settings.duration("scan-floor"),
-            delay: settings.duration("scan-delay"),
-        };
+        let pace = Pace::read(&settings);
         Self {
             scan: HintScan::new(Arms::Slow, pace, context.total_pages_hint),
             lru: Lru::new(context.total_pages_hint),
@@ -154,6 +149,10 @@ impl Policy for Tpp {
 
     fn allocation_headroom(&self) -> f64 {
         self.low
+    }
+
+    fn in_kernel(&self) -> bool {
+        true
     }
 
     fn metrics(&self, sink: &mut MetricSink<'_>) {

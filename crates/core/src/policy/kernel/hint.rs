@@ -8,6 +8,7 @@
 use crate::action::{Action, Lane, Plan};
 use crate::placement::{PageState, View};
 use crate::policy::MetricSink;
+use crate::policy::settings::{Kind, Param, Settings};
 use crate::types::*;
 use alloc::vec::Vec;
 
@@ -35,6 +36,26 @@ pub struct Pace {
     pub floor: Nanos,
     /// Before the first one (`numa_balancing_scan_delay_ms`).
     pub delay: Nanos,
+}
+
+/// Parameters of a [`Pace`], as several policies declare them.
+pub const PACE: [Param; 4] = [
+    Param::scaled("scan-size", Kind::Bytes, "256MiB", "", "armed in one scan"),
+    Param::scaled("scan-period", Kind::Duration, "1s", "", "of scans, over scans for all memory"),
+    Param::scaled("scan-floor", Kind::Duration, "100ms", "", "least interval of scans"),
+    Param::scaled("scan-delay", Kind::Duration, "1s", "", "before the first scan"),
+];
+
+impl Pace {
+    /// As set by [`PACE`].
+    pub fn read(settings: &Settings) -> Self {
+        Self {
+            size: Bytes(settings.count("scan-size")).pages().0,
+            period: settings.duration("scan-period"),
+            floor: settings.duration("scan-floor"),
+            delay: settings.duration("scan-delay"),
+        }
+    }
 }
 
 /// Arms memory in turn, and remembers when.
@@ -80,7 +101,7 @@ impl HintScan {
         sink("armed_pages_total", self.armed_pages as f64);
     }
 
-    /// Scans where the time has come. `note` is told of every unit that is armed, before.
+    /// Scans where the time has come. `note` is told of every unit that is armed or still is.
     pub fn run(
         &mut self,
         now: Nanos,
@@ -138,11 +159,14 @@ impl HintScan {
             let state = PageState(*state);
             let slow = state.tier().is_some_and(|tier| tier != TierId::FAST);
             let wanted = state.is_resident() && (slow || self.arms == Arms::Everything);
-            if !wanted || state.is_armed() || state.is_in_flight() {
+            if !wanted || state.is_in_flight() {
                 continue;
             }
             let unit = PageRun { start: PageId(part.start.0 + i as u32), pages: unit_pages };
             note(unit);
+            if state.is_armed() {
+                continue;
+            }
             self.armed_at[unit.start.index()] = micros(now);
             armed += u64::from(unit.pages);
             if open.end() == unit.start.0 {

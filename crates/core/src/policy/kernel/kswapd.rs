@@ -94,8 +94,8 @@ impl Kswapd {
 
     /// When [`Self::run`] has something to do; `None` while it sleeps.
     pub fn next_wakeup(&self, lru: &Lru) -> Option<Nanos> {
-        if lru.isolated() > 0 {
-            let answered = lru.next_answered().is_some();
+        if lru.isolated(TierId::FAST) > 0 {
+            let answered = lru.next_answered(TierId::FAST).is_some();
             Some(if answered { Nanos::ZERO } else { self.asked.saturating_add(PATIENCE) })
         } else if self.target > 0 {
             Some(self.resting_until)
@@ -116,9 +116,9 @@ impl Kswapd {
         plan: &mut Plan,
     ) {
         let leaving = leaving + self.settle(lru, view, budget, plan);
-        if lru.isolated() > 0 {
+        if lru.isolated(TierId::FAST) > 0 {
             if now >= self.asked.saturating_add(PATIENCE) {
-                self.counters.unanswered += lru.abandon() as u64;
+                self.counters.unanswered += lru.abandon(TierId::FAST) as u64;
             }
             return;
         }
@@ -171,7 +171,7 @@ impl Kswapd {
         let to = TierId::FAST.slower();
         let below = view.free(to).saturating_sub(view.limits(to).keep_free).0;
         let mut leaving = 0;
-        while let Some(answer) = lru.next_answered() {
+        while let Some(answer) = lru.next_answered(TierId::FAST) {
             let page = answer.unit.start;
             let pages = u64::from(answer.unit.pages);
             self.counters.checked += 1;

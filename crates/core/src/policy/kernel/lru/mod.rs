@@ -113,8 +113,8 @@ struct Ends {
 pub struct Lru {
     nodes: Vec<Node>,
     lists: [[Ends; 2]; MAX_TIERS],
-    /// Units taken out, in that order.
-    isolated: VecDeque<PageId>,
+    /// Units taken out of each tier's lists, in that order.
+    isolated: [VecDeque<PageId>; MAX_TIERS],
     /// Units that moves were proposed for.
     moving: Vec<PageId>,
 }
@@ -126,7 +126,7 @@ impl Lru {
         Self {
             nodes: Vec::with_capacity(usize::try_from(hint.0).unwrap_or(0)),
             lists: [[empty; 2]; MAX_TIERS],
-            isolated: VecDeque::new(),
+            isolated: Default::default(),
             moving: Vec::new(),
         }
     }
@@ -226,7 +226,7 @@ impl Lru {
         while taken < pages {
             let Some(unit) = self.oldest(tier, list) else { break };
             self.unlink(unit.start);
-            self.isolated.push_back(unit.start);
+            self.isolated[tier.index()].push_back(unit.start);
             units.push(unit);
             taken += u64::from(unit.pages);
         }
@@ -234,9 +234,9 @@ impl Lru {
         taken
     }
 
-    /// Units that are taken out and wait for their access bit, or to be asked for.
-    pub fn isolated(&self) -> usize {
-        self.isolated.len()
+    /// Units of a tier that are taken out and wait for their access bit, or to be asked for.
+    pub fn isolated(&self, tier: TierId) -> usize {
+        self.isolated[tier.index()].len()
     }
 
     /// Takes in what a scan has read.
@@ -253,9 +253,9 @@ impl Lru {
         }
     }
 
-    /// The unit that was taken out first of those that still are, once its access bit is known. The caller puts it into a list, or [`Self::depart`]s it.
-    pub fn next_answered(&self) -> Option<Answer> {
-        let first = *self.isolated.front()?;
+    /// The unit of a tier that was taken out first of those that still are, once its bit is known. The caller puts it into a list, or [`Self::depart`]s it.
+    pub fn next_answered(&self, tier: TierId) -> Option<Answer> {
+        let first = *self.isolated[tier.index()].front()?;
         let node = self.nodes[first.index()];
         let answer = Answer {
             unit: self.run(first),
@@ -266,10 +266,10 @@ impl Lru {
         node.is(flag::ANSWERED).then_some(answer)
     }
 
-    /// Puts everything that was taken out back to the older end of its list, answered or not:
-    /// nobody reads access bits any more. Gives the units.
-    pub fn abandon(&mut self) -> usize {
-        let isolated = core::mem::take(&mut self.isolated);
+    /// Puts everything that was taken out of a tier's lists back to their older ends, answered or
+    /// not: nobody reads access bits any more. Gives the units.
+    pub fn abandon(&mut self, tier: TierId) -> usize {
+        let isolated = core::mem::take(&mut self.isolated[tier.index()]);
         for first in isolated.iter().rev() {
             self.unlink(*first);
             self.link_oldest(*first);
@@ -322,7 +322,8 @@ impl Lru {
     /// Memory of all lists.
     pub fn bytes(&self) -> Bytes {
         let nodes = self.nodes.capacity() * size_of::<Node>();
-        let waiting = (self.isolated.capacity() + self.moving.capacity()) * size_of::<PageId>();
+        let isolated: usize = self.isolated.iter().map(VecDeque::capacity).sum();
+        let waiting = (isolated + self.moving.capacity()) * size_of::<PageId>();
         Bytes((nodes + waiting) as u64)
     }
 
@@ -371,8 +372,9 @@ impl Lru {
             !(flag::LISTED | flag::MOVING | flag::ANSWERED | flag::ACCESSED);
         if !node.is(flag::LISTED) {
             // Mostly the first one.
-            if let Some(at) = self.isolated.iter().position(|page| *page == first) {
-                self.isolated.remove(at);
+            let isolated = &mut self.isolated[node.tier().index()];
+            if let Some(at) = isolated.iter().position(|page| *page == first) {
+                isolated.remove(at);
             } else if let Some(at) = self.moving.iter().position(|page| *page == first) {
                 self.moving.remove(at);
             }

@@ -180,9 +180,12 @@ impl World {
             Step::Answer { from, bits } => {
                 (from..from + 8).for_each(|block| self.answer(block, bits))
             }
-            Step::Settle => self.settle(),
+            Step::Settle => {
+                self.settle(TierId::FAST);
+                self.settle(SLOW);
+            }
             Step::Abandon => {
-                let back = self.lru.abandon();
+                let back = self.lru.abandon(TierId::FAST) + self.lru.abandon(SLOW);
                 assert_eq!(back, self.naive.isolated.len());
                 let units = self.naive.isolated.drain(..).map(|(unit, _)| unit);
                 self.naive.listed.splice(0..0, units.collect::<Vec<_>>());
@@ -287,9 +290,10 @@ impl World {
     }
 
     /// Treats all answers by the kernel's rule; what it would reclaim departs.
-    fn settle(&mut self) {
-        while let Some(answer) = self.lru.next_answered() {
-            let (unit, accessed) = self.naive.isolated.remove(0);
+    fn settle(&mut self, tier: TierId) {
+        while let Some(answer) = self.lru.next_answered(tier) {
+            let first = self.naive.isolated.iter().position(|(u, _)| u.tier == tier.0).unwrap();
+            let (unit, accessed) = self.naive.isolated.remove(first);
             self.answered += 1;
             let list = if unit.active { List::Active } else { List::Inactive };
             assert_eq!((answer.unit.start.0, answer.unit.pages), (unit.first, unit.pages));
@@ -319,7 +323,8 @@ impl World {
                 }
             }
         }
-        assert!(self.naive.isolated.first().is_none_or(|(_, answer)| answer.is_none()));
+        let first = self.naive.isolated.iter().find(|(unit, _)| unit.tier == tier.0);
+        assert!(first.is_none_or(|(_, answer)| answer.is_none()));
     }
 
     fn land(&mut self, move_them: bool) {
@@ -392,7 +397,8 @@ impl World {
                 assert_eq!(order, self.naive.order(tier.0, active), "{tier:?} {list:?}");
             }
         }
-        assert_eq!(self.lru.isolated(), self.naive.isolated.len());
+        let isolated = self.lru.isolated(TierId::FAST) + self.lru.isolated(SLOW);
+        assert_eq!(isolated, self.naive.isolated.len());
     }
 }
 

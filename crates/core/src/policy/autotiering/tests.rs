@@ -1,0 +1,116 @@
+//! Every rule of AutoTiering, each shown to have been exercised.
+
+use crate::event::Event;
+use crate::policy::kernel::testing::{By, World, ms};
+use crate::types::*;
+use alloc::vec::Vec;
+
+/// All memory is armed every second. 1000 pages of fast memory that are full but for the reserve,
+/// and about 100 of slow.
+fn world(more: &str) -> World {
+    let spec = alloc::format!("autotiering:scan-size=16MiB:scan-floor=1s{more}");
+    let mut w = World::new(&spec, 1000);
+    w.populate(0..1100);
+    w
+}
+
+#[test]
+fn all_memory_is_armed_and_every_fault_of_a_slow_page_promotes_it() {
+    let mut w = world("");
+    assert_eq!([996, 997].map(|p| w.tier(p)), [Some(0), Some(1)], "the reserve is for promotions");
+    w.pass(ms(1001));
+    assert!(w.is_armed(0) && w.is_armed(1099));
+    w.pass(ms(900));
+    w.touch([5, 1000, 1001]);
+    assert_eq!(w.moves(), [(1000, 0, By::Fault), (1001, 0, By::Fault)], "however late");
+    assert_eq!((w.faults, w.metric("promoted_in_fault_pages_total")), (3, 2.0));
+}
+
+#[test]
+fn the_thread_restores_the_reserve_by_those_that_faulted_in_fewest_passes() {
+    let mut w = world("");
+    for round in 0..4 {
+        w.pass(ms(1001));
+        // Page n of the first 900 faults in n % 3 + 1 rounds, the next ones in none.
+        w.touch((0..900).filter(|n| round <= n % 3));
+    }
+    w.pass(ms(1001));
+    w.touch(1000..1003);
+    assert_eq!(w.moves().len(), 3);
+    w.touch([1003]);
+    assert_eq!(w.metric("hint_faults_without_room_total"), 1.0);
+    w.pass(ms(1));
+    let moves = w.moves();
+    assert_eq!((moves.len(), w.metric("demotion_woken_total")), (3, 1.0));
+    assert!(moves.iter().all(|m| (900..997).contains(&m.0) && m.1 == 1 && m.2 == By::Worker));
+    w.touch([1004]);
+    assert_eq!(w.moves(), [(1004, 0, By::Fault)]);
+}
+
+#[test]
+fn in_exchange_a_page_takes_the_place_of_one_with_a_shorter_history() {
+    let mut w = world(":mode=exchange");
+    assert_eq!(w.tier(999), Some(0), "nothing is kept free");
+    for _ in 0..2 {
+        w.pass(ms(1001));
+        w.touch(0..999);
+    }
+    w.pass(ms(1001));
+    w.touch([1050]);
+    assert_eq!(w.moves(), [(999, 1, By::Fault), (1050, 0, By::Fault)]);
+    assert_eq!(w.metric("exchanged_pages_total"), 1.0);
+    // All others have faulted twice, who comes now once.
+    w.touch([1051]);
+    assert_eq!(w.metric("hint_faults_without_colder_total"), 1.0);
+    for _ in 0..2 {
+        w.pass(ms(1001));
+        w.touch([1051]);
+    }
+    let moves = w.moves();
+    assert_eq!((moves.len(), moves[1]), (2, (1051, 0, By::Fault)), "the third fault is one more");
+    assert_eq!(w.metric("promoted_in_fault_pages_total"), 2.0);
+}
+
+#[test]
+fn histories_are_as_long_as_eight_passes() {
+    let mut w = world(":mode=exchange");
+    w.pass(ms(1001));
+    w.touch(0..1000);
+    for _ in 0..8 {
+        w.pass(ms(1001));
+        // All stay armed.
+    }
+    w.touch([1060]);
+    assert_eq!(w.moves().len(), 2, "what the others did is forgotten");
+}
+
+#[test]
+fn folios_are_exchanged_for_folios() {
+    let mut w = World::new("autotiering:scan-size=16MiB:scan-floor=1s:mode=exchange", 1124);
+    w.populate(0..100);
+    (1..4).for_each(|region| w.populate_huge(region));
+    assert_eq!([512, 1024, 1536].map(|p| w.tier(p)), [Some(0), Some(0), Some(1)]);
+    w.pass(ms(1001));
+    w.touch([512 + 7, 1536 + 9]);
+    let moves = w.moves();
+    let (down, up): (Vec<_>, Vec<_>) = moves.into_iter().partition(|m| m.1 == 1);
+    assert_eq!((down.len(), up.len()), (512, 512));
+    assert_eq!((down[0].0, up[0].0), (1024, 1536), "not a base page, and not 512");
+}
+
+#[test]
+fn memory_that_goes_or_comes_has_no_history() {
+    let mut w = world(":mode=exchange");
+    w.pass(ms(1001));
+    w.touch(0..1000);
+    w.feed(&[Event::Unmapped { run: PageRun::single(PageId(3)) }]);
+    w.populate(3..4);
+    assert_eq!(w.tier(3), Some(0));
+    w.pass(ms(1001));
+    w.touch([1070]);
+    assert_eq!(w.moves()[0].0, 3, "the only one that never faulted");
+    let to = PageId(5000);
+    w.feed(&[Event::Remapped { from: PageRun::between(10, 20), to }]);
+    assert_eq!(w.tier(5000), Some(0));
+    assert!(w.engine.metadata_bytes().0 > 1000);
+}

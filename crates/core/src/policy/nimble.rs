@@ -1,0 +1,317 @@
+//! `nimble`: Nimble Page Management (Yan et al., ASPLOS '19), exchanges in batches.
+//!
+//! At every interval all access bits are read and cleared. Slow pages that were accessed since the
+//! last time are hot, fast ones that were not are cold. As many pages as the larger group has are
+//! exchanged, both sides filled up with others: HotBox's account of it (section 6), which makes
+//! batches grow with fast memory. `nimble` maps base pages, `nimble-huge` what the world maps.
+//!
+//! Not good for: memory of which more is accessed in an interval than fits. Departs: an exchange is a
+//! demotion and then a promotion; the interval is ours. Not modelled: copies by several threads.
+
+#[cfg(test)]
+mod tests;
+
+use super::registry::{Entry, Group};
+use super::settings::{Kind, Param, Settings};
+use super::{ConfigSink, MetricSink, Policy, PolicyContext, Telemetry};
+use crate::action::{Action, Lane, Plan, Scan};
+use crate::budget::Budget;
+use crate::event::{AccessBits, Event, Level};
+use crate::hotness::bitmap::Bitmap;
+use crate::placement::{PageState, View};
+use crate::types::*;
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// `nimble`.
+pub const ENTRY: Entry = Entry {
+    name: "nimble",
+    group: Group::Baselines,
+    summary: "exchange of pages accessed since the last scan for others, in batches",
+    citation: "Yan et al., Nimble, ASPLOS '19",
+    params: &[
+        Param::scaled("interval", Kind::Duration, "5s", "", "of scans and exchanges"),
+        Param::fixed("huge", Kind::Switch, "off", "", "folios where the world maps them"),
+        Param::fixed("fill", Kind::Switch, "on", "", "fill up the smaller side of a batch"),
+        Param::fixed("ahead", Kind::Count, "1024", "pages", "demoted before others come, at most"),
+    ],
+    preset: &[],
+    build: |settings, context| Ok(Box::new(Nimble::new(settings, context))),
+};
+
+/// `nimble-huge`.
+pub const HUGE: Entry = Entry {
+    name: "nimble-huge",
+    summary: "nimble on the folios that the world maps",
+    preset: &[("huge", "on")],
+    ..ENTRY
+};
+
+/// What has happened, for reports and tests.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counters {
+    scans: u64,
+    batches: u64,
+    hot: u64,
+    cold: u64,
+    filled_up: u64,
+    promoted: u64,
+    demoted: u64,
+}
+
+/// Nimble; made by [`super::make`].
+struct Nimble {
+    settings: Settings,
+    interval: Nanos,
+    huge: bool,
+    fill: bool,
+    ahead: u64,
+    next_scan: Nanos,
+    /// First page of the last unit that was asked for; `None` where all answers are in.
+    awaited: Option<PageId>,
+    /// Units that were accessed, by their first page.
+    accessed: Bitmap,
+    /// Units to leave and to enter fast memory, in the order of moves.
+    leaving: VecDeque<PageId>,
+    entering: VecDeque<PageId>,
+    /// Answers are in that no batch has been chosen by.
+    fresh: bool,
+    /// Something has ended: there may be room.
+    stirred: bool,
+    counters: Counters,
+}
+
+impl Nimble {
+    fn new(settings: Settings, _: &PolicyContext) -> Self {
+        let interval = Nanos(settings.duration("interval").0.max(1));
+        Self {
+            interval,
+            huge: settings.switch("huge"),
+            fill: settings.switch("fill"),
+            ahead: settings.count("ahead").max(u64::from(HUGE_PAGES)),
+            next_scan: interval,
+            awaited: None,
+            accessed: Bitmap::default(),
+            leaving: VecDeque::new(),
+            entering: VecDeque::new(),
+            fresh: false,
+            stirred: false,
+            counters: Counters::default(),
+            settings,
+        }
+    }
+
+    /// Proposes to read and clear the access bits of all memory.
+    fn scan(&mut self, view: &View<'_>, plan: &mut Plan) {
+        self.counters.scans += 1;
+        let mut open: Option<(PageRun, Level)> = None;
+        let mut propose = |part: Option<(PageRun, Level)>| {
+            if let Some((run, level)) = part {
+                let scan = Scan { run, clear: true, level, skip_untouched: false };
+                plan.push(Action::Scan { scan, lane: Lane::SCAN });
+            }
+        };
+        for unit in units(view) {
+            self.awaited = Some(unit.start);
+            let level = if unit.pages > 1 { Level::Huge } else { Level::Base };
+            open = match open {
+                Some((run, same)) if same == level && run.end() == unit.start.0 => {
+                    let run = PageRun { start: run.start, pages: run.pages + unit.pages };
+                    Some((run, level))
+                }
+                other => {
+                    propose(other);
+                    Some((unit, level))
+                }
+            };
+        }
+        propose(open);
+    }
+
+    fn answer(&mut self, bits: &AccessBits) {
+        let step = if bits.level == Level::Huge { HUGE_PAGES } else { 1 };
+        for (i, page) in bits.run.iter().step_by(step as usize).enumerate().take(64) {
+            if bits.accessed >> i & 1 != 0 {
+                self.accessed.insert(page.0);
+            } else {
+                self.accessed.remove(page.0);
+            }
+        }
+        if self.awaited.is_some_and(|last| bits.run.contains(last)) {
+            self.awaited = None;
+            (self.fresh, self.stirred) = (true, true);
+        }
+    }
+
+    /// Chooses who leaves and who enters.
+    fn choose(&mut self, view: &View<'_>) {
+        let mut sides: [[Vec<PageRun>; 2]; 2] = Default::default();
+        for unit in units(view) {
+            let state = view.state(unit.start);
+            if !state.is_in_flight() {
+                let fast = state.tier() == Some(TierId::FAST);
+                let hot = self.accessed.contains(unit.start.0);
+                sides[usize::from(fast)][usize::from(hot)].push(unit);
+            }
+        }
+        let [[slow_cold, slow_hot], [fast_cold, fast_hot]] = sides;
+        let sum = |units: &[PageRun]| units.iter().map(|u| u64::from(u.pages)).sum::<u64>();
+        let (hot, cold) = (sum(&slow_hot), sum(&fast_cold));
+        self.counters.batches += 1;
+        self.counters.hot += hot;
+        self.counters.cold += cold;
+        let free = view.free(TierId::FAST).saturating_sub(view.limits(TierId::FAST).keep_free).0;
+        let batch = if self.fill { hot.max(cold) } else { hot };
+        let enter = batch.min(hot + if self.fill { sum(&slow_cold) } else { 0 });
+        self.counters.filled_up += enter.saturating_sub(hot);
+        let chain = |first: Vec<PageRun>, then: Vec<PageRun>, most: u64| {
+            let mut left = most;
+            let fits = move |unit: &PageRun| {
+                let fits = left >= u64::from(unit.pages);
+                left = if fits { left - u64::from(unit.pages) } else { 0 };
+                fits
+            };
+            first.into_iter().chain(then).take_while(fits).map(|unit| unit.start).collect()
+        };
+        // What cannot get in need not be made room for; without filling, hot pages stay.
+        let fast_hot = if self.fill { fast_hot } else { Vec::new() };
+        self.leaving = chain(fast_cold, fast_hot, enter.saturating_sub(free));
+        self.entering = chain(slow_hot, slow_cold, enter);
+    }
+
+    /// Goes on with the batch: what is to enter while there is room, then what is to leave.
+    fn exchange(&mut self, view: &View<'_>, mut budget: Budget, plan: &mut Plan) {
+        let limits = view.limits(TierId::FAST);
+        let mut room = view.free(TierId::FAST).saturating_sub(limits.keep_free).0;
+        while let Some(first) = self.entering.front().copied() {
+            let unit = unit(first, view);
+            let state = view.state(first);
+            let stays = state.tier().is_none_or(|tier| tier == TierId::FAST);
+            if stays || state.is_in_flight() {
+                self.entering.pop_front();
+                continue;
+            }
+            if u64::from(unit.pages) > room || unit.bytes() > budget.remaining {
+                break;
+            }
+            room -= u64::from(unit.pages);
+            budget.remaining = budget.remaining.saturating_sub(unit.bytes());
+            self.counters.promoted += u64::from(unit.pages);
+            self.entering.pop_front();
+            plan.migrate(unit, TierId::FAST, Lane::PROMOTE);
+        }
+        if self.entering.is_empty() {
+            self.leaving.clear();
+        }
+        let to = TierId::FAST.slower();
+        let mut below = view.free(to).saturating_sub(view.limits(to).keep_free).0;
+        let mut coming = room + view.reserved(to).0;
+        while coming < self.ahead
+            && let Some(first) = self.leaving.front().copied()
+        {
+            let unit = unit(first, view);
+            let state = view.state(first);
+            if state.tier() != Some(TierId::FAST) || state.is_in_flight() {
+                self.leaving.pop_front();
+                continue;
+            }
+            if u64::from(unit.pages) > below || unit.bytes() > budget.remaining {
+                break;
+            }
+            below -= u64::from(unit.pages);
+            coming += u64::from(unit.pages);
+            budget.remaining = budget.remaining.saturating_sub(unit.bytes());
+            self.counters.demoted += u64::from(unit.pages);
+            self.leaving.pop_front();
+            plan.migrate(unit, to, Lane::DEMOTE);
+        }
+    }
+}
+
+fn unit(page: PageId, view: &View<'_>) -> PageRun {
+    if view.state(page).is_huge() { page.region().run() } else { PageRun::single(page) }
+}
+
+/// All resident units in the order of their numbers.
+fn units<'a>(view: &View<'a>) -> impl Iterator<Item = PageRun> + use<'a> {
+    let states = view.states();
+    (0..states.len()).filter_map(move |i| {
+        let (state, page) = (PageState(states[i]), PageId(i as u32));
+        let huge = state.is_huge();
+        let first = state.is_resident() && (!huge || page.offset() == 0);
+        first.then(|| if huge { page.region().run() } else { PageRun::single(page) })
+    })
+}
+
+impl Policy for Nimble {
+    fn name(&self) -> &str {
+        self.settings.name()
+    }
+
+    fn needs(&self) -> Telemetry {
+        Telemetry { access_bits: true, ..Telemetry::default() }
+    }
+
+    fn observe(&mut self, _: Nanos, events: &[Event], _: &View<'_>) {
+        for event in events {
+            match event {
+                Event::AccessBits(bits) => self.answer(bits),
+                Event::MigrationDone { .. } => self.stirred = true,
+                _ => {}
+            }
+        }
+    }
+
+    fn decide(&mut self, now: Nanos, view: &View<'_>, budget: Budget, plan: &mut Plan) {
+        if core::mem::take(&mut self.fresh) {
+            self.choose(view);
+        }
+        if core::mem::take(&mut self.stirred) {
+            self.exchange(view, budget, plan);
+        }
+        if now >= self.next_scan {
+            self.next_scan = now.saturating_add(self.interval);
+            // A batch that has not ended is given up.
+            self.leaving.clear();
+            self.entering.clear();
+            self.scan(view, plan);
+        }
+    }
+
+    fn next_wakeup(&self) -> Option<Nanos> {
+        Some(if self.stirred { Nanos::ZERO } else { self.next_scan })
+    }
+
+    fn base_pages(&self) -> bool {
+        !self.huge
+    }
+
+    fn in_kernel(&self) -> bool {
+        true
+    }
+
+    fn metrics(&self, sink: &mut MetricSink<'_>) {
+        let c = &self.counters;
+        for (name, value) in [
+            ("scans_total", c.scans),
+            ("batches_total", c.batches),
+            ("hot_slow_pages_total", c.hot),
+            ("cold_fast_pages_total", c.cold),
+            ("filled_up_pages_total", c.filled_up),
+            ("promotions_proposed_pages_total", c.promoted),
+            ("demotions_proposed_pages_total", c.demoted),
+        ] {
+            sink(name, value as f64);
+        }
+    }
+
+    fn config(&self, sink: &mut ConfigSink<'_>) {
+        self.settings.report(sink);
+    }
+
+    fn metadata_bytes(&self) -> Bytes {
+        let waiting = (self.leaving.capacity() + self.entering.capacity()) * size_of::<PageId>();
+        self.accessed.bytes() + Bytes(waiting as u64)
+    }
+}
