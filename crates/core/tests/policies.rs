@@ -411,7 +411,11 @@ const HEMEM: &str = "hemem:wakeup=1ms:hot-loads=3";
 
 /// Systems of other publications, quick enough for a small world; and a counter that shows that
 /// each did what it is for.
-const RIVALS: [(&str, &str); 11] = [
+const RIVALS: [(&str, &str); 15] = [
+    ("arc:wakeup=1ms", "references_in_second_ghosts_total"),
+    ("twoq:wakeup=1ms", "references_in_first_ghosts_total"),
+    ("tmts:scan=3ms:wakeup=1ms", "splits_proposed_total"),
+    ("tmts:scan=3ms:wakeup=1ms:split=off", "hot_by_scans_total"),
     ("hotbox:period=1ms", "promoted_in_fault_pages_total"),
     ("swap-lru", "kswapd_demoted_pages_total"),
     (

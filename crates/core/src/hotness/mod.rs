@@ -4,4 +4,5 @@ pub mod bitmap;
 pub mod bloom;
 pub mod counts;
 pub mod histogram;
+pub mod lists;
 pub mod threshold;

@@ -13,6 +13,7 @@
 mod tests;
 
 use super::kernel::hint::{Arms, HintScan, PACE, Pace};
+use super::kernel::unit;
 use super::registry::{Entry, Group};
 use super::settings::{Kind, Param, Settings};
 use super::{ConfigSink, FaultDecision, MetricSink, Policy, PolicyContext, Telemetry};
@@ -196,10 +197,6 @@ impl Autotiering {
 
 fn first_of(page: PageId, view: &View<'_>) -> PageId {
     if view.state(page).is_huge() { page.region().first() } else { page }
-}
-
-fn unit(page: PageId, view: &View<'_>) -> PageRun {
-    if view.state(page).is_huge() { page.region().run() } else { PageRun::single(page) }
 }
 
 impl Policy for Autotiering {

@@ -2,6 +2,7 @@
 
 pub mod autonuma;
 pub mod autotiering;
+pub mod cache;
 pub mod hemem;
 pub mod hotbox;
 pub mod hybridtier;
@@ -19,6 +20,7 @@ pub mod swap_belady;
 pub mod swap_lru;
 #[cfg(test)]
 mod testing;
+pub mod tmts;
 pub mod tpp;
 
 pub use offline::{AccessReader, EpochReader, KnownAccess, Oracle, PageSaving};

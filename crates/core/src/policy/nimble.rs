@@ -11,6 +11,7 @@
 #[cfg(test)]
 mod tests;
 
+use super::kernel::{unit, units};
 use super::registry::{Entry, Group};
 use super::settings::{Kind, Param, Settings};
 use super::{ConfigSink, MetricSink, Policy, PolicyContext, Telemetry};
@@ -18,7 +19,7 @@ use crate::action::{Action, Lane, Plan, Scan};
 use crate::budget::Budget;
 use crate::event::{AccessBits, Event, Level};
 use crate::hotness::bitmap::Bitmap;
-use crate::placement::{PageState, View};
+use crate::placement::View;
 use crate::types::*;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -227,21 +228,6 @@ impl Nimble {
             plan.migrate(unit, to, Lane::DEMOTE);
         }
     }
-}
-
-fn unit(page: PageId, view: &View<'_>) -> PageRun {
-    if view.state(page).is_huge() { page.region().run() } else { PageRun::single(page) }
-}
-
-/// All resident units in the order of their numbers.
-fn units<'a>(view: &View<'a>) -> impl Iterator<Item = PageRun> + use<'a> {
-    let states = view.states();
-    (0..states.len()).filter_map(move |i| {
-        let (state, page) = (PageState(states[i]), PageId(i as u32));
-        let huge = state.is_huge();
-        let first = state.is_resident() && (!huge || page.offset() == 0);
-        first.then(|| if huge { page.region().run() } else { PageRun::single(page) })
-    })
 }
 
 impl Policy for Nimble {

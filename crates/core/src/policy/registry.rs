@@ -5,8 +5,8 @@
 use super::offline::{self, Oracle};
 use super::settings::{Param, Settings};
 use super::{
-    BoxedPolicy, PolicyError, autonuma, autotiering, hemem, hotbox, hybridtier, interleave, memtis,
-    multi_clock, nimble, simple, swap_belady, swap_lru, tpp,
+    BoxedPolicy, PolicyError, autonuma, autotiering, cache, hemem, hotbox, hybridtier, interleave,
+    memtis, multi_clock, nimble, simple, swap_belady, swap_lru, tmts, tpp,
 };
 use crate::spec::{self, Spec, SpecError};
 use crate::types::PageCount;
@@ -41,6 +41,9 @@ pub static REGISTRY: &[Entry] = &[
     nimble::ENTRY,
     nimble::HUGE,
     multi_clock::ENTRY,
+    cache::ARC,
+    cache::TWOQ,
+    tmts::ENTRY,
     simple::CACHE_LINE,
     swap_lru::ENTRY,
     offline::ORACLE_STATIC,

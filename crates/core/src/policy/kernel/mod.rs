@@ -7,8 +7,8 @@ pub mod lru;
 #[cfg(test)]
 pub(super) mod testing;
 
-use crate::placement::View;
-use crate::types::TierId;
+use crate::placement::{PageState, View};
+use crate::types::{PageId, PageRun, TierId};
 
 /// Free pages of the fastest tier at which something happens (`__setup_per_zone_wmarks`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,4 +37,20 @@ impl Watermarks {
         // Rounded up, because the engine rounds down.
         if capacity > self.low { (self.low as f64 + 0.5) / capacity as f64 } else { 0.0 }
     }
+}
+
+/// The page, or the whole folio that holds it.
+pub fn unit(page: PageId, view: &View<'_>) -> PageRun {
+    if view.state(page).is_huge() { page.region().run() } else { PageRun::single(page) }
+}
+
+/// All resident units in the order of their numbers.
+pub fn units<'a>(view: &View<'a>) -> impl Iterator<Item = PageRun> + use<'a> {
+    let states = view.states();
+    (0..states.len()).filter_map(move |i| {
+        let (state, page) = (PageState(states[i]), PageId(i as u32));
+        let huge = state.is_huge();
+        let first = state.is_resident() && (!huge || page.offset() == 0);
+        first.then(|| if huge { page.region().run() } else { PageRun::single(page) })
+    })
 }
