@@ -1,9 +1,10 @@
 //! `nimble`: Nimble Page Management (Yan et al., ASPLOS '19), exchanges in batches.
 //!
 //! At every interval all access bits are read and cleared. Slow pages that were accessed since the
-//! last time are hot, fast ones that were not are cold. As many pages as the larger group has are
-//! exchanged, both sides filled up with others: HotBox's account of it (section 6), which makes
-//! batches grow with fast memory. `nimble` maps base pages, `nimble-huge` what the world maps.
+//! last time are hot, fast ones that were not are cold. Cold pages are exchanged for hot ones, and
+//! where more are cold than hot, the others for slow pages that were not accessed: HotBox's account
+//! of it (section 6), by which batches grow with fast memory. `nimble` maps base pages, `nimble-huge`
+//! what the world maps.
 //!
 //! Not good for: memory of which more is accessed in an interval than fits. Departs: an exchange is a
 //! demotion and then a promotion; the interval is ours. Not modelled: copies by several threads.
@@ -13,6 +14,7 @@ mod tests;
 
 use super::kernel::{unit, units};
 use super::registry::{Entry, Group};
+use super::runs::Runs;
 use super::settings::{Kind, Param, Settings};
 use super::{ConfigSink, MetricSink, Policy, PolicyContext, Telemetry};
 use crate::action::{Action, Lane, Plan, Scan};
@@ -34,7 +36,7 @@ pub const ENTRY: Entry = Entry {
     params: &[
         Param::scaled("interval", Kind::Duration, "5s", "", "of scans and exchanges"),
         Param::fixed("huge", Kind::Switch, "off", "", "folios where the world maps them"),
-        Param::fixed("fill", Kind::Switch, "on", "", "fill up the smaller side of a batch"),
+        Param::fixed("fill", Kind::Switch, "on", "", "exchange all cold pages, if few are hot"),
         Param::fixed("ahead", Kind::Count, "1024", "pages", "demoted before others come, at most"),
     ],
     preset: &[],
@@ -156,16 +158,17 @@ impl Nimble {
                 sides[usize::from(fast)][usize::from(hot)].push(unit);
             }
         }
-        let [[slow_cold, slow_hot], [fast_cold, fast_hot]] = sides;
+        let [[slow_cold, slow_hot], [fast_cold, _]] = sides;
         let sum = |units: &[PageRun]| units.iter().map(|u| u64::from(u.pages)).sum::<u64>();
         let (hot, cold) = (sum(&slow_hot), sum(&fast_cold));
         self.counters.batches += 1;
         self.counters.hot += hot;
         self.counters.cold += cold;
         let free = view.free(TierId::FAST).saturating_sub(view.limits(TierId::FAST).keep_free).0;
+        // Only cold pages make room, and what finds none stays where it is.
         let batch = if self.fill { hot.max(cold) } else { hot };
-        let enter = batch.min(hot + if self.fill { sum(&slow_cold) } else { 0 });
-        self.counters.filled_up += enter.saturating_sub(hot);
+        let enter = batch.min(cold + free);
+        self.counters.filled_up += enter.min(hot + sum(&slow_cold)).saturating_sub(hot);
         let chain = |first: Vec<PageRun>, then: Vec<PageRun>, most: u64| {
             let mut left = most;
             let fits = move |unit: &PageRun| {
@@ -175,9 +178,8 @@ impl Nimble {
             };
             first.into_iter().chain(then).take_while(fits).map(|unit| unit.start).collect()
         };
-        // What cannot get in need not be made room for; without filling, hot pages stay.
-        let fast_hot = if self.fill { fast_hot } else { Vec::new() };
-        self.leaving = chain(fast_cold, fast_hot, enter.saturating_sub(free));
+        let slow_cold = if self.fill { slow_cold } else { Vec::new() };
+        self.leaving = chain(fast_cold, Vec::new(), enter.saturating_sub(free));
         self.entering = chain(slow_hot, slow_cold, enter);
     }
 
@@ -185,6 +187,7 @@ impl Nimble {
     fn exchange(&mut self, view: &View<'_>, mut budget: Budget, plan: &mut Plan) {
         let limits = view.limits(TierId::FAST);
         let mut room = view.free(TierId::FAST).saturating_sub(limits.keep_free).0;
+        let mut runs = Runs::new(TierId::FAST, Lane::PROMOTE);
         while let Some(first) = self.entering.front().copied() {
             let unit = unit(first, view);
             let state = view.state(first);
@@ -198,15 +201,16 @@ impl Nimble {
             }
             room -= u64::from(unit.pages);
             budget.remaining = budget.remaining.saturating_sub(unit.bytes());
-            self.counters.promoted += u64::from(unit.pages);
             self.entering.pop_front();
-            plan.migrate(unit, TierId::FAST, Lane::PROMOTE);
+            runs.push(unit, plan);
         }
+        self.counters.promoted += runs.finish(plan);
         if self.entering.is_empty() {
             self.leaving.clear();
         }
         let to = TierId::FAST.slower();
         let mut below = view.free(to).saturating_sub(view.limits(to).keep_free).0;
+        let mut runs = Runs::new(to, Lane::DEMOTE);
         let mut coming = room + view.reserved(to).0;
         while coming < self.ahead
             && let Some(first) = self.leaving.front().copied()
@@ -223,10 +227,10 @@ impl Nimble {
             below -= u64::from(unit.pages);
             coming += u64::from(unit.pages);
             budget.remaining = budget.remaining.saturating_sub(unit.bytes());
-            self.counters.demoted += u64::from(unit.pages);
             self.leaving.pop_front();
-            plan.migrate(unit, to, Lane::DEMOTE);
+            runs.push(unit, plan);
         }
+        self.counters.demoted += runs.finish(plan);
     }
 }
 

@@ -14,6 +14,7 @@ mod tests;
 
 use super::kernel::{unit, units};
 use super::registry::{Entry, Group};
+use super::runs::Runs;
 use super::settings::{Kind, Param, Settings};
 use super::{ConfigSink, MetricSink, Policy, PolicyContext, Telemetry};
 use crate::action::{Action, Lane, Plan, Scan};
@@ -196,6 +197,7 @@ impl Tmts {
         let keep_free = view.limits(TierId::FAST).keep_free;
         let mut room = view.free(TierId::FAST).saturating_sub(keep_free).0;
         let mut waiting = 0;
+        let mut runs = Runs::new(TierId::FAST, Lane::PROMOTE);
         for first in core::mem::take(&mut self.hot) {
             let state = view.state(first);
             if state.tier().is_none_or(|tier| tier == TierId::FAST) {
@@ -214,9 +216,9 @@ impl Tmts {
             }
             room -= pages;
             budget.remaining = budget.remaining.saturating_sub(unit.bytes());
-            self.counters.promoted += pages;
-            plan.migrate(unit, TierId::FAST, Lane::PROMOTE);
+            runs.push(unit, plan);
         }
+        self.counters.promoted += runs.finish(plan);
         waiting
     }
 
@@ -250,6 +252,7 @@ impl Tmts {
                 leaving.push(unit);
             }
         }
+        let mut runs = Runs::new(to, Lane::DEMOTE);
         for unit in leaving {
             if self.splits && unit.pages > 1 {
                 self.counters.split += 1;
@@ -261,9 +264,9 @@ impl Tmts {
             }
             below -= u64::from(unit.pages);
             budget.remaining = budget.remaining.saturating_sub(unit.bytes());
-            self.counters.demoted += u64::from(unit.pages);
-            plan.migrate(unit, to, Lane::DEMOTE);
+            runs.push(unit, plan);
         }
+        self.counters.demoted += runs.finish(plan);
     }
 }
 

@@ -15,6 +15,7 @@ mod twoq;
 mod tests;
 
 use super::registry::{Entry, Group};
+use super::runs::Runs;
 use super::settings::{Kind, Param, Settings};
 use super::{Allocation, BoxedPolicy, ConfigSink, MetricSink, Policy, PolicyContext, Telemetry};
 use crate::action::{Lane, Plan};
@@ -283,6 +284,8 @@ impl<R: Replacement> Caching<R> {
         let slow = TierId::FAST.slower();
         let mut room = view.free(TierId::FAST).saturating_sub(limits.keep_free).0;
         let mut below = view.free(slow).saturating_sub(view.limits(slow).keep_free).0;
+        let mut up = Runs::new(TierId::FAST, Lane::PROMOTE);
+        let mut down = Runs::new(slow, Lane::DEMOTE);
         for first in self.changed.take() {
             let state = view.state(first);
             let Some(tier) = state.tier() else { continue };
@@ -299,11 +302,7 @@ impl<R: Replacement> Caching<R> {
             }
             let unit = if state.is_huge() { first.region().run() } else { PageRun::single(first) };
             let pages = u64::from(unit.pages);
-            let (to, lane, left) = if wanted {
-                (TierId::FAST, Lane::PROMOTE, &mut room)
-            } else {
-                (slow, Lane::DEMOTE, &mut below)
-            };
+            let (runs, left) = if wanted { (&mut up, &mut room) } else { (&mut down, &mut below) };
             self.changed.note(first);
             if pages > *left || unit.bytes() > budget.remaining {
                 self.counters.waiting += 1;
@@ -311,11 +310,10 @@ impl<R: Replacement> Caching<R> {
             }
             *left -= pages;
             budget.remaining = budget.remaining.saturating_sub(unit.bytes());
-            let counter =
-                if wanted { &mut self.counters.promoted } else { &mut self.counters.demoted };
-            *counter += pages;
-            plan.migrate(unit, to, lane);
+            runs.push(unit, plan);
         }
+        self.counters.promoted += up.finish(plan);
+        self.counters.demoted += down.finish(plan);
     }
 }
 

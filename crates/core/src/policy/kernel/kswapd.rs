@@ -13,6 +13,7 @@ use crate::action::{Lane, Plan};
 use crate::budget::Budget;
 use crate::placement::View;
 use crate::policy::MetricSink;
+use crate::policy::runs::Runs;
 use crate::types::*;
 
 /// Pages that are looked at once, at least (`SWAP_CLUSTER_MAX`).
@@ -171,6 +172,7 @@ impl Kswapd {
         let to = TierId::FAST.slower();
         let below = view.free(to).saturating_sub(view.limits(to).keep_free).0;
         let mut leaving = 0;
+        let mut runs = Runs::new(to, Lane::DEMOTE);
         while let Some(answer) = lru.next_answered(TierId::FAST) {
             let page = answer.unit.start;
             let pages = u64::from(answer.unit.pages);
@@ -190,7 +192,7 @@ impl Kswapd {
                     leaving += pages;
                     budget.remaining = budget.remaining.saturating_sub(answer.unit.bytes());
                     lru.depart(page);
-                    plan.migrate(answer.unit, to, Lane::DEMOTE);
+                    runs.push(answer.unit, plan);
                 }
                 Verdict::Reclaim | Verdict::Keep => {
                     self.counters.kept += 1;
@@ -198,7 +200,7 @@ impl Kswapd {
                 }
             }
         }
-        self.counters.demoted += leaving;
+        self.counters.demoted += runs.finish(plan);
         self.reclaimed = self.reclaimed.map(|pages| pages + leaving);
         leaving
     }
