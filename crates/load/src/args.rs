@@ -97,6 +97,9 @@ pub struct LoadArgs {
     /// Use another hot set every so often
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub shift: Option<f64>,
+    /// Use another hot set after every so many accesses, so that equal work has equal shifts
+    #[arg(long, value_name = "N", value_parser = parse_operations, conflicts_with = "shift")]
+    pub shift_operations: Option<u64>,
     /// Check all of a page at every access, instead of a part of it
     #[arg(long)]
     pub checksums: bool,
@@ -143,6 +146,13 @@ fn parse_seconds(text: &str) -> Result<f64, SpecError> {
         ));
     }
     Ok(seconds)
+}
+
+fn parse_operations(text: &str) -> Result<u64, SpecError> {
+    match spec::parse_count(text)? {
+        0 => Err(SpecError::new("after 0 accesses nothing can change", "give a number above 0")),
+        count => Ok(count),
+    }
 }
 
 fn parse_compressible(text: &str) -> Result<f64, SpecError> {

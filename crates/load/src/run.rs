@@ -164,7 +164,12 @@ fn watch(
         if elapsed >= args.seconds || shared.ended() || signalled.load(Ordering::Relaxed) {
             return Ok(());
         }
-        if args.shift.is_some_and(|every| elapsed / every >= f64::from(shared.generation() + 1)) {
+        let next = shared.generation() + 1;
+        let in_time = args.shift.is_some_and(|every| elapsed / every >= f64::from(next));
+        let in_work = args
+            .shift_operations
+            .is_some_and(|every| shared.operations() / every >= u64::from(next));
+        if in_time || in_work {
             on(Due::Shift(shared.next_generation()))?;
         }
         thread::sleep(TICK.min(Duration::from_secs_f64(args.seconds - elapsed)));

@@ -70,6 +70,19 @@ fn every_option_in_one_second() {
 }
 
 #[test]
+fn equal_work_has_equal_shifts() {
+    let output = load()
+        .args(["--size", "4MiB", "--hot", "25%", "--cold-rate", "0", "--seconds", "600"])
+        .args(["--operations", "3M", "--shift-operations", "1400K", "--json"])
+        .output()
+        .expect("it runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(number(&json(&output.stdout), "shifts"), 2);
+    let refused = load().args(["--shift-operations", "0"]).output().expect("it runs");
+    assert!(!refused.status.success());
+}
+
+#[test]
 fn a_signal_ends_it_with_a_summary_and_a_check_of_all_pages() {
     let folder = tempfile::tempdir().expect("a folder");
     let truth = folder.path().join("truth");

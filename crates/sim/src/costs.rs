@@ -55,6 +55,9 @@ pub struct Costs {
     /// Processing of one sample by the sampling thread: ring buffer, page lookup, counting.
     /// Assumed 250 (parsing of the ring alone: 4.5, measured).
     pub sample_cpu_ns: f64,
+    /// What policy and engine do with a sample, where their time matters: policies that limit the
+    /// sampler are not told of it. Assumed 0.
+    pub sample_policy_ns: f64,
 }
 
 impl Default for Costs {
@@ -79,6 +82,7 @@ impl Default for Costs {
             shootdown_ns: 1500.0,
             sample_assist_ns: 250.0,
             sample_cpu_ns: 250.0,
+            sample_policy_ns: 0.0,
         }
     }
 }

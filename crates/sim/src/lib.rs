@@ -31,6 +31,6 @@ pub use machine::{CpuModel, Machine, OsModel, SavingModel, TierModel, TlbModel, 
 pub use options::{
     FaultInjection, Observer, Progress, REFERENCE_FOOTPRINT_BYTES, Scale, SimOptions,
 };
-pub use replay::{RunOutcome, simulate, tier_limits};
+pub use replay::{Moment, RunOutcome, simulate, tier_limits};
 pub use report::{RunReport, SeriesPoint};
 pub use size::FastSize;

@@ -58,6 +58,9 @@ pub struct SimOptions {
     pub machine: Machine,
     /// Size of tier 0.
     pub fast: FastSize,
+    /// Room of tier 0 for new memory, where a kernel allocates that knows nothing of the policy's
+    /// limit: above it, policies have to make room. `None`: new memory goes where the policy says.
+    pub kernel_fast: Option<Bytes>,
     /// Capacities of tiers that differ from the machine's, by tier number; number 0 overrides
     /// `fast`.
     pub limits: Vec<(u8, Bytes)>,
@@ -79,6 +82,9 @@ pub struct SimOptions {
     pub epoch_records: u64,
     /// Collect the heatmap of address over time.
     pub heatmap: bool,
+    /// Moments of the trace's clock, ascending, at which to note what has happened, to a batch of
+    /// records.
+    pub moments: Vec<u64>,
     /// Things that go wrong.
     pub faults: FaultInjection,
 }
@@ -89,6 +95,7 @@ impl SimOptions {
         Self {
             machine,
             fast,
+            kernel_fast: None,
             limits: Vec::new(),
             trace: String::new(),
             policy_config: Vec::new(),
@@ -99,6 +106,7 @@ impl SimOptions {
             series_interval: None,
             epoch_records: 0,
             heatmap: false,
+            moments: Vec::new(),
             faults: FaultInjection::default(),
         }
     }

@@ -86,9 +86,8 @@ pub fn table(trials: &[Trial]) -> String {
     let mut text = String::new();
     let mut rest = trials;
     while let Some(first) = rest.first() {
-        let same = rest
-            .iter()
-            .take_while(|trial| (trial.program, &trial.system) == (first.program, &first.system));
+        let same =
+            rest.iter().take_while(|t| (&t.program, &t.system) == (&first.program, &first.system));
         let (group, after) = rest.split_at(same.count());
         rest = after;
         let of = |value: fn(&Trial) -> f64| {
@@ -119,7 +118,7 @@ mod tests {
     #[test]
     fn seeds_are_put_together() {
         let trial = |system: &str, seed, fast_hit_ratio| Trial {
-            program: "p",
+            program: "p".into(),
             system: system.to_owned(),
             seed,
             accesses: 1,
@@ -127,7 +126,7 @@ mod tests {
             fast_hit_ratio_late: 0.5,
             seconds: 1.0,
             moved_bytes: 1 << 20,
-            tiering_seconds: 0.1,
+            ..Trial::default()
         };
         let text = table(&[trial("a", 1, 0.2), trial("a", 2, 0.4), trial("b", 1, 1.0)]);
         let lines: Vec<&str> = text.lines().collect();

@@ -7,3 +7,4 @@ pub mod programs;
 pub mod systems;
 pub mod trial;
 pub mod truth;
+pub mod validate;

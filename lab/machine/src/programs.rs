@@ -40,7 +40,7 @@ pub const ALL: &[Program] = &[
         name: "shift",
         comm: "frostline-load",
         command: "frostline-load --size 256MiB --hot 20% --scatter block --hot-accesses 90% \
-                  --writes 0 --operations 20M --shift 4 --seconds 3600 --seed $seed",
+                  --writes 0 --operations 20M --shift-operations 5M --seconds 3600 --seed $seed",
         fast_mib: 208,
         slow_mib: 512,
     },

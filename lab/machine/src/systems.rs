@@ -16,6 +16,10 @@ const FROSTLINE: &str = include_str!("../systems/frostline.sh");
 /// one processor, and what they take of it is part of the time that the work takes.
 const CPU_LIMIT: &str = "100%";
 
+/// While the simulator is validated, frostline has limits, which the preset `lab` of the simulator
+/// knows: the second one while the program has more fast memory than it may.
+const VALIDATED_LIMITS: [&str; 2] = ["25%", "50%"];
+
 /// One of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct System {
@@ -23,6 +27,7 @@ pub struct System {
     pub name: String,
     policy: Option<String>,
     setup: &'static str,
+    limits: [&'static str; 2],
 }
 
 impl System {
@@ -31,8 +36,9 @@ impl System {
     /// # Errors
     /// Where there is neither of this name.
     pub fn find(name: &str) -> anyhow::Result<Self> {
+        let limits = [CPU_LIMIT; 2];
         if let Some((_, setup)) = KERNEL.iter().find(|(known, _)| *known == name) {
-            return Ok(Self { name: name.to_owned(), policy: None, setup });
+            return Ok(Self { name: name.to_owned(), policy: None, setup, limits });
         }
         let policy = name.strip_prefix("frostline:").unwrap_or(name);
         if registry::check(policy).is_err() {
@@ -43,7 +49,13 @@ impl System {
             );
         }
         let policy = Some(policy.to_owned());
-        Ok(Self { name: name.to_owned(), policy, setup: FROSTLINE })
+        Ok(Self { name: name.to_owned(), policy, setup: FROSTLINE, limits })
+    }
+
+    /// With the limits that the simulator is validated with.
+    #[must_use]
+    pub fn validated(self) -> Self {
+        Self { limits: VALIDATED_LIMITS, ..self }
     }
 
     /// Whether it is ours.
@@ -57,7 +69,13 @@ impl System {
         let setup = self.setup;
         match &self.policy {
             None => setup.to_owned(),
-            Some(policy) => format!("policy='{policy}' cpu_limit={CPU_LIMIT} seed={seed}\n{setup}"),
+            Some(policy) => {
+                let [limit, settling] = self.limits;
+                format!(
+                    "policy='{policy}' cpu_limit={limit} settling_cpu_limit={settling} \
+                     seed={seed}\n{setup}"
+                )
+            }
         }
     }
 }
@@ -73,6 +91,8 @@ mod tests {
         }
         let ours = System::find("memtis:adaptation=1000").expect("a policy");
         assert!(ours.is_ours() && ours.script(3).contains("seed=3"));
+        assert!(ours.script(3).contains("settling_cpu_limit=100%"));
+        assert!(ours.validated().script(3).contains("cpu_limit=25% settling_cpu_limit=50%"));
         let error = System::find("nothing").expect_err("unknown").to_string();
         assert!(error.contains("hint: first-touch"), "{error}");
     }

@@ -1,12 +1,12 @@
 //! One program under one system, in a machine of its own.
 
-use crate::measured::{DONE, Measured, READY};
+use crate::measured::{DONE, Measured, READY, Resident};
 use crate::programs::Program;
 use crate::systems::System;
 use crate::truth::{Counts, Truth};
 use anyhow::{Context, bail};
 use frostline_guest::{Guest, LabOptions, Outcome, program};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 const PAGE: u64 = 4096;
@@ -15,10 +15,11 @@ const REDIS: &str = "redis-server";
 const CLIENT: &str = "lab-program";
 
 /// What came out.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Trial {
     /// Program.
-    pub program: &'static str,
+    pub program: String,
     /// System.
     pub system: String,
     /// Seed.
@@ -35,6 +36,15 @@ pub struct Trial {
     pub moved_bytes: u64,
     /// Processor time of everything but the program's own instructions, in seconds.
     pub tiering_seconds: f64,
+    /// Accesses of the program to memory before that.
+    pub accesses_before: u64,
+    /// Where its memory was when the work began.
+    pub resident: Resident,
+    /// Of every quarter of a second of the work: when it ended, in seconds since the work began,
+    /// and the share of accesses in it that node 0 served.
+    pub series: Vec<(f64, f64)>,
+    /// Frostline's own summary of its whole run; none under the kernel's systems.
+    pub driver: Option<serde_json::Value>,
 }
 
 /// Boots the machine and runs it.
@@ -73,12 +83,16 @@ pub fn run(work: Program, system: &System, seed: u64, lab: LabOptions) -> anyhow
     let done = truth.at_mark(work.comm, DONE);
     let worked = done - ready;
     anyhow::ensure!(worked.all() > 0, "{}: no access was counted", what());
+    let driver = match std::fs::read_to_string(report.file("summary.json")) {
+        Ok(text) => Some(serde_json::from_str(&text).with_context(what)?),
+        Err(_) => None,
+    };
     // A server has a client, which is one of our programs.
     let own = |comm: &str| measured.times.get(comm).map_or(0.0, |times| times.user_seconds);
     let own = own(work.comm) + if work.comm == REDIS { own(CLIENT) } else { 0.0 };
     let all: f64 = measured.times.values().map(|times| times.all()).sum();
     Ok(Trial {
-        program: work.name,
+        program: work.name.to_owned(),
         system: system.name.clone(),
         seed,
         accesses: worked.all(),
@@ -87,6 +101,10 @@ pub fn run(work: Program, system: &System, seed: u64, lab: LabOptions) -> anyhow
         seconds: measured.seconds,
         moved_bytes: measured.counter("pgmigrate_success") * PAGE,
         tiering_seconds: all - own,
+        accesses_before: ready.all(),
+        resident: measured.resident.get(work.comm).cloned().unwrap_or_default(),
+        series: series(&truth, work.comm),
+        driver,
     })
 }
 
@@ -97,6 +115,17 @@ fn installed(name: &str) -> anyhow::Result<PathBuf> {
     found.with_context(|| {
         format!("this machine has no {name}\nhint: as root: apt-get install {name}")
     })
+}
+
+fn series(truth: &Truth, comm: &str) -> Vec<(f64, f64)> {
+    let points = truth.between(comm, READY, DONE);
+    let mut before = truth.at_mark(comm, READY);
+    let begin = truth.lines.iter().find(|line| line.mark == READY).map_or(0, |line| line.time_ns);
+    let share = |(time_ns, counts): (u64, Counts)| {
+        let worked = counts - std::mem::replace(&mut before, counts);
+        (time_ns.saturating_sub(begin) as f64 / 1e9, worked.fast_share())
+    };
+    points.into_iter().map(share).collect()
 }
 
 /// Counts when half of the accesses were made.

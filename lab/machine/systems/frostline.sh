@@ -4,6 +4,6 @@ start() {
     # What is left is for frostline itself.
     fast=$((free / 1024 - 12))MiB
     wrap="frostline run --policy $policy --slow node:1 --fast $fast --samples pmu
-        --cpu-limit $cpu_limit --settling-cpu-limit $cpu_limit --seed $seed
+        --cpu-limit $cpu_limit --settling-cpu-limit $settling_cpu_limit --seed $seed
         --summary /out/summary.json --"
 }

@@ -61,11 +61,29 @@ pub struct CpuModel {
     pub cores: u32,
     /// Whose processor time background workers use.
     pub workers: Workers,
+    /// Share of a core that background workers may use, `(0, 1]`. Below 1 they are one thread that
+    /// brings pages up before it brings any down, takes samples, too, and waits whenever it has used
+    /// more than its share, as live frostline does.
+    pub worker_share: f64,
+    /// The same while the program has over 2 % more fast memory than it may, `(0, 1]`.
+    pub settling_share: f64,
+    /// Share of a core that looking after a program takes whatever is done, such as reading its
+    /// page tables, `[0, 1)`. Policies that are told nothing of accesses have nobody who looks.
+    pub upkeep_share: f64,
 }
 
 impl Default for CpuModel {
     fn default() -> Self {
-        Self { ghz: 3.0, ipc: 2.0, mlp: 4.0, cores: 1, workers: Workers::Own }
+        Self {
+            ghz: 3.0,
+            ipc: 2.0,
+            mlp: 4.0,
+            cores: 1,
+            workers: Workers::Own,
+            worker_share: 1.0,
+            settling_share: 1.0,
+            upkeep_share: 0.0,
+        }
     }
 }
 
@@ -127,6 +145,9 @@ pub struct OsModel {
     /// Transparent huge pages `always`: the first touch of a 2 MiB region that lies wholly in
     /// anonymous memory maps a huge folio.
     pub thp: bool,
+    /// Whether base pages can become a huge folio later. A program that refuses huge folios
+    /// (`MADV_NOHUGEPAGE`) has neither.
+    pub collapse: bool,
     /// Share of 2 MiB physical blocks that hold something unmovable, so that no folio fits; `[0,
     /// 1]`. Above 0, physical blocks are also handed out in random order.
     pub fragmentation: f64,
@@ -136,7 +157,7 @@ pub struct OsModel {
 
 impl Default for OsModel {
     fn default() -> Self {
-        Self { thp: true, fragmentation: 0.0, low_watermark: 0.001 }
+        Self { thp: true, collapse: true, fragmentation: 0.0, low_watermark: 0.001 }
     }
 }
 
@@ -303,6 +324,14 @@ impl Machine {
         if cpu.cores == 0 {
             return fail("cpu.cores is 0".into(), "at least 1");
         }
+        let is_share = |share: f64| share > 0.0 && share <= 1.0;
+        let shares = [cpu.worker_share, cpu.settling_share];
+        if !(shares.into_iter().all(is_share) && (0.0..1.0).contains(&cpu.upkeep_share)) {
+            return fail(
+                "cpu.worker_share, settling_share or upkeep_share out of range".into(),
+                "shares of a core: above 0 and at most 1, upkeep_share below 1",
+            );
+        }
         let os = &self.os;
         if !(0.0..=1.0).contains(&os.fragmentation) || !(0.0..1.0).contains(&os.low_watermark) {
             return fail(
@@ -335,6 +364,7 @@ impl Machine {
             ("shootdown_ns", c.shootdown_ns),
             ("sample_assist_ns", c.sample_assist_ns),
             ("sample_cpu_ns", c.sample_cpu_ns),
+            ("sample_policy_ns", c.sample_policy_ns),
         ];
         for (key, value) in spans {
             if !(value >= 0.0 && value.is_finite()) {

@@ -1,6 +1,6 @@
 //! Machines of the literature.
 
-use super::{CpuModel, Machine, OsModel, TierModel, TlbModel};
+use super::{CpuModel, Machine, OsModel, TierModel, TlbModel, Workers};
 use crate::costs::Costs;
 
 /// Every preset: name and what it is.
@@ -14,6 +14,7 @@ pub(super) const PRESETS: &[(&str, &str)] = &[
     ("disaggregated-1500", "DRAM 80 ns, remote memory 1500 ns (HotBox)"),
     ("hbm-dram", "HBM 100 ns and 5 times the bandwidth, DRAM 130 ns"),
     ("dram-zram", "DRAM 80 ns, compressed memory without direct access"),
+    ("lab", "the emulated machine of docs/lab.md: 100 and 300 ns, an instruction takes 1 ns"),
 ];
 
 fn tier(name: &str, latency_ns: f64, read_gbps: f64, write_gbps: f64) -> TierModel {
@@ -41,6 +42,9 @@ fn disaggregated(costs: &mut Costs) {
 /// modules 39 GB/s of reads and 14 GB/s of writes (Izraelevitz et al., 2019); a CXL x8 card about
 /// 22 GB/s; a 100 Gbit/s network 12.5 GB/s.
 pub(super) fn preset(name: &str) -> Option<Machine> {
+    if name == "lab" {
+        return Some(lab());
+    }
     let dram = || tier("dram", 80.0, 100.0, 80.0);
     let (mut os, mut costs) = (OsModel::default(), Costs::default());
     let tiers = match name {
@@ -74,4 +78,47 @@ pub(super) fn preset(name: &str) -> Option<Machine> {
         tlb: TlbModel::default(),
         costs,
     })
+}
+
+/// What `lab/plugin` models, with live frostline as `lab/machine` starts it. Costs were measured by
+/// `lab-guest costs` and from what frostline used of the processor: `docs/validation.md` has them.
+fn lab() -> Machine {
+    let without_queues = |name: &str, latency_ns: f64| TierModel {
+        service_ns: Some(0.0),
+        ..tier(name, latency_ns, 1000.0, 1000.0)
+    };
+    Machine {
+        name: "lab".into(),
+        tiers: vec![without_queues("fast", 100.0), without_queues("slow", 300.0)],
+        cpu: CpuModel {
+            ghz: 1.0,
+            ipc: 1.0,
+            mlp: 1.0,
+            cores: 1,
+            workers: Workers::Shared,
+            worker_share: 0.178,
+            settling_share: 0.428,
+            upkeep_share: 0.072,
+        },
+        os: OsModel { low_watermark: 0.0, ..OsModel::default() },
+        tlb: TlbModel::default(),
+        costs: Costs {
+            // What is zeroed in a page is in the cache when the program writes it: the recording
+            // has those misses. A folio is as large as the cache.
+            fault_base_ns: 4000.0,
+            fault_huge_ns: 4.26e6,
+            zero_bytes_per_second: 1e12,
+            migrate_call_ns: 0.0,
+            migrate_call_folios: 256,
+            migrate_base_ns: 11_300.0,
+            migrate_huge_ns: 8.15e6,
+            // 64 lines of 100 ns and 64 of 300.
+            copy_bytes_per_second: 160e6,
+            shootdown_ns: 0.0,
+            sample_assist_ns: 0.0,
+            sample_cpu_ns: 0.0,
+            sample_policy_ns: 3400.0,
+            ..Costs::default()
+        },
+    }
 }

@@ -1,5 +1,6 @@
 //! Background work: one worker per lane, each with a queue and a clock of its own.
 
+use super::limited::Limited;
 use super::{Replay, Wait, marks};
 use frostline_core::action::{Action, Lane, MAX_LANES, MoveId, Scan};
 use frostline_core::event::{AccessBits, Event, Level, MoveOutcome};
@@ -20,7 +21,7 @@ struct Scheduled {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Job {
+pub(super) enum Job {
     Migrate {
         id: MoveId,
         run: PageRun,
@@ -31,6 +32,16 @@ enum Job {
     Scan(Scan),
     /// Arming: the engine has set the marks already; this is the end of the work.
     Arm(PageRun),
+    /// What the keeper has picked goes to the next tier.
+    Reclaim,
+}
+
+/// A job, and the time that it takes of a processor.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Work {
+    job: Job,
+    what: Wait,
+    pub(super) ns: f64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,16 +53,77 @@ struct Worker {
 }
 
 /// Queues of all lanes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Background {
     workers: [Worker; MAX_LANES],
+    limited: Option<Limited>,
     queue: BinaryHeap<Reverse<Scheduled>>,
-    jobs: Vec<Job>,
+    jobs: Vec<Work>,
     free_slots: Vec<usize>,
     sequence: u64,
 }
 
 impl Background {
+    /// `share` of a core for one thread, which begins at `from_ns`; a worker of its own for each
+    /// lane where that is all of it.
+    pub(super) fn new(share: f64, from_ns: f64) -> Self {
+        Self {
+            workers: [Worker::default(); MAX_LANES],
+            limited: (share < 1.0).then(|| Limited::new(share, from_ns)),
+            queue: BinaryHeap::new(),
+            jobs: Vec::new(),
+            free_slots: Vec::new(),
+            sequence: 0,
+        }
+    }
+
+    /// Whether the one thread there is has nothing to do.
+    pub(super) fn is_idle(&self) -> bool {
+        self.limited.as_ref().is_some_and(Limited::is_idle)
+    }
+
+    /// Whether work is paid for when it is done instead of when it is given.
+    fn is_limited(&self) -> bool {
+        self.limited.is_some()
+    }
+
+    /// Another share from now on.
+    pub(super) fn set_share(&mut self, share: f64) {
+        if let Some(limited) = &mut self.limited {
+            limited.set_share(share);
+        }
+    }
+
+    /// The thread has used so much for something that could not wait.
+    pub(super) fn spend(&mut self, now_ns: f64, ns: f64) {
+        if let Some(limited) = &mut self.limited {
+            limited.spend(now_ns, ns);
+        }
+    }
+
+    /// Begins the one thread's next job where none is under way.
+    fn begin_next(&mut self, now_ns: f64) {
+        if let Some((end_ns, work)) = self.limited.as_mut().and_then(|l| l.begin_next(now_ns)) {
+            self.push(end_ns, work);
+        }
+    }
+
+    fn push(&mut self, end_ns: f64, work: Work) {
+        let slot = match self.free_slots.pop() {
+            Some(slot) => {
+                self.jobs[slot] = work;
+                slot
+            }
+            None => {
+                self.jobs.push(work);
+                self.jobs.len() - 1
+            }
+        };
+        self.sequence += 1;
+        let end = end_ns.ceil() as u64;
+        self.queue.push(Reverse(Scheduled { end, sequence: self.sequence, slot }));
+    }
+
     /// When the next job ends; never where there is none.
     pub(super) fn next_end(&self) -> u64 {
         self.queue.peek().map_or(u64::MAX, |Reverse(next)| next.end)
@@ -62,26 +134,24 @@ impl Background {
         self.workers.iter().map(|w| w.cpu_ns).sum()
     }
 
-    fn schedule(&mut self, now_ns: f64, lane: Lane, cost_ns: f64, job: Job) {
+    fn schedule(&mut self, now_ns: f64, lane: Lane, work: Work) {
         let worker = &mut self.workers[usize::from(lane.0) % MAX_LANES];
-        worker.busy_until = worker.busy_until.max(now_ns) + cost_ns;
-        worker.cpu_ns += cost_ns;
-        let slot = match self.free_slots.pop() {
-            Some(slot) => {
-                self.jobs[slot] = job;
-                slot
-            }
-            None => {
-                self.jobs.push(job);
-                self.jobs.len() - 1
-            }
+        worker.cpu_ns += work.ns;
+        let Some(limited) = &mut self.limited else {
+            worker.busy_until = worker.busy_until.max(now_ns) + work.ns;
+            let end_ns = worker.busy_until;
+            return self.push(end_ns, work);
         };
-        self.sequence += 1;
-        let end = worker.busy_until.ceil() as u64;
-        self.queue.push(Reverse(Scheduled { end, sequence: self.sequence, slot }));
+        let makes_room = match work.job {
+            Job::Migrate { to, .. } => to != TierId::FAST,
+            Job::Reclaim => true,
+            _ => false,
+        };
+        limited.add(work, makes_room);
+        self.begin_next(now_ns);
     }
 
-    fn pop(&mut self, now: u64) -> Option<Job> {
+    fn pop(&mut self, now: u64) -> Option<Work> {
         let Reverse(next) = self.queue.peek()?;
         if next.end > now {
             return None;
@@ -89,7 +159,11 @@ impl Background {
         let slot = next.slot;
         self.queue.pop();
         self.free_slots.push(slot);
-        Some(self.jobs[slot])
+        let work = self.jobs[slot];
+        if let Some(end_ns) = self.limited.as_mut().map(Limited::end) {
+            self.begin_next(end_ns);
+        }
+        Some(work)
     }
 
     /// Fixed cost of the system calls that `folios` more addresses need.
@@ -130,7 +204,7 @@ impl Replay<'_> {
                 self.schedule(lane, Wait::Migrate, ns, Job::Split(region));
             }
             Action::Collapse { region, to, lane } => {
-                let ns = costs.collapse_ns;
+                let ns = if self.machine.os.collapse { costs.collapse_ns } else { 0.0 };
                 self.schedule(lane, Wait::Migrate, ns, Job::Collapse(region, to));
             }
             Action::Scan { scan, lane } => self.start_scan(scan, lane),
@@ -146,10 +220,12 @@ impl Replay<'_> {
         }
     }
 
-    fn schedule(&mut self, lane: Lane, what: Wait, ns: f64, job: Job) {
-        self.work(what, ns);
+    pub(super) fn schedule(&mut self, lane: Lane, what: Wait, ns: f64, job: Job) {
+        if !self.background.is_limited() {
+            self.work(what, ns);
+        }
         let now_ns = self.now_ns + self.waiting_ns;
-        self.background.schedule(now_ns, lane, ns, job);
+        self.background.schedule(now_ns, lane, Work { job, what, ns });
     }
 
     fn start_move(&mut self, id: MoveId, run: PageRun, to: TierId, lane: Lane) {
@@ -193,9 +269,7 @@ impl Replay<'_> {
             ns += if !direct(to) || !direct(from) {
                 pages * self.machine.swap_ns(from.index(), to.index())
             } else {
-                let fixed =
-                    if unit.pages > 1 { costs.migrate_huge_ns } else { costs.migrate_base_ns };
-                fixed + pages * self.machine.move_page_ns(from.index(), to.index())
+                self.move_ns(*unit, from, to)
             };
         }
         if !self.engine.policy().in_kernel() {
@@ -204,6 +278,13 @@ impl Replay<'_> {
             ns += self.background.call_ns(self.now_ns, lane, folios, per_call, call_ns);
         }
         self.schedule(lane, Wait::Migrate, ns, Job::Migrate { id, run: chunk, to });
+    }
+
+    /// What it takes to move a unit between tiers with direct access.
+    pub(super) fn move_ns(&self, unit: PageRun, from: TierId, to: TierId) -> f64 {
+        let costs = &self.machine.costs;
+        let fixed = if unit.pages > 1 { costs.migrate_huge_ns } else { costs.migrate_base_ns };
+        fixed + f64::from(unit.pages) * self.machine.move_page_ns(from.index(), to.index())
     }
 
     fn start_scan(&mut self, scan: Scan, lane: Lane) {
@@ -256,7 +337,10 @@ impl Replay<'_> {
     /// Everything that has ended by now; the engine is told in the order of the ends.
     pub(super) fn finish_jobs(&mut self) {
         let now = self.now_ns as u64;
-        while let Some(job) = self.background.pop(now) {
+        while let Some(Work { job, what, ns }) = self.background.pop(now) {
+            if self.background.is_limited() {
+                self.work(what, ns);
+            }
             match job {
                 Job::Migrate { id, run, to } => self.finish_move(id, run, to),
                 Job::Split(region) => self.finish_split(region),
@@ -267,6 +351,7 @@ impl Replay<'_> {
                         u64::from(run.pages.div_ceil(self.machine.costs.migrate_call_folios));
                     self.shootdown(run, calls);
                 }
+                Job::Reclaim => self.finish_reclaim(),
             }
             self.tell();
             self.note_peaks();
@@ -367,7 +452,9 @@ impl Replay<'_> {
     fn finish_collapse(&mut self, region: Region, to: TierId) {
         let run = region.run();
         let view = self.engine.view();
-        let whole = run.iter().all(|p| view.state(p).is_resident() && view.state(p).is_in_flight());
+        let allowed = self.machine.os.collapse;
+        let whole = allowed
+            && run.iter().all(|p| view.state(p).is_resident() && view.state(p).is_in_flight());
         let tier = if whole && !self.is_busy() && self.frames.has_huge(to) {
             let from: Vec<TierId> = run.iter().filter_map(|p| view_tier(self, p)).collect();
             if self.take_huge_frame(region, to) {

@@ -1,8 +1,12 @@
 //! The replay: trace in, report out.
 
 mod background;
+#[cfg(test)]
+mod daemon_tests;
 mod events;
 mod hot;
+mod keeper;
+mod limited;
 mod outcome;
 #[cfg(test)]
 mod swap_tests;
@@ -28,13 +32,14 @@ use crate::tlb::{Lookup, Tlb};
 use background::Background;
 use frostline_core::event::{Event, Sample, SampleKind};
 use frostline_core::placement::{PageState, TierLimits};
-use frostline_core::policy::BoxedPolicy;
+use frostline_core::policy::{BoxedPolicy, Telemetry};
 use frostline_core::rng::Rng;
 use frostline_core::types::*;
 use frostline_core::{Engine, EngineConfig};
 use frostline_trace::batch::Want;
 use frostline_trace::header::ClockUnit;
 use frostline_trace::{Batch, TraceSource};
+use keeper::Keeper;
 
 /// Samples that are handed to the engine at once.
 const EVENT_BATCH: usize = 256;
@@ -42,6 +47,10 @@ const EVENT_BATCH: usize = 256;
 const PROGRESS_RECORDS: u64 = 1 << 18;
 /// Modelled time between `CpuUsage` and between `Counters` events.
 const USAGE_INTERVAL_NS: f64 = 10e6;
+/// How often a daemon looks for new mappings.
+const REFRESH_NS: f64 = 1e9;
+/// A footprint that exceeds its limit by this share is still settling.
+const SETTLING: f64 = 1.02;
 /// Thread of a trace whose buffer is modelled; more threads share.
 const TLBS: u32 = 64;
 
@@ -69,6 +78,23 @@ pub struct RunOutcome {
     pub series: Vec<SeriesPoint>,
     /// Address over time, where asked for.
     pub heatmap: Option<Heatmap>,
+    /// What had happened at the moments asked for, as many of them as the trace reaches.
+    pub moments: Vec<Moment>,
+}
+
+/// What has happened up to a moment of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Moment {
+    /// Modelled time.
+    pub seconds: f64,
+    /// Loads and stores of each tier, thinning multiplied out; no fetches or write-backs.
+    pub accesses: Vec<u64>,
+    /// Pages moved to faster tiers.
+    pub promoted_pages: u64,
+    /// Pages moved to slower tiers.
+    pub demoted_pages: u64,
+    /// Processor time of all tiering work, in seconds.
+    pub tiering_seconds: f64,
 }
 
 /// Replays a trace on a machine under a policy.
@@ -166,6 +192,8 @@ struct Totals {
     resident_sum_max: u64,
     moved_pages: [[u64; MAX_TIERS]; MAX_TIERS],
     sampler_cpu: f64,
+    policy_cpu: f64,
+    upkeep: f64,
     sampling_assist: f64,
     walk: f64,
     compute: f64,
@@ -268,6 +296,10 @@ struct Replay<'a> {
     wants_counters: bool,
     wake: u64,
     background: Background,
+    /// Share of a core that looking after the program takes.
+    upkeep: f64,
+    moments: Vec<Moment>,
+    keeper: Keeper,
     dice: Dice,
     exits_left: u32,
     next_exit: u64,
@@ -308,7 +340,10 @@ impl<'a> Replay<'a> {
             limits[1..].iter_mut().for_each(|tier| tier.direct_access = false);
         }
         let mut dice = Rng::new(options.seed);
-        let capacities: Vec<PageCount> = limits.iter().map(|l| l.capacity).collect();
+        let mut capacities: Vec<PageCount> = limits.iter().map(|l| l.capacity).collect();
+        if let Some(room) = options.kernel_fast {
+            capacities[0] = capacities[0].max(room.pages());
+        }
         let frames = Frames::new(&capacities, machine.os.fragmentation, &mut dice.fork());
         let engine = Engine::new(
             EngineConfig {
@@ -318,6 +353,7 @@ impl<'a> Replay<'a> {
             },
             policy,
         );
+        let noticed_ns = if options.kernel_fast.is_some() { REFRESH_NS } else { 0.0 };
         let thinning = header.thinning.max(1);
         let reference = |tier| Reference { tier, clock: MemoryClock::new(machine), ns: 0.0 };
         let clock_is_time = header.clock == ClockUnit::Nanoseconds;
@@ -362,7 +398,10 @@ impl<'a> Replay<'a> {
             usage_fast: 0,
             usage_slow: 0,
             wants_counters: needs.counters,
-            background: Background::default(),
+            background: Background::new(machine.cpu.worker_share, noticed_ns),
+            upkeep: if needs == Telemetry::default() { 0.0 } else { machine.cpu.upkeep_share },
+            moments: Vec::new(),
+            keeper: Keeper::default(),
             dice: Dice {
                 lost: dice.fork(),
                 busy: dice.fork(),
@@ -393,6 +432,10 @@ impl<'a> Replay<'a> {
 
     /// One batch: its events, then its accesses.
     fn step(&mut self, batch: &Batch) -> Result<(), SimError> {
+        let begin = batch.events.first().map_or(batch.clock_end, |event| event.clock);
+        while self.options.moments.get(self.moments.len()).is_some_and(|clock| begin >= *clock) {
+            self.note_moment();
+        }
         for event in &batch.events {
             self.run_to(event.clock);
             self.trace_event(&event.event);
@@ -484,7 +527,15 @@ impl<'a> Replay<'a> {
             self.clock.advance(compute_ns, counts, self.parallel, &mut self.totals.latency);
         self.totals.compute += compute_ns;
         self.totals.walk += walk_ns;
-        let span_ns = busy_ns + waiting_ns;
+        let mut span_ns = busy_ns + waiting_ns;
+        if self.upkeep > 0.0 {
+            let upkeep_ns = span_ns * self.upkeep / (1.0 - self.upkeep);
+            self.totals.upkeep += upkeep_ns;
+            if self.machine.cpu.workers == Workers::Shared {
+                self.totals.waited[Wait::Scan as usize] += upkeep_ns;
+                span_ns += upkeep_ns;
+            }
+        }
         self.now_ns += span_ns;
         let fast = self.engine.view().used(TierId::FAST);
         self.totals.fast_byte_ns += fast.bytes().0 as f64 * span_ns;
@@ -564,8 +615,9 @@ impl<'a> Replay<'a> {
         if !self.load_sampler.is_on() {
             return;
         }
-        let Self { load_sampler, states, pending, totals, dice, process_of, unsaid_lost, .. } =
-            self;
+        let keeps = self.options.kernel_fast.is_some();
+        let Self { load_sampler, states, pending, totals, dice, process_of, .. } = self;
+        let (unsaid_lost, spared) = (&mut self.unsaid_lost, &mut self.keeper.spared);
         let lost_share = self.options.faults.lost_samples;
         let mut taken = 0;
         let mut take = |i: usize| {
@@ -575,6 +627,9 @@ impl<'a> Replay<'a> {
                 *unsaid_lost += 1;
                 totals.samples_lost += 1;
                 return;
+            }
+            if keeps {
+                spared.insert(batch.pages[i]);
             }
             let stream = batch.streams.get(i) as usize;
             pending.push(Event::Sample(Sample {
@@ -623,7 +678,10 @@ impl<'a> Replay<'a> {
         self.totals.sampler_cpu += cpu_ns;
         self.usage_sampler_ns += cpu_ns;
         self.wait(Wait::Sampling, assist_ns);
-        self.work(Wait::Sampling, cpu_ns);
+        let policy_ns = taken as f64 * costs.sample_policy_ns;
+        self.totals.policy_cpu += policy_ns;
+        self.work(Wait::Sampling, cpu_ns + policy_ns);
+        self.background.spend(self.now_ns, cpu_ns + policy_ns);
         if self.pending.len() >= EVENT_BATCH {
             self.tell();
         }
@@ -665,6 +723,12 @@ impl<'a> Replay<'a> {
 
     /// The engine's arrays may have grown, and its next wish may have changed.
     fn after_events(&mut self) {
+        let view = self.engine.view();
+        let limit = view.limits(TierId::FAST).capacity.0 as f64;
+        let settles = view.used(TierId::FAST).0 as f64 > SETTLING * limit;
+        let cpu = &self.machine.cpu;
+        let share = if settles { cpu.settling_share } else { cpu.worker_share };
+        self.background.set_share(share);
         let known = self.engine.states().len();
         if self.marks.len() < known {
             self.marks.resize(known, 0);
@@ -683,6 +747,7 @@ impl<'a> Replay<'a> {
         let now = self.now();
         self.engine.handle_timeout(now);
         self.collect_actions();
+        self.keep_limit();
     }
 
     fn report_usage(&mut self) {

@@ -1,6 +1,6 @@
 //! What a run adds up to.
 
-use super::{Replay, RunOutcome, SeriesBase, Wait};
+use super::{Moment, Replay, RunOutcome, SeriesBase, Wait};
 use crate::report::{Host, RunReport, SeriesPoint, TierReport, TimeSplit};
 use crate::series;
 use frostline_core::engine::Rejected;
@@ -10,6 +10,25 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 impl Replay<'_> {
+    /// Processor time of all tiering work so far, in seconds.
+    fn tiering_seconds(&self) -> f64 {
+        let t = &self.totals;
+        (t.sampler_cpu + t.policy_cpu + t.upkeep + self.background.cpu_ns()) / 1e9
+    }
+
+    pub(super) fn note_moment(&mut self) {
+        let plain =
+            |tier: &[u64; 4]| tier[AccessKind::Load as usize] + tier[AccessKind::Store as usize];
+        let stats = self.engine.stats();
+        self.moments.push(Moment {
+            seconds: self.now_ns / 1e9,
+            accesses: self.totals.accesses[..self.machine.tiers.len()].iter().map(plain).collect(),
+            promoted_pages: stats.promoted_pages,
+            demoted_pages: stats.demoted_pages,
+            tiering_seconds: self.tiering_seconds(),
+        });
+    }
+
     pub(super) fn add_point(&mut self) {
         let (fast, all) = self.access_sums();
         let stats = self.engine.stats();
@@ -55,6 +74,7 @@ impl Replay<'_> {
             report,
             series: self.series.points,
             heatmap: self.heatmap.map(crate::heatmap::HeatmapBuilder::finish),
+            moments: self.moments,
         }
     }
 
@@ -111,7 +131,7 @@ impl Replay<'_> {
             good_put: (t.promoted_pages > 0)
                 .then(|| 1.0 - t.promoted_unused as f64 / t.promoted_pages as f64),
             sampler_cpu_share: share(t.sampler_cpu, self.now_ns),
-            tiering_cpu_seconds: (t.sampler_cpu + self.background.cpu_ns()) / 1e9,
+            tiering_cpu_seconds: self.tiering_seconds(),
             time_split: TimeSplit {
                 app: modelled_seconds - fault - migrate - scan,
                 scan,

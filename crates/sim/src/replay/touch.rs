@@ -49,14 +49,13 @@ impl Replay<'_> {
             }
         }
         let allocation = Allocation { run: PageRun::single(page), huge: false, process };
-        let tier = match self.engine.populate(self.now(), &allocation) {
+        let tier = match self.allocate(&allocation) {
             Some(tier) => tier,
             None => {
                 self.reclaim(TierId::FAST, 1);
-                self.engine.populate(self.now(), &allocation).ok_or_else(|| self.full(1))?
+                self.allocate(&allocation).ok_or_else(|| self.full(1))?
             }
         };
-        self.after_events();
         self.frames.place(page, tier);
         self.marks[page.index()] = marks::USED;
         self.totals.base_faults += 1;
@@ -68,14 +67,32 @@ impl Replay<'_> {
         Ok(())
     }
 
+    /// Where the policy wants new memory, or where the kernel finds room for it.
+    fn allocate(&mut self, allocation: &Allocation) -> Option<TierId> {
+        let Some(room) = self.options.kernel_fast else {
+            let tier = self.engine.populate(self.now(), allocation);
+            self.after_events();
+            return tier;
+        };
+        let run = allocation.run;
+        let view = self.engine.view();
+        let fits = |tier: &TierId| match *tier {
+            TierId::FAST => view.used(*tier).0 + u64::from(run.pages) <= room.pages().0,
+            other => view.free(other).0 >= u64::from(run.pages),
+        };
+        let tier = (0..view.tiers() as u8).map(TierId).find(fits)?;
+        self.pending.push(Event::Populated { run, tier, huge: allocation.huge });
+        self.tell();
+        Some(tier)
+    }
+
     fn populate_huge(&mut self, region: Region, allocation: &Allocation) -> bool {
         let tiers = self.machine.tiers.len() as u8;
         if !(0..tiers).any(|t| self.frames.has_huge(TierId(t))) {
             self.totals.huge_frame_shortages += 1;
             return false;
         }
-        let Some(tier) = self.engine.populate(self.now(), allocation) else { return false };
-        self.after_events();
+        let Some(tier) = self.allocate(allocation) else { return false };
         if !self.take_huge_frame(region, tier) {
             self.pending.push(Event::Freed { run: region.run() });
             self.tell();

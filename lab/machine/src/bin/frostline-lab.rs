@@ -7,7 +7,9 @@ use frostline_guest::{Guest, Lab, LabOptions, Outcome, program};
 use frostline_lab::compare::{self, Plan};
 use frostline_lab::programs;
 use frostline_lab::systems::System;
-use std::path::PathBuf;
+use frostline_lab::trial::Trial;
+use frostline_lab::validate::{Numbers, Pair, predict, recording, table};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// How far the measured latency may be from the one asked for.
@@ -112,7 +114,49 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Validate the simulator: programs recorded and simulated beside the same in the machine
+    Validate(ValidateArgs),
 }
+
+#[derive(clap::Args)]
+struct ValidateArgs {
+    #[command(flatten)]
+    machine: MachineArgs,
+    /// One program, two systems
+    #[arg(long)]
+    quick: bool,
+    /// Programs, separated by commas [default: all]
+    #[arg(long, value_delimiter = ',')]
+    programs: Vec<String>,
+    /// first-touch, and policies that the machine can run [default: all of them]
+    #[arg(long, alias = "systems")]
+    policies: Option<String>,
+    /// Seeds
+    #[arg(long, default_value_t = 1)]
+    seeds: u64,
+    /// Machines at the same time
+    #[arg(short, long, default_value_t = 1)]
+    jobs: usize,
+    /// Take what `compare --json` or `validate --keep` has written as what happened in the machine
+    #[arg(long, value_name = "FILE.json")]
+    trials: Vec<PathBuf>,
+    /// Keep recordings here, and what happened in the machine as trials.json; recordings that are
+    /// there already are taken as they are
+    #[arg(long, value_name = "FOLDER")]
+    keep: Option<PathBuf>,
+    /// Change the simulated machine: key=value, separated by colons, as in worker_share=1
+    #[arg(long, value_name = "CHANGES", default_value = "")]
+    with: String,
+    /// Put the table into this document, between its marks
+    #[arg(long, value_name = "FILE.md")]
+    write: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Policies that both worlds have. Others need what nothing in the machine can tell them.
+const POLICIES: &str = "first-touch,memtis,memtis-ns,memtis-nw,memtis-paper,memtis-artifact,hemem";
 
 fn main() -> ExitCode {
     let done = match Args::parse().command {
@@ -122,6 +166,7 @@ fn main() -> ExitCode {
             let plan = plan(&machine, quick, &programs, systems, seeds, jobs);
             plan.and_then(|plan| compare(&plan, json))
         }
+        Command::Validate(args) => validate(&args),
     };
     done.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");
@@ -221,4 +266,80 @@ fn compare(plan: &Plan, json: bool) -> anyhow::Result<ExitCode> {
         print!("{}", compare::table(&trials));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn validate(args: &ValidateArgs) -> anyhow::Result<ExitCode> {
+    let systems = match &args.policies {
+        Some(systems) => systems,
+        None if args.quick => "first-touch,memtis",
+        None => POLICIES,
+    };
+    let seeds = Some(args.seeds);
+    let mut plan = plan(&args.machine, args.quick, &args.programs, systems, seeds, args.jobs)?;
+    plan.programs.retain(|program| program.name != "redis" || !args.programs.is_empty());
+    plan.systems = plan.systems.into_iter().map(System::validated).collect();
+    let trials = trials(args, &plan)?;
+    let temporary = tempfile::tempdir()?;
+    let folder = args.keep.as_deref().unwrap_or(temporary.path());
+    let mut pairs = Vec::new();
+    for trial in &trials {
+        let work = programs::find(&trial.program)?;
+        let recording = recording::make(work, trial.seed, folder)?;
+        let mut wanted = predict::Parameters::of(trial, work, plan.lab)?;
+        if !args.with.is_empty() {
+            wanted.machine += &format!(":{}", args.with);
+        }
+        let (simulated, counters) = predict::run(&recording, &wanted)?;
+        pairs.push(Pair {
+            program: trial.program.clone(),
+            system: trial.system.clone(),
+            seed: trial.seed,
+            lab: Numbers::from(trial),
+            simulated,
+            counters,
+        });
+    }
+    let text = table::markdown(&pairs);
+    if let Some(path) = &args.write {
+        let document = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        std::fs::write(path, table::insert(&document, &text)?)?;
+    }
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&pairs)?);
+    } else {
+        print!("{text}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What happened in the machine: read, or made to happen.
+fn trials(args: &ValidateArgs, plan: &Plan) -> anyhow::Result<Vec<Trial>> {
+    if args.trials.is_empty() {
+        let trials = compare::run(plan)?;
+        if let Some(folder) = &args.keep {
+            std::fs::create_dir_all(folder)?;
+            std::fs::write(folder.join("trials.json"), serde_json::to_string_pretty(&trials)?)?;
+        }
+        return Ok(trials);
+    }
+    let read = |path: &Path| -> anyhow::Result<Vec<Trial>> {
+        let text = std::fs::read_to_string(path)?;
+        Ok(serde_json::from_str(&text)?)
+    };
+    let mut all = Vec::new();
+    for path in &args.trials {
+        all.extend(read(path).with_context(|| path.display().to_string())?);
+    }
+    let wanted = |trial: &Trial| {
+        plan.programs.iter().any(|program| program.name == trial.program)
+            && plan.systems.iter().any(|system| system.name == trial.system)
+    };
+    all.retain(wanted);
+    let place = |trial: &Trial| {
+        let program = plan.programs.iter().position(|program| program.name == trial.program);
+        let system = plan.systems.iter().position(|system| system.name == trial.system);
+        (program, system, trial.seed)
+    };
+    all.sort_by_key(place);
+    Ok(all)
 }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod chase;
+mod costs;
 mod measure;
 mod publish;
 mod samples;
@@ -30,6 +31,8 @@ enum Command {
     Nodes,
     /// Measure how long an access takes, by a chain of pointers through memory of each node
     Chase(chase::Options),
+    /// Measure what first touches and moves between nodes cost
+    Costs(costs::Options),
     /// Have the machine write down its counts under a number
     Mark {
         /// The number
@@ -66,6 +69,7 @@ fn main() -> anyhow::Result<ExitCode> {
             }
         }
         Command::Chase(options) => chase::run(&root, &options)?,
+        Command::Costs(options) => costs::run(&root, &options)?,
         Command::Mark { number } => memory()?.mark(number),
         Command::Samples { period, command } => return samples::run(&memory()?, period, &command),
         Command::Measure { command } => return measure::run(&root, &memory()?, &command),

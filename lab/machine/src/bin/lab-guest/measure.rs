@@ -1,7 +1,7 @@
 //! Runs a program and measures what the guest spends between its lines `ready` and `done`.
 
 use anyhow::{Context, ensure};
-use frostline_lab::measured::{DONE, Measured, READY, Times};
+use frostline_lab::measured::{DONE, Measured, READY, Resident, Times};
 use frostline_linux::lab::LabMemory;
 use frostline_linux::{Root, process};
 use std::collections::BTreeMap;
@@ -48,8 +48,28 @@ impl Moment {
             (grown.all() > 0.0).then(|| (name.clone(), grown))
         });
         let seconds = (self.at - before.at).as_secs_f64();
-        Measured { seconds, counters: counters.collect(), times: times.collect() }
+        Measured {
+            seconds,
+            counters: counters.collect(),
+            times: times.collect(),
+            resident: BTreeMap::new(),
+        }
     }
+}
+
+/// Of every process that has memory, where it is.
+fn resident(root: &Root) -> anyhow::Result<BTreeMap<String, Resident>> {
+    let mut all = BTreeMap::new();
+    for pid in process::pids(root)? {
+        let read = |file: &str| root.read(format!("/proc/{pid}/{file}"));
+        // It may have ended since; the kernel's own have none.
+        let (Ok(stat), Ok(maps)) = (process::stat(root, pid), read("numa_maps")) else { continue };
+        let found = Resident::parse(&maps, &read("smaps_rollup").unwrap_or_default());
+        if found != Resident::default() {
+            all.insert(stat.comm, found);
+        }
+    }
+    Ok(all)
 }
 
 /// Runs the command; its exit code is ours.
@@ -58,10 +78,12 @@ pub fn run(root: &Root, memory: &LabMemory, command: &[OsString]) -> anyhow::Res
     let mut child = Command::new(program).args(rest).stderr(Stdio::piped()).spawn()?;
     let stderr = child.stderr.take().context("standard error")?;
     let (mut ready, mut done) = (None, None);
+    let mut there = BTreeMap::new();
     for line in BufReader::new(stderr).lines() {
         let line = line?;
         match &*line {
             "ready" => {
+                there = resident(root)?;
                 memory.mark(READY);
                 ready = Some(Moment::now(root)?);
             }
@@ -78,6 +100,7 @@ pub fn run(root: &Root, memory: &LabMemory, command: &[OsString]) -> anyhow::Res
         eprintln!("{}: {status}", program.display());
         return Ok(ExitCode::FAILURE);
     };
-    println!("measured {}", done.since(&ready).to_json()?);
+    let measured = Measured { resident: there, ..done.since(&ready) };
+    println!("measured {}", measured.to_json()?);
     Ok(status.code().map_or(ExitCode::FAILURE, |code| ExitCode::from(code as u8)))
 }

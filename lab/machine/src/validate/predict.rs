@@ -1,0 +1,157 @@
+//! What the simulator makes of a recording, with the lab's parameters.
+
+use super::Numbers;
+use super::recording::Recording;
+use crate::programs::Program;
+use crate::trial::Trial;
+use anyhow::{Context, ensure};
+use frostline_core::policy::{PolicyContext, make};
+use frostline_core::types::{Bytes, PageCount, TierId};
+use frostline_guest::LabOptions;
+use frostline_sim::{Machine, Moment, Scale, SimOptions, measure_footprint, simulate};
+use frostline_trace::TraceReader;
+use std::collections::BTreeMap;
+
+/// What a trial in the lab had.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parameters {
+    /// Policy with the parameters that it ran with.
+    pub policy: String,
+    /// Fast memory that it could use.
+    pub fast_bytes: Bytes,
+    /// As much of node 0 as the kernel gave to it.
+    pub kernel_fast: Bytes,
+    /// Seed.
+    pub seed: u64,
+    /// The machine, with changes.
+    pub machine: String,
+}
+
+impl Parameters {
+    /// Of a trial: of frostline's the policy and the limit, of first touch as much of node 0 as
+    /// the program got.
+    ///
+    /// # Errors
+    /// Where the simulator has no such system, or frostline's summary lacks something.
+    pub fn of(trial: &Trial, work: Program, lab: LabOptions) -> anyhow::Result<Self> {
+        let (fast_ns, slow_ns) = lab.latency_ns;
+        // The guest's kernel gives huge pages to whoever does not refuse them, as the load
+        // generator does unless it is told otherwise.
+        let asks = work.command.split_whitespace().any(|word| word == "--huge");
+        let huge = asks || !work.command.starts_with("frostline-load");
+        let huge = if huge { "on" } else { "off" };
+        let machine = format!(
+            "lab:thp={huge}:os.collapse={huge}:tiers.fast.read_ns={fast_ns}:tiers.fast.write_ns={fast_ns}\
+             :tiers.slow.read_ns={slow_ns}:tiers.slow.write_ns={slow_ns}",
+        );
+        let (policy, fast_bytes) = match &trial.driver {
+            None if trial.system == "first-touch" => {
+                ("first-touch".to_owned(), PageCount(trial.resident.pages[0]).bytes())
+            }
+            None => anyhow::bail!("the simulator has no {}", trial.system),
+            Some(driver) => {
+                let run = &driver["runs"][0];
+                let policy = run["policy"].as_str().context("no policy in the summary")?;
+                let fast = run["tiers"][0]["capacity_bytes"].as_u64();
+                (policy.to_owned(), Bytes(fast.context("no limit in the summary")?))
+            }
+        };
+        let kernel_fast = PageCount(trial.resident.pages[0]).bytes();
+        Ok(Self { policy, fast_bytes, kernel_fast, seed: trial.seed, machine })
+    }
+}
+
+/// Replays the recording: what it comes to while the program worked, and all counters.
+///
+/// # Errors
+/// Where it cannot be read, or the machine or the policy is wrong.
+pub fn run(
+    recording: &Recording,
+    wanted: &Parameters,
+) -> anyhow::Result<(Numbers, BTreeMap<String, f64>)> {
+    let machine = Machine::parse(&wanted.machine)?;
+    let footprint = measure_footprint(&mut TraceReader::open(&recording.path)?, &machine)?;
+    let context = PolicyContext {
+        seed: wanted.seed,
+        fast_pages: wanted.fast_bytes.pages(),
+        total_pages_hint: PageCount(footprint.peak_resident_pages),
+        ..PolicyContext::default()
+    };
+    let policy = make(&wanted.policy, &context)?;
+    let options = SimOptions {
+        limits: vec![(TierId::FAST.0, wanted.fast_bytes)],
+        kernel_fast: Some(wanted.kernel_fast),
+        seed: wanted.seed,
+        scale: Scale::Paper,
+        moments: recording.moments.clone(),
+        ..SimOptions::new(machine, "1:1".parse()?)
+    };
+    let mut source = TraceReader::open(&recording.path)?;
+    let outcome = simulate(&mut source, &footprint, policy, &options, &mut ())?;
+    Ok((numbers(&outcome.moments)?, outcome.report.counters))
+}
+
+/// Between the first moment and the last one; what is late is after the one in between.
+fn numbers(moments: &[Moment]) -> anyhow::Result<Numbers> {
+    ensure!(moments.len() == 3, "the trace ended before the work did");
+    let share = |from: &Moment, to: &Moment| {
+        let of = |tier: usize| to.accesses[tier] - from.accesses[tier];
+        let all: u64 = (0..to.accesses.len()).map(of).sum();
+        (all, if all == 0 { 1.0 } else { of(0) as f64 / all as f64 })
+    };
+    let (begin, middle, end) = (&moments[0], &moments[1], &moments[2]);
+    let (accesses, fast_hit_ratio) = share(begin, end);
+    let moved = |moment: &Moment| moment.promoted_pages + moment.demoted_pages;
+    Ok(Numbers {
+        accesses,
+        fast_hit_ratio,
+        fast_hit_ratio_late: share(middle, end).1,
+        seconds: end.seconds - begin.seconds,
+        moved_bytes: PageCount(moved(end) - moved(begin)).bytes().0,
+        tiering_seconds: end.tiering_seconds - begin.tiering_seconds,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_those_of_the_work() {
+        let moment = |seconds, fast, slow, promoted_pages| Moment {
+            seconds,
+            accesses: vec![fast, slow],
+            promoted_pages,
+            demoted_pages: 0,
+            tiering_seconds: seconds / 10.0,
+        };
+        let found =
+            numbers(&[moment(1.0, 10, 0, 1), moment(2.0, 10, 50, 1), moment(4.0, 60, 50, 3)]);
+        let found = found.expect("three moments");
+        assert_eq!((found.accesses, found.moved_bytes), (100, 8192));
+        assert!((found.fast_hit_ratio - 0.5).abs() < 1e-12);
+        assert!((found.fast_hit_ratio_late - 1.0).abs() < 1e-12);
+        assert!((found.seconds - 3.0).abs() < 1e-12 && (found.tiering_seconds - 0.3).abs() < 1e-12);
+        assert!(numbers(&[moment(1.0, 1, 1, 0)]).is_err());
+    }
+
+    #[test]
+    fn parameters_are_those_of_the_trial() {
+        let work = crate::programs::find("masim").expect("known");
+        let lab = LabOptions { latency_ns: (90, 200), ..LabOptions::default() };
+        let mut trial = Trial { system: "first-touch".into(), seed: 3, ..Trial::default() };
+        trial.resident.pages = [100, 20];
+        let found = Parameters::of(&trial, work, lab).expect("first touch");
+        assert_eq!((&*found.policy, found.fast_bytes), ("first-touch", Bytes(409_600)));
+        let machine = Machine::parse(&found.machine).expect("a machine");
+        assert!(machine.os.thp && machine.tiers[1].read_ns == 200.0);
+        trial.system = "autonuma".into();
+        assert!(Parameters::of(&trial, work, lab).is_err());
+        let tiers = serde_json::json!([{ "capacity_bytes": 8192 }]);
+        trial.driver = Some(serde_json::json!({
+            "runs": [{ "policy": "hemem:hot=2", "tiers": tiers }]
+        }));
+        let found = Parameters::of(&trial, work, lab).expect("ours");
+        assert_eq!((&*found.policy, found.fast_bytes), ("hemem:hot=2", Bytes(8192)));
+    }
+}
