@@ -233,7 +233,11 @@ fn nothing_beats_the_bound() {
             assert!(share <= 1.0, "{}: {share}", run["policy"]);
             shares += 1;
         }
-        assert!(run["bound_gap"].as_f64().unwrap() < 0.2, "{}", run["bound_gap"]);
+        match run["bound_gap"].as_f64() {
+            Some(gap) => assert!(gap < 0.2, "{gap}"),
+            // It makes another machine of this one, to which the bound does not apply.
+            None => assert!(run["policy"].as_str().unwrap().starts_with("swap-"), "{run}"),
+        }
     }
     assert!(shares >= 3 * 8, "only all-fast has none: {shares} of {}", runs.len());
 }
