@@ -37,6 +37,7 @@ pub const ENTRY: Entry = Entry {
         Param::scaled("interval", Kind::Duration, "5s", "", "of scans and exchanges"),
         Param::fixed("huge", Kind::Switch, "off", "", "folios where the world maps them"),
         Param::fixed("fill", Kind::Switch, "on", "", "exchange all cold pages, if few are hot"),
+        Param::fixed("rate", Kind::Bytes, "2GiB", "per second", "moved at most, both ways"),
         Param::fixed("ahead", Kind::Count, "1024", "pages", "demoted before others come, at most"),
     ],
     preset: &[],
@@ -69,6 +70,8 @@ struct Nimble {
     interval: Nanos,
     huge: bool,
     fill: bool,
+    /// Pages that a batch promotes at most.
+    most: u64,
     ahead: u64,
     next_scan: Nanos,
     /// First page of the last unit that was asked for; `None` where all answers are in.
@@ -88,8 +91,11 @@ struct Nimble {
 impl Nimble {
     fn new(settings: Settings, _: &PolicyContext) -> Self {
         let interval = Nanos(settings.duration("interval").0.max(1));
+        let rate = settings.count("rate") as f64;
+        let most = Bytes((rate * interval.as_secs_f64() / 2.0) as u64).pages().0;
         Self {
             interval,
+            most: most.max(u64::from(HUGE_PAGES)),
             huge: settings.switch("huge"),
             fill: settings.switch("fill"),
             ahead: settings.count("ahead").max(u64::from(HUGE_PAGES)),
@@ -167,7 +173,7 @@ impl Nimble {
         let free = view.free(TierId::FAST).saturating_sub(view.limits(TierId::FAST).keep_free).0;
         // Only cold pages make room, and what finds none stays where it is.
         let batch = if self.fill { hot.max(cold) } else { hot };
-        let enter = batch.min(cold + free);
+        let enter = batch.min(cold + free).min(self.most);
         self.counters.filled_up += enter.min(hot + sum(&slow_cold)).saturating_sub(hot);
         let chain = |first: Vec<PageRun>, then: Vec<PageRun>, most: u64| {
             let mut left = most;

@@ -52,6 +52,17 @@ fn a_batch_is_as_large_as_the_larger_group_and_filled_up() {
 }
 
 #[test]
+fn a_batch_is_no_larger_than_the_rate_allows() {
+    let mut w = World::new("nimble:rate=1MiB", 4000);
+    w.populate(0..8000);
+    w.pass(ms(5001));
+    // 5 MiB both ways.
+    assert_eq!(w.metric("cold_fast_pages_total"), 4000.0);
+    assert_eq!(w.metric("promotions_proposed_pages_total"), 640.0);
+    assert_eq!(w.metric("demotions_proposed_pages_total"), 640.0);
+}
+
+#[test]
 fn free_room_is_filled_without_anybody_leaving() {
     let mut w = world("nimble:fill=off");
     w.feed(&[Event::Freed { run: PageRun::between(0, 10) }]);
