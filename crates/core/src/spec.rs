@@ -379,6 +379,15 @@ pub fn parse_count(text: &str) -> Result<u64, SpecError> {
     amount(text, "a count", UNITS, "write a count as 250000, 250K, 4M, 1e9 or 4Mi")
 }
 
+/// An amount of memory as [`parse_bytes`] takes it back: in the largest unit that divides it.
+pub fn show_bytes(bytes: u64) -> String {
+    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match units.iter().find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit)) {
+        Some((unit, name)) => format!("{}{name}", bytes / unit),
+        None => bytes.to_string(),
+    }
+}
+
 /// Reads an amount of memory; see the table at the top of the module.
 ///
 /// # Errors

@@ -64,7 +64,7 @@ impl fmt::Display for FastSize {
         match self {
             Self::Ratio(fast, slow) => write!(f, "{fast}:{slow}"),
             Self::Percent(percent) => write!(f, "{percent}%"),
-            Self::Bytes(bytes) => write!(f, "{}", bytes.0),
+            Self::Bytes(bytes) => f.write_str(&spec::show_bytes(bytes.0)),
         }
     }
 }

@@ -69,6 +69,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         bound: !args.no_bound,
         jobs: args.jobs.map(NonZeroUsize::get),
         options,
+        every_series: false,
     };
     let study = study::run(&request)?;
     if let Some(path) = &args.report {

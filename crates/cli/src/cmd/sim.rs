@@ -65,6 +65,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         bound: args.bound,
         jobs: None,
         options,
+        every_series: false,
     };
     let study = study::run(&request)?;
     if let (Some(path), Some(format)) = (&args.series, format) {

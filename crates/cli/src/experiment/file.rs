@@ -95,6 +95,8 @@ pub struct ResultOf {
     pub over: Option<String>,
     /// Number of a run, for measures that are not about speed.
     pub number: Option<String>,
+    /// Share of the accesses after which something changed, for measures of adaptation.
+    pub since: Option<f64>,
     /// As published.
     pub paper: Option<Published>,
     /// Why ours differs, after having looked into it.

@@ -6,7 +6,7 @@ use super::huge_pages::{self, HugePage};
 use crate::errors::usage;
 use crate::study::stats::Stat;
 use crate::study::{PolicyStudy, SizeStudy, is_online};
-use frostline_sim::RunReport;
+use frostline_sim::{RunReport, SeriesPoint};
 use serde::Deserialize;
 
 /// How a result is computed.
@@ -23,6 +23,10 @@ pub enum Measure {
     Share,
     /// By how much a `number` of `of` is above that of `over`, in percentage points.
     Points,
+    /// Modelled time from `since` on until an access takes no longer than it does at the end.
+    Adaptation,
+    /// How many times as fast `of` adapts as `over`.
+    AdaptsFaster,
     /// Correlation of how hot huge pages are with how many of their subpages are used.
     Correlation,
     /// Subpages that the hottest tenth of the huge pages uses, in per cent.
@@ -36,7 +40,8 @@ impl Measure {
             Self::Gain | Self::Less | Self::Share | Self::UsedOfHottest => "%",
             Self::Points => "points",
             Self::Correlation => "",
-            Self::Speedup => "x",
+            Self::Speedup | Self::AdaptsFaster => "x",
+            Self::Adaptation => "ms",
         }
     }
 
@@ -50,12 +55,14 @@ impl Measure {
     /// # Errors
     /// A key that is missing, or has no meaning here.
     pub fn check(self, result: &ResultOf) -> anyhow::Result<()> {
-        let compares = matches!(self, Self::Gain | Self::Less | Self::Points);
+        let compares = matches!(self, Self::Gain | Self::Less | Self::Points | Self::AdaptsFaster);
+        let adapts = matches!(self, Self::Adaptation | Self::AdaptsFaster);
         let counts = matches!(self, Self::Less | Self::Share | Self::Points);
         let keys = [
             ("of", !self.is_of_workload(), !result.of.is_empty()),
             ("over", compares, result.over.is_some()),
             ("number", counts, result.number.is_some()),
+            ("since", adapts, result.since.is_some()),
         ];
         for (key, wanted, given) in keys {
             if wanted != given {
@@ -88,7 +95,15 @@ pub fn values(result: &ResultOf, size: &SizeStudy) -> Option<Vec<f64>> {
         None => None,
     };
     let number = result.number.as_deref();
+    let adaptation = |policy: &PolicyStudy, seed: usize| {
+        adaptation_seconds(&policy.runs[seed].series, result.since?)
+    };
     let one = |seed: usize| -> Option<f64> {
+        match result.measure {
+            Measure::Adaptation => return Some(1000.0 * adaptation(of, seed)?),
+            Measure::AdaptsFaster => return Some(adaptation(over?, seed)? / adaptation(of, seed)?),
+            _ => {}
+        }
         let of = &of.runs[seed].report;
         let over = over.map(|over| &over.runs[seed].report);
         Some(match result.measure {
@@ -100,16 +115,46 @@ pub fn values(result: &ResultOf, size: &SizeStudy) -> Option<Vec<f64>> {
             }
             Measure::Share => 100.0 * number_of(of, number?)?,
             Measure::Points => 100.0 * (number_of(of, number?)? - number_of(over?, number?)?),
-            Measure::Correlation | Measure::UsedOfHottest => return None,
+            _ => return None,
         })
     };
     (0..of.runs.len()).map(one).collect()
 }
 
+/// Points that a latency is the mean of.
+const SMOOTHING: usize = 3;
+
+/// Modelled time from the share `since` of the accesses on until the latency, time by access,
+/// is within 1 % of its median over the last quarter of the run and stays so for as many points
+/// as are averaged. Where it never is, all that was left of the run: the truth is longer. None
+/// without a series.
+fn adaptation_seconds(series: &[SeriesPoint], since: f64) -> Option<f64> {
+    let all: u64 = series.iter().map(|point| point.accesses).sum();
+    let (mut seen, mut start) = (0, 0.0);
+    let mut after: Vec<(f64, f64)> = Vec::new();
+    let mut changed = None;
+    for point in series.iter().filter(|point| point.accesses > 0) {
+        let latency = (point.seconds - start) / point.accesses as f64;
+        if seen as f64 >= since * all as f64 {
+            changed.get_or_insert(start);
+            after.push((point.seconds, latency));
+        }
+        (seen, start) = (seen + point.accesses, point.seconds);
+    }
+    let last = &after[after.len() - (series.len() / 4).min(after.len())..];
+    let mut steady: Vec<f64> = last.iter().map(|(_, latency)| *latency).collect();
+    steady.sort_by(f64::total_cmp);
+    let goal = 1.01 * steady.get(steady.len() / 2)?;
+    let mean =
+        |points: &[(f64, f64)]| points.iter().map(|p| p.1).sum::<f64>() / points.len() as f64;
+    let reached = after.windows(SMOOTHING).find(|points| mean(points) <= goal);
+    Some(reached.map_or(after.last()?.0, |points| points[0].0) - changed?)
+}
+
 /// Whether ours is on the same side as what was published: of nothing gained, or of all memory
 /// being slow. None where our interval reaches over to the other side.
 pub fn same_direction(measure: Measure, paper: [f64; 2], ours: Stat) -> Option<bool> {
-    let neutral = if measure == Measure::Speedup { 1.0 } else { 0.0 };
+    let neutral = if measure.unit() == "x" { 1.0 } else { 0.0 };
     let distance = ours.mean - neutral;
     let middle = (paper[0] + paper[1]) / 2.0;
     let sure = distance.abs() > ours.half_width.unwrap_or(0.0);
@@ -154,7 +199,7 @@ mod tests {
             counters: [("policy.estimated_hit_ratio".to_owned(), 0.5)].into(),
             ..RunReport::default()
         };
-        RunOutcome { report, series: Vec::new(), heatmap: None }
+        RunOutcome { report, series: Vec::new(), heatmap: None, moments: Vec::new() }
     }
 
     fn size() -> SizeStudy {
@@ -193,6 +238,25 @@ mod tests {
         }
         let missing = result("measure = \"share\"\nnumber = \"colour\"");
         assert_eq!(values(&missing, &size()), None);
+    }
+
+    #[test]
+    fn adaptation_ends_where_latency_is_what_it_is_at_the_end() {
+        // 1 s of 100 ns, then 150 ns for 1 s, 101.5 for 1 s, and 100 for 5 s.
+        let mut seconds = 0.0;
+        let mut series = Vec::new();
+        for (points, latency) in [(10, 100.0), (10, 150.0), (10, 101.5), (50, 100.0)] {
+            for _ in 0..points {
+                let accesses = (0.1e9 / latency) as u64;
+                seconds += 0.1;
+                series.push(SeriesPoint { seconds, accesses, ..SeriesPoint::default() });
+            }
+        }
+        let all: u64 = series.iter().map(|point| point.accesses).sum();
+        let since = (10_000_000 - 1) as f64 / all as f64;
+        let adapted = adaptation_seconds(&series, since).unwrap();
+        assert!((adapted - 2.1).abs() < 0.11, "{adapted}");
+        assert_eq!(adaptation_seconds(&[], 0.5), None);
     }
 
     #[test]

@@ -95,6 +95,7 @@ pub fn carry_out(experiment: &Experiment, effort: Effort) -> anyhow::Result<Outc
         bound: experiment.bound,
         jobs: effort.jobs,
         options,
+        every_series: experiment.result.iter().any(|result| result.since.is_some()),
     };
     experiment.check(&request.policies)?;
     let study = run(&request)?;

@@ -98,12 +98,13 @@ impl SizeStudy {
 
 impl TraceStudy {
     /// Takes over the runs of the same trace made with another seed. Header, footprint and bounds
-    /// stay those of the first one; each run's share was taken of its own bound.
-    fn append_runs(&mut self, other: Self) {
+    /// stay those of the first one; each run's share was taken of its own bound. Series are kept
+    /// with `every_series`.
+    fn append_runs(&mut self, other: Self, every_series: bool) {
         for (size, more) in self.sizes.iter_mut().zip(other.sizes) {
             for (policy, more) in size.policies.iter_mut().zip(more.policies) {
                 policy.runs.extend(more.runs.into_iter().map(|run| RunOutcome {
-                    series: Vec::new(),
+                    series: if every_series { run.series } else { Vec::new() },
                     heatmap: None,
                     ..run
                 }));

@@ -36,6 +36,8 @@ pub struct Request {
     pub jobs: Option<usize>,
     /// Everything else.
     pub options: SimOptions,
+    /// Keep the series of every seed, not of the first alone.
+    pub every_series: bool,
 }
 
 /// Runs everything; traces one after the other, the runs of a trace side by side.
@@ -66,7 +68,7 @@ fn run_seeds(request: &Request, name: &str, seeds: &[u64]) -> anyhow::Result<Tra
     for &seed in seeds {
         let mut next = run_trace(request, &with_seed(name, seed), &[seed])?;
         match &mut whole {
-            Some(whole) => whole.append_runs(next),
+            Some(whole) => whole.append_runs(next, request.every_series),
             None => {
                 next.name = name.to_owned();
                 whole = Some(next);
@@ -252,7 +254,7 @@ impl Prepared<'_> {
             Err(SimError::Cancelled) => return Err(cancel::interrupted("")),
             other => other.with_context(|| format!("policy {spec} at {}", size.fast))?,
         };
-        if !job.first_seed {
+        if !job.first_seed && !self.request.every_series {
             outcome.series = Vec::new();
         }
         if !swaps {

@@ -7,7 +7,7 @@
 use super::registry::PolicyContext;
 use crate::spec::{
     Params, Spec, SpecError, parse_bytes, parse_count, parse_duration, parse_float, parse_ratio,
-    parse_switch,
+    parse_switch, show_bytes,
 };
 use crate::types::*;
 use alloc::format;
@@ -141,14 +141,6 @@ fn show_duration(ns: u64) -> String {
     match units.iter().find(|(unit, _)| ns >= *unit && ns.is_multiple_of(*unit)) {
         Some((unit, name)) => format!("{}{name}", ns / unit),
         None => format!("{ns}ns"),
-    }
-}
-
-fn show_bytes(bytes: u64) -> String {
-    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    match units.iter().find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit)) {
-        Some((unit, name)) => format!("{}{name}", bytes / unit),
-        None => bytes.to_string(),
     }
 }
 

@@ -231,6 +231,9 @@ impl Replay<'_> {
         ] {
             put(&format!("machine.{name}"), ns / 1e9);
         }
+        let footprint = (t.resident_sum_max * PAGE_BYTES).max(1) as f64;
+        let metadata = self.engine.policy().metadata_bytes().0 as f64;
+        put("policy_metadata_ratio", metadata / footprint);
         put("machine.table_bytes", (self.frames.bytes() + self.marks.capacity()) as f64);
         self.engine_counters(&mut put);
         self.engine.policy().metrics(&mut |name, value| put(&format!("policy.{name}"), value));

@@ -41,6 +41,12 @@ pub(super) const PARAMS: &[Param] = &[
         "instructions between two moves of an item to the front of its list; CacheLib waits a \
          minute",
     ),
+    Param::new(
+        "change",
+        "",
+        "share of the accesses after which two thirds of the popular keys are others; not set: \
+         never",
+    ),
     params::gap("30"),
     params::LLC,
     params::MARK,
@@ -69,6 +75,8 @@ struct Service {
     lone: u32,
     lone_coin: Coin,
     rng: Rng,
+    /// Two thirds of the keys have changed places, the popular ones with the unpopular.
+    changed: bool,
 }
 
 impl Service {
@@ -83,7 +91,15 @@ impl Service {
             Popularity::Table(law) => law.draw(&mut self.rng),
             Popularity::Normal(law) => law.draw(),
         };
-        (key, false)
+        (if self.changed { self.exchanged(key) } else { key }, false)
+    }
+
+    /// Popularity falls with the number of a key: two thirds of the keys, picked by chance, change
+    /// places with those that are as far from the other end.
+    fn exchanged(&self, key: u32) -> u32 {
+        let partner = self.keys - 1 - key;
+        let pair = Rng::new(u64::from(key.min(partner))).below(3);
+        if pair > 0 { partner } else { key }
     }
 
     /// A GET, and a SET where it missed.
@@ -114,6 +130,8 @@ struct CacheLib {
     service: Service,
     /// Requests that fill the cache at most; 0 when they were made.
     warm_up: u64,
+    /// Records after which popular keys change.
+    change: Option<u64>,
 }
 
 pub(super) fn build_cdn(settings: &Settings) -> Result<Made, TraceError> {
@@ -166,10 +184,15 @@ fn build(settings: &Settings, tables: &Tables) -> Result<Made, TraceError> {
     let loader = Loader::new(init, &[heap, table]);
     let before = loader.records();
     stage.expect(before);
+    let change = match settings.is_given("change") {
+        true => Some(before + (settings.share("change")? * cpu.limit as f64) as u64),
+        false => None,
+    };
     let cache = ItemCache::new(shape, table, bits, heap, slabs);
-    let service = Service { cache, sizes, popularity, keys, lone: 0, lone_coin, rng };
+    let service =
+        Service { cache, sizes, popularity, keys, lone: 0, lone_coin, rng, changed: false };
     let warm_up = (20 * u64::from(keys)).max(footprint / 64);
-    let workload = CacheLib { cpu, marks, loader, before, service, warm_up };
+    let workload = CacheLib { cpu, marks, loader, before, service, warm_up, change };
     Ok(Made { stage, workload: Box::new(workload) })
 }
 
@@ -180,6 +203,7 @@ impl Workload for CacheLib {
             return true;
         }
         let Self { cpu, marks, service, .. } = self;
+        service.changed = self.change.is_some_and(|at| stage.records() >= at);
         for _ in 0..16 {
             if cpu.done(stage, self.before) {
                 return false;
@@ -197,7 +221,7 @@ impl Workload for CacheLib {
 mod tests {
     use super::*;
     use crate::header::TraceHeader;
-    use crate::synth::tests::{check, operations};
+    use crate::synth::tests::{check, operations, pages_of};
 
     #[test]
     fn requests_that_come_once_have_their_share() {
@@ -233,6 +257,7 @@ mod tests {
             lone: 0,
             lone_coin: Coin::new(GRAPH.lone),
             rng: Rng::new(1),
+            changed: false,
         };
         service.warm_up(1 << 22);
         assert!(service.cache.is_full());
@@ -245,6 +270,27 @@ mod tests {
         let popular = (0..100).filter(|key| items.contains_key(key)).count();
         assert!(popular > 80, "{popular} of the 100 most popular keys");
         assert!(items.keys().any(|&key| key >= keys), "and some that were asked for once");
+    }
+
+    #[test]
+    fn two_thirds_of_what_is_hot_change_once() {
+        let kept = |more: &str| {
+            let spec = format!("cachelib-graph:size=32MiB:accesses=2M:init=off:refresh=0{more}");
+            let all = pages_of(&spec);
+            let hot = |pages: &[u32]| {
+                let mut counts = std::collections::HashMap::new();
+                pages.iter().for_each(|page| *counts.entry(*page).or_insert(0u32) += 1);
+                let mut hot: Vec<u32> = counts.keys().copied().collect();
+                hot.sort_by_key(|page| (std::cmp::Reverse(counts[page]), *page));
+                hot.truncate(100);
+                hot
+            };
+            let (first, second) = all.split_at(all.len() / 2);
+            let after = hot(second);
+            hot(first).iter().filter(|page| after.contains(page)).count()
+        };
+        assert!(kept("") > 70, "{}", kept(""));
+        assert!((10..60).contains(&kept(":change=50%")), "{}", kept(":change=50%"));
     }
 
     #[test]

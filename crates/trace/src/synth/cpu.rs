@@ -18,7 +18,7 @@ pub(super) struct Cpu {
     l1: Cache<8>,
     llc: Option<Cache<16>>,
     gap: u64,
-    limit: u64,
+    pub(super) limit: u64,
     accesses: u64,
     line_touched: u64,
 }

@@ -95,7 +95,7 @@ impl HybridTier {
             "all" => Increment::All,
             _ => Increment::Conservative,
         };
-        let counters = self.counters(view, span);
+        let counters = self.counters(view, span, bits.parse().unwrap_or(4.0));
         match (self.settings.word("tracker"), bits) {
             ("exact", "4") => self.tier(Exact::<u8>::default(), span, view),
             ("exact", _) => self.tier(Exact::<u32>::default(), span, view),
@@ -115,11 +115,15 @@ impl HybridTier {
     }
 
     /// Counters of the frequency filter and of the momentum filter.
-    fn counters(&self, view: &View<'_>, span: u32) -> [u64; 2] {
+    fn counters(&self, view: &View<'_>, span: u32, bits: f64) -> [u64; 2] {
         let per_key = counters_per_key(self.settings.number("error").clamp(1e-9, 0.999));
         let of_keys = |keys: u64| libm::ceil(keys as f64 * per_key) as u64;
         let span = u64::from(span);
-        let frequency = of_keys(view.limits(TierId::FAST).capacity.0.div_ceil(span));
+        let units = view.limits(TierId::FAST).capacity.0.div_ceil(span);
+        let frequency = match self.settings.number("filter-size") {
+            bytes if bytes > 0.0 => (bytes * units as f64 * 8.0 / bits).max(1.0) as u64,
+            _ => of_keys(units),
+        };
         let momentum = match self.settings.word("momentum-filter") {
             "paper" => frequency.div_ceil(128),
             _ => {
@@ -135,7 +139,8 @@ impl HybridTier {
         let rate = Bytes(self.settings.count("promotion-rate"));
         let pace = adapts.then(|| Pace::new(self.period, rate));
         let huge = view.states().iter().any(|state| PageState(*state).is_huge());
-        Box::new(Tiering::new(tracker, self.rules, pace, span).mixed(huge))
+        let audited = self.settings.switch("audit");
+        Box::new(Tiering::new(tracker, self.rules, pace, span).mixed(huge).audited(audited))
     }
 }
 

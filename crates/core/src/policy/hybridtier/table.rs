@@ -64,6 +64,13 @@ const PARAMS: &[Param] = &[
     ),
     Param::fixed("error", Kind::Ratio, "0.1%", "", "probability of error that sizes the filters"),
     Param::fixed(
+        "filter-size",
+        Kind::Float,
+        "0",
+        "bytes per page of fast memory",
+        "size of the frequency filter; 0: what `error` makes it",
+    ),
+    Param::fixed(
         "bits",
         Kind::Choice(&["auto", "4", "8", "16"]),
         "auto",
@@ -131,4 +138,11 @@ const PARAMS: &[Param] = &[
         "fewer samples on full counters, none while placement is stable, a limit on promotion",
     ),
     Param::fixed("promotion-rate", Kind::Bytes, "100MiB", "per second", "that limit"),
+    Param::fixed(
+        "audit",
+        Kind::Switch,
+        "off",
+        "",
+        "count exactly, too, and report how often that would have decided the same",
+    ),
 ];

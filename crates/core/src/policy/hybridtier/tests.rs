@@ -281,7 +281,7 @@ fn false_promotions(spec: &str, fast: u64, window: u64) -> f64 {
     let settings = format_settings(spec, fast, window);
     let pages = 1 << 22;
     let nothing = World::new(fast, "first-touch");
-    let counters = settings.counters(&nothing.engine.view(), 1);
+    let counters = settings.counters(&nothing.engine.view(), 1, 4.0);
     let mut filters = Filters::<4, true>::new(counters, Increment::Conservative);
     let mut truth = Exact::<u8>::default();
     let mut rng = Rng::new(5);
@@ -345,10 +345,28 @@ fn filters_agree_with_exact_counts() {
 }
 
 #[test]
+fn small_filters_decide_otherwise_more_often() {
+    let agreement = |bytes: &str| {
+        let spec = "hybridtier:audit=on:batch=1000:momentum-cooling=4000";
+        let mut w = World::new(1000, &alloc::format!("{spec}:filter-size={bytes}"));
+        base(&mut w, 8000);
+        let mut rng = Rng::new(2);
+        for _ in 0..400 {
+            let pages = (0..50).map(|_| rng.below(8000).min(rng.below(8000)) as u32);
+            let samples: Vec<Event> = pages.map(|p| w.sample_of(p, SampleKind::LoadMiss)).collect();
+            w.feed(&samples);
+        }
+        w.metric("agreement_ratio")
+    };
+    let (large, small) = (agreement("32:momentum=0"), agreement("1:momentum=0"));
+    assert!(large > 0.99 && small < large, "{large} and {small}");
+}
+
+#[test]
 fn filters_are_as_large_as_said() {
     let policy = format_settings("hybridtier", 1 << 20, 1_100_000);
     let nothing = World::new(1 << 20, "first-touch");
-    let [frequency, momentum] = policy.counters(&nothing.engine.view(), 1);
+    let [frequency, momentum] = policy.counters(&nothing.engine.view(), 1, 4.0);
     assert!((frequency as f64 / f64::from(1 << 20) - 20.43).abs() < 0.01);
     assert_eq!(momentum, 5_500_000);
     let names: Vec<String> = REGISTRY.iter().map(|entry| entry.name.into()).collect();

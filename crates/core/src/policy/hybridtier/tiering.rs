@@ -1,7 +1,7 @@
 //! What is promoted and demoted, whatever counts the samples.
 
 use super::pace::Pace;
-use super::tracker::{Averages, Tracker};
+use super::tracker::{Averages, Exact, Seen, Tracker};
 use crate::action::{Lane, Plan};
 use crate::budget::Budget;
 use crate::event::{Event, Sample};
@@ -64,6 +64,7 @@ struct Counters {
     kept: u64,
     chances_lost: u64,
     looked_at: u64,
+    agreed: u64,
 }
 
 /// The part of the policy that a tracker of its kind is compiled into.
@@ -83,6 +84,8 @@ pub(super) struct Tiering<T> {
     tracker: T,
     rules: Rules,
     pace: Option<Pace>,
+    /// Exact counts, to see how often the tracker decides as they would.
+    audit: Option<Exact<u32>>,
     span: u32,
     /// Units may be huge pages among base pages.
     mixed: bool,
@@ -90,8 +93,11 @@ pub(super) struct Tiering<T> {
     histogram: CountHistogram,
     /// Frequency from which on it is high.
     high: u32,
-    /// Samples until frequency is halved, momentum is halved, a batch ends.
+    /// Samples until frequency is halved, momentum is halved, a batch ends; counted in `since`.
     left: [u64; 3],
+    since: u64,
+    /// The least of `left`.
+    due: u64,
     /// Units of the batch to promote, each once.
     batch: Vec<u32>,
     wanted: Bitmap,
@@ -115,10 +121,13 @@ impl<T: Tracker> Tiering<T> {
             tracker,
             rules,
             pace,
+            audit: None,
             span,
             mixed: false,
             high: 1,
             left: [rules.cool_frequency, rules.cool_momentum, rules.batch],
+            since: 0,
+            due: rules.cool_frequency.min(rules.cool_momentum).min(rules.batch),
             batch: Vec::new(),
             wanted: Bitmap::default(),
             ready: false,
@@ -137,7 +146,13 @@ impl<T: Tracker> Tiering<T> {
         self
     }
 
-    #[inline]
+    /// Keeps exact counts beside the tracker's.
+    pub(super) fn audited(mut self, audited: bool) -> Self {
+        self.audit = audited.then(Exact::default);
+        self
+    }
+
+    #[inline(always)]
     fn unit(&self, page: PageId, view: &View<'_>) -> u32 {
         if self.span > 1 {
             page.0 / self.span
@@ -163,7 +178,7 @@ impl<T: Tracker> Tiering<T> {
         self.rules.momentum.is_some_and(|high| momentum >= high)
     }
 
-    #[inline]
+    #[inline(always)]
     fn sample(&mut self, sample: &Sample, view: &View<'_>) {
         let unit = self.unit(sample.page, view);
         let seen = self.tracker.sample(unit);
@@ -172,22 +187,24 @@ impl<T: Tracker> Tiering<T> {
             self.histogram.step(seen.frequency.from, seen.frequency.to, u64::from(pages));
         }
         let fast = sample.tier == TierId::FAST;
-        if !fast {
-            let frequent = seen.frequency.to >= self.high;
-            if frequent || self.is_momentum_high(seen.momentum) {
-                self.want(unit, frequent);
-            }
+        if !fast && self.is_high(seen) {
+            self.want(unit, seen.frequency.to >= self.high);
+        }
+        if let Some(audit) = &mut self.audit {
+            let truth = audit.sample(unit);
+            self.counters.agreed += u64::from(self.is_high(seen) == self.is_high(truth));
         }
         if let Some(pace) = &mut self.pace {
             pace.sample(fast, seen.frequency.from == self.tracker.most());
         }
-        self.counters.samples += 1;
-        for left in &mut self.left {
-            *left -= 1;
-        }
-        if self.left.contains(&0) {
+        self.since += 1;
+        if self.since == self.due {
             self.intervals(view);
         }
+    }
+
+    fn is_high(&self, seen: Seen) -> bool {
+        seen.frequency.to >= self.high || self.is_momentum_high(seen.momentum)
     }
 
     fn want(&mut self, unit: u32, frequent: bool) {
@@ -204,16 +221,25 @@ impl<T: Tracker> Tiering<T> {
     }
 
     fn intervals(&mut self, view: &View<'_>) {
+        let since = core::mem::take(&mut self.since);
+        self.counters.samples += since;
+        self.left = self.left.map(|left| left - since);
         let [frequency, momentum, batch] = self.left.map(|left| left == 0);
         if frequency {
             self.left[0] = self.rules.cool_frequency;
             self.tracker.cool_frequency();
+            if let Some(audit) = &mut self.audit {
+                audit.cool_frequency();
+            }
             self.histogram.halve();
             self.counters.frequency_coolings += 1;
         }
         if momentum {
             self.left[1] = self.rules.cool_momentum;
             self.tracker.cool_momentum();
+            if let Some(audit) = &mut self.audit {
+                audit.cool_momentum();
+            }
             self.counters.momentum_coolings += 1;
         }
         if batch {
@@ -221,6 +247,7 @@ impl<T: Tracker> Tiering<T> {
             self.counters.batches += 1;
             self.ready = true;
         }
+        self.due = self.left[0].min(self.left[1]).min(self.left[2]);
         let high = self.histogram.threshold(view.limits(TierId::FAST).capacity.0);
         if frequency || momentum || high != self.high {
             self.high = high;
@@ -368,17 +395,29 @@ impl<T: Tracker> Tiering<T> {
     }
 
     /// Pages that fast memory lacks to the higher watermark, once it has fallen below the lower.
+    /// Neither is less than a unit, or a small fast memory would be full for ever.
     fn lacking(&mut self, view: &View<'_>) -> u64 {
         let next = TierId::FAST.slower();
+        let unit = if self.mixed { HUGE_PAGES } else { self.span };
         let capacity = view.limits(TierId::FAST).capacity.0 as f64;
-        let coming = view.free(TierId::FAST).0 + view.reserved(next).0;
-        let over = view.over(TierId::FAST).0.saturating_sub(view.reserved(next).0);
-        if over > 0 || (coming as f64) < capacity * self.rules.begin {
-            self.demoting = true;
+        let mark = |share: f64| (libm::ceil(capacity * share) as u64).max(u64::from(unit));
+        let leaving = view.reserved(next).0;
+        let coming = view.free(TierId::FAST).0 + leaving;
+        let over = view.over(TierId::FAST).0.saturating_sub(leaving);
+        self.demoting |= over > 0 || coming < mark(self.rules.begin);
+        self.demoting &= over > 0 || coming < mark(self.rules.end);
+        if self.demoting { mark(self.rules.end).saturating_sub(coming) + over } else { 0 }
+    }
+
+    /// Loads the memory of the next units that a scan will look at.
+    fn touch_ahead(&self, unit: u32, view: &View<'_>) {
+        let mut touched = 0;
+        for unit in unit..unit + CHUNK as u32 {
+            if view.state(self.first_page(unit)).tier() == Some(TierId::FAST) {
+                touched ^= self.tracker.touch(unit);
+            }
         }
-        let goal = libm::ceil(capacity * self.rules.end) as u64;
-        self.demoting &= over > 0 || coming < goal;
-        if self.demoting { goal.saturating_sub(coming) + over } else { 0 }
+        black_box(touched);
     }
 
     fn demote(&mut self, now: Nanos, bytes: &mut Bytes, view: &View<'_>, plan: &mut Plan) {
@@ -395,8 +434,14 @@ impl<T: Tracker> Tiering<T> {
         }
         let units = view.pages() / self.span;
         self.lap = self.lap.min(units);
+        let mut warm = 0;
         while lacking > 0 && self.lap > 0 {
             let unit = if self.cursor < units { self.cursor } else { 0 };
+            if warm == 0 {
+                warm = CHUNK as u32;
+                self.touch_ahead(unit, view);
+            }
+            warm -= 1;
             let run = self.run(unit, view);
             let here = |page| view.state(page).tier() == Some(TierId::FAST);
             let occupied = if run.pages == 1 { here(run.start) } else { run.iter().any(here) };
@@ -421,10 +466,12 @@ impl<T: Tracker> Tiering<T> {
 impl<T: Tracker> Work for Tiering<T> {
     fn observe(&mut self, events: &[Event], view: &View<'_>) {
         for chunk in events.chunks(CHUNK) {
-            let touched = chunk.iter().fold(0, |all, event| match event {
-                Event::Sample(sample) => all ^ self.tracker.touch(self.unit(sample.page, view)),
-                _ => all,
-            });
+            let mut touched = 0;
+            for event in chunk {
+                if let Event::Sample(sample) = event {
+                    touched ^= self.tracker.touch(self.unit(sample.page, view));
+                }
+            }
             black_box(touched);
             for event in chunk {
                 self.event(event, view);
@@ -459,7 +506,7 @@ impl<T: Tracker> Work for Tiering<T> {
     fn metrics(&self, sink: &mut MetricSink<'_>) {
         let c = &self.counters;
         for (name, value) in [
-            ("samples_total", c.samples),
+            ("samples_total", c.samples + self.since),
             ("samples_lost_total", c.lost),
             ("batches_total", c.batches),
             ("frequency_coolings_total", c.frequency_coolings),
@@ -480,6 +527,9 @@ impl<T: Tracker> Work for Tiering<T> {
         }
         if let Some(pace) = &self.pace {
             pace.metrics(sink);
+        }
+        if self.audit.is_some() {
+            sink("agreement_ratio", c.agreed as f64 / (c.samples + self.since).max(1) as f64);
         }
     }
 

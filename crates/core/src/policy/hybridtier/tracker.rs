@@ -54,12 +54,12 @@ impl<const BITS: u32, const BLOCKED: bool> Filters<BITS, BLOCKED> {
 }
 
 impl<const BITS: u32, const BLOCKED: bool> Tracker for Filters<BITS, BLOCKED> {
-    #[inline]
+    #[inline(always)]
     fn touch(&self, unit: u32) -> u64 {
         self.frequency.touch(hash(unit, SEEDS[0])) ^ self.momentum.touch(hash(unit, SEEDS[1]))
     }
 
-    #[inline]
+    #[inline(always)]
     fn sample(&mut self, unit: u32) -> Seen {
         let frequency = self.frequency.increment(hash(unit, SEEDS[0]));
         Seen { frequency, momentum: self.momentum.increment(hash(unit, SEEDS[1])).to }
@@ -106,11 +106,11 @@ pub(super) trait Cell: Copy + Send {
 impl Cell for u8 {
     const NEW: Self = 0;
     const MOST: u32 = 15;
-    #[inline]
+    #[inline(always)]
     fn pack(averages: Averages) -> Self {
         (averages.frequency | averages.momentum << 4) as u8
     }
-    #[inline]
+    #[inline(always)]
     fn unpack(self) -> Averages {
         Averages { frequency: u32::from(self & 15), momentum: u32::from(self >> 4) }
     }
@@ -119,11 +119,11 @@ impl Cell for u8 {
 impl Cell for u32 {
     const NEW: Self = 0;
     const MOST: u32 = u16::MAX as u32;
-    #[inline]
+    #[inline(always)]
     fn pack(averages: Averages) -> Self {
         averages.frequency | averages.momentum << 16
     }
-    #[inline]
+    #[inline(always)]
     fn unpack(self) -> Averages {
         Averages { frequency: self & Self::MOST, momentum: self >> 16 }
     }
@@ -150,12 +150,12 @@ impl<C: Cell> Exact<C> {
 }
 
 impl<C: Cell> Tracker for Exact<C> {
-    #[inline]
+    #[inline(always)]
     fn touch(&self, unit: u32) -> u64 {
         self.averages(unit).frequency.into()
     }
 
-    #[inline]
+    #[inline(always)]
     fn sample(&mut self, unit: u32) -> Seen {
         let cell = self.cell(unit);
         let before = cell.unpack();
@@ -167,7 +167,7 @@ impl<C: Cell> Tracker for Exact<C> {
         Seen { frequency, momentum: after.momentum }
     }
 
-    #[inline]
+    #[inline(always)]
     fn averages(&self, unit: u32) -> Averages {
         self.cells.get(unit as usize).map_or(Averages::default(), |cell| cell.unpack())
     }
