@@ -57,6 +57,13 @@ pub struct RunReport {
     /// Share of promoted pages touched at least once before they left; none where nothing was
     /// promoted.
     pub good_put: Option<f64>,
+    /// Base pages of tier 0 that are accessed within a while, on average: one second divided by
+    /// `scale`, at most a 128th of the trace, in the middle of each eighth of it. Of two runs, one with huge and one with base pages,
+    /// one minus the quotient is HotBox's hotness fragmentation.
+    pub fast_pages_accessed_mean: Option<f64>,
+    /// The same quotient, against base pages at their best: all that was accessed anywhere in that
+    /// while, at most what tier 0 holds. In `[0, 1]`; none where nothing was accessed.
+    pub hotness_fragmentation: Option<f64>,
     /// Share of one core that the sampler used.
     pub sampler_cpu_share: f64,
     /// Processor time of all tiering work: sampler, policy workers, copies.

@@ -103,7 +103,7 @@ fn one(args: &RunArgs) -> anyhow::Result<()> {
         quick: args.quick,
         results: &outcome.findings,
         charts: &outcome.charts,
-        runs: outcome.study.reports(),
+        runs: outcome.studies().flat_map(crate::study::Study::reports).collect(),
     }])
 }
 

@@ -23,6 +23,9 @@ pub struct Experiment {
     /// Machine model.
     #[serde(default = "machine")]
     pub machine: String,
+    /// Machine models, all of which are run, instead of `machine`.
+    #[serde(default)]
+    pub machines: Vec<String>,
     /// Whether the translation lookaside buffer is modelled.
     #[serde(default)]
     pub tlb: bool,
@@ -86,17 +89,23 @@ pub struct ResultOf {
     /// Sizes of fast memory; all where it is missing.
     #[serde(default)]
     pub fast: Vec<String>,
+    /// Machine models; all where it is missing.
+    #[serde(default)]
+    pub machines: Vec<String>,
     /// How it is computed.
     pub measure: Measure,
     /// Policy; none for measures that are about the workload alone.
     #[serde(default)]
     pub of: String,
-    /// Policy that it is compared with; `others` for the best one of another family.
-    pub over: Option<String>,
+    /// Policy that it is compared with, the best one of several, or `others` for the best one of
+    /// another family.
+    pub over: Option<Over>,
     /// Number of a run, for measures that are not about speed.
     pub number: Option<String>,
     /// Share of the accesses after which something changed, for measures of adaptation.
     pub since: Option<f64>,
+    /// Unit of that number, where the measure leaves it open.
+    pub unit: Option<String>,
     /// As published.
     pub paper: Option<Published>,
     /// Why ours differs, after having looked into it.
@@ -112,6 +121,31 @@ impl ResultOf {
     /// Whether it is about that size.
     pub fn is_at(&self, fast: &str) -> bool {
         names(&self.fast, fast)
+    }
+
+    /// Whether it is about that machine.
+    pub fn is_on(&self, machine: &str) -> bool {
+        names(&self.machines, machine)
+    }
+}
+
+/// What a policy is compared with.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub enum Over {
+    /// One policy, or `others`.
+    One(String),
+    /// The fastest of these.
+    Best(Vec<String>),
+}
+
+impl Over {
+    /// The names, `others` among them.
+    pub fn names(&self) -> &[String] {
+        match self {
+            Self::One(name) => std::slice::from_ref(name),
+            Self::Best(names) => names,
+        }
     }
 }
 
@@ -259,6 +293,11 @@ impl Experiment {
         Ok(experiment)
     }
 
+    /// Machine models, at least one.
+    pub fn machines(&self) -> &[String] {
+        if self.machines.is_empty() { std::slice::from_ref(&self.machine) } else { &self.machines }
+    }
+
     /// Sizes of fast memory.
     ///
     /// # Errors
@@ -311,8 +350,12 @@ impl Experiment {
             if !result.measure.is_of_workload() {
                 known("policy", &result.of, &policies)?;
             }
-            if let Some(over) = result.over.as_deref().filter(|over| *over != super::OTHERS) {
-                known("policy", over, &policies)?;
+            let machines: Vec<&str> = self.machines().iter().map(String::as_str).collect();
+            result.machines.iter().try_for_each(|m| known("machine", m, &machines))?;
+            for over in result.over.iter().flat_map(|over| over.names()) {
+                if over != super::OTHERS {
+                    known("policy", over, &policies)?;
+                }
             }
             result.measure.check(result)?;
         }

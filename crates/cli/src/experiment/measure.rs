@@ -1,7 +1,7 @@
 //! How results are computed from runs.
 
 use super::OTHERS;
-use super::file::ResultOf;
+use super::file::{Over, ResultOf};
 use super::huge_pages::{self, HugePage};
 use crate::errors::usage;
 use crate::study::stats::Stat;
@@ -27,6 +27,10 @@ pub enum Measure {
     Adaptation,
     /// How many times as fast `of` adapts as `over`.
     AdaptsFaster,
+    /// A `number` of `of` as it is; its `unit` is said beside it.
+    Number,
+    /// A `number` of `of`, divided by that of `over`.
+    Ratio,
     /// Correlation of how hot huge pages are with how many of their subpages are used.
     Correlation,
     /// Subpages that the hottest tenth of the huge pages uses, in per cent.
@@ -39,8 +43,8 @@ impl Measure {
         match self {
             Self::Gain | Self::Less | Self::Share | Self::UsedOfHottest => "%",
             Self::Points => "points",
-            Self::Correlation => "",
-            Self::Speedup | Self::AdaptsFaster => "x",
+            Self::Correlation | Self::Number => "",
+            Self::Speedup | Self::AdaptsFaster | Self::Ratio => "x",
             Self::Adaptation => "ms",
         }
     }
@@ -55,14 +59,19 @@ impl Measure {
     /// # Errors
     /// A key that is missing, or has no meaning here.
     pub fn check(self, result: &ResultOf) -> anyhow::Result<()> {
-        let compares = matches!(self, Self::Gain | Self::Less | Self::Points | Self::AdaptsFaster);
+        let compares = matches!(
+            self,
+            Self::Gain | Self::Less | Self::Points | Self::AdaptsFaster | Self::Ratio
+        );
         let adapts = matches!(self, Self::Adaptation | Self::AdaptsFaster);
-        let counts = matches!(self, Self::Less | Self::Share | Self::Points);
+        let counts =
+            matches!(self, Self::Less | Self::Share | Self::Points | Self::Number | Self::Ratio);
         let keys = [
             ("of", !self.is_of_workload(), !result.of.is_empty()),
             ("over", compares, result.over.is_some()),
             ("number", counts, result.number.is_some()),
             ("since", adapts, result.since.is_some()),
+            ("unit", self == Self::Number, result.unit.is_some()),
         ];
         for (key, wanted, given) in keys {
             if wanted != given {
@@ -89,9 +98,9 @@ pub fn values_of_workload(result: &ResultOf, seeds: &[Vec<HugePage>]) -> Option<
 /// The value under each seed; none where a number is missing in a run.
 pub fn values(result: &ResultOf, size: &SizeStudy) -> Option<Vec<f64>> {
     let of = policy(size, &result.of)?;
-    let over = match result.over.as_deref() {
-        Some(OTHERS) => Some(best_other(size, &result.of)?),
-        Some(name) => Some(policy(size, name)?),
+    let over = match &result.over {
+        Some(Over::One(name)) if name == OTHERS => Some(best_other(size, &result.of)?),
+        Some(over) => Some(size.ranked().into_iter().find(|p| over.names().contains(&p.spec))?),
         None => None,
     };
     let number = result.number.as_deref();
@@ -115,6 +124,8 @@ pub fn values(result: &ResultOf, size: &SizeStudy) -> Option<Vec<f64>> {
             }
             Measure::Share => 100.0 * number_of(of, number?)?,
             Measure::Points => 100.0 * (number_of(of, number?)? - number_of(over?, number?)?),
+            Measure::Number => number_of(of, number?)?,
+            Measure::Ratio => number_of(of, number?)? / number_of(over?, number?)?,
             _ => return None,
         })
     };
@@ -151,9 +162,13 @@ fn adaptation_seconds(series: &[SeriesPoint], since: f64) -> Option<f64> {
     Some(reached.map_or(after.last()?.0, |points| points[0].0) - changed?)
 }
 
-/// Whether ours is on the same side as what was published: of nothing gained, or of all memory
-/// being slow. None where our interval reaches over to the other side.
+/// Whether ours is on the same side as what was published: of nothing gained, of all memory
+/// being slow, or of the same number. None where our interval reaches over to the other side. A number
+/// alone has no sides.
 pub fn same_direction(measure: Measure, paper: [f64; 2], ours: Stat) -> Option<bool> {
+    if measure == Measure::Number {
+        return None;
+    }
     let neutral = if measure.unit() == "x" { 1.0 } else { 0.0 };
     let distance = ours.mean - neutral;
     let middle = (paper[0] + paper[1]) / 2.0;
@@ -175,13 +190,17 @@ fn best_other<'a>(size: &'a SizeStudy, of: &str) -> Option<&'a PolicyStudy> {
 
 /// A number of a run by its name in the JSON output, counters included.
 fn number_of(report: &RunReport, name: &str) -> Option<f64> {
-    if name == "migrated_bytes" {
-        return Some((report.promoted_bytes + report.demoted_bytes) as f64);
+    let migrated = (report.promoted_bytes + report.demoted_bytes) as f64;
+    match name {
+        "migrated_bytes" => return Some(migrated),
+        "migrated_mb_per_second" => return Some(migrated / 1e6 / report.modelled_seconds),
+        _ => {}
     }
     if let Some(counter) = report.counters.get(name) {
         return Some(*counter);
     }
-    serde_json::to_value(report).ok()?.get(name)?.as_f64()
+    let report = serde_json::to_value(report).ok()?;
+    name.split('.').try_fold(&report, |value, key| value.get(key))?.as_f64()
 }
 
 #[cfg(test)]
@@ -230,6 +249,16 @@ mod tests {
             ("measure = \"less\"\nover = \"memtis-ns\"\nnumber = \"migrated_bytes\"", [50.0, 75.0]),
             ("measure = \"share\"\nnumber = \"fast_hit_ratio\"", [25.0, 25.0]),
             ("measure = \"share\"\nnumber = \"policy.estimated_hit_ratio\"", [50.0, 50.0]),
+            ("measure = \"number\"\nnumber = \"time_split.app\"\nunit = \"s\"", [0.0, 0.0]),
+            (
+                "measure = \"number\"\nnumber = \"migrated_mb_per_second\"\nunit = \"MB/s\"",
+                [5e-5, 2.5e-5],
+            ),
+            (
+                "measure = \"ratio\"\nnumber = \"modelled_seconds\"\nover = \"memtis-ns\"",
+                [2.0 / 3.0, 0.8],
+            ),
+            ("measure = \"gain\"\nover = [\"all-slow\", \"first-touch\"]", [25.0, 25.0]),
             ("measure = \"points\"\nover = \"memtis-ns\"\nnumber = \"fast_hit_ratio\"", [0.0, 0.0]),
         ] {
             let result = result(text);

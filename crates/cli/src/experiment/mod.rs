@@ -36,12 +36,14 @@ pub struct Effort {
 pub struct Finding {
     /// What it says.
     pub what: String,
+    /// Machine model; none where the experiment has one only.
+    pub machine: Option<String>,
     /// Name of the workload.
     pub workload: String,
     /// Size of fast memory; `-` for what does not depend on it.
     pub fast: String,
     /// Unit of all numbers: `%`, `points`, `x`, or none.
-    pub unit: &'static str,
+    pub unit: String,
     /// As published: least and most, equal where it is one number; none where the text has none.
     pub paper: Option<[f64; 2]>,
     /// Mean over the seeds.
@@ -57,12 +59,21 @@ pub struct Finding {
 
 /// An experiment that was run.
 pub struct Outcome {
-    /// All runs.
+    /// All runs on the first machine.
     pub study: Study,
+    /// Those on the others, in the order of the file.
+    pub others: Vec<Study>,
     /// In the order of the file, a size of fast memory each.
     pub findings: Vec<Finding>,
     /// In the order of the file, a workload and size each; of the first seed.
     pub charts: Vec<Drawn>,
+}
+
+impl Outcome {
+    /// All runs by machine, in the order of the file.
+    pub fn studies(&self) -> impl Iterator<Item = &Study> {
+        std::iter::once(&self.study).chain(&self.others)
+    }
 }
 
 /// The model's options, with their defaults.
@@ -78,7 +89,21 @@ struct Model {
 /// What the file names does not exist or does not fit together; a trace that cannot be made; a
 /// stop.
 pub fn carry_out(experiment: &Experiment, effort: Effort) -> anyhow::Result<Outcome> {
-    let mut words = vec!["model".to_owned(), "--machine".to_owned(), experiment.machine.clone()];
+    let policies = experiment.policies()?;
+    experiment.check(&policies)?;
+    let mut studies = Vec::new();
+    for machine in experiment.machines() {
+        studies.push(run(&request(experiment, machine, effort)?)?);
+    }
+    let pages = huge_pages_of(experiment, &studies[0])?;
+    let findings = findings(experiment, &studies, &pages);
+    let study = studies.remove(0);
+    let charts = chart::draw(experiment, &study, &pages);
+    Ok(Outcome { study, others: studies, findings, charts })
+}
+
+fn request(experiment: &Experiment, machine: &str, effort: Effort) -> anyhow::Result<Request> {
+    let mut words = vec!["model".to_owned(), "--machine".to_owned(), machine.to_owned()];
     if experiment.tlb {
         words.extend(["--tlb".to_owned(), "on".to_owned()]);
     }
@@ -87,7 +112,7 @@ pub fn carry_out(experiment: &Experiment, effort: Effort) -> anyhow::Result<Outc
     let mut options = Model::parse_from(words).model.options(size)?;
     options.heatmap = effort.charts;
     let seeds = if effort.quick { experiment.quick_seeds } else { experiment.seeds };
-    let request = Request {
+    Ok(Request {
         traces: experiment.workload.iter().map(|w| w.trace(effort.quick).to_owned()).collect(),
         sizes,
         policies: experiment.policies()?,
@@ -96,13 +121,7 @@ pub fn carry_out(experiment: &Experiment, effort: Effort) -> anyhow::Result<Outc
         jobs: effort.jobs,
         options,
         every_series: experiment.result.iter().any(|result| result.since.is_some()),
-    };
-    experiment.check(&request.policies)?;
-    let study = run(&request)?;
-    let pages = huge_pages_of(experiment, &study)?;
-    let findings = findings(experiment, &study, &pages);
-    let charts = chart::draw(experiment, &study, &pages);
-    Ok(Outcome { study, findings, charts })
+    })
 }
 
 /// By workload and seed; empty for workloads of which nobody wants to know.
@@ -125,34 +144,65 @@ fn huge_pages_of(
     workloads.map(of_workload).collect()
 }
 
-fn findings(experiment: &Experiment, study: &Study, pages: &[Vec<Vec<HugePage>>]) -> Vec<Finding> {
+fn findings(
+    experiment: &Experiment,
+    studies: &[Study],
+    pages: &[Vec<Vec<HugePage>>],
+) -> Vec<Finding> {
     let mut findings = Vec::new();
     for result in &experiment.result {
-        let workloads = experiment.workload.iter().zip(&study.traces).zip(pages);
-        for ((workload, trace), pages) in workloads.filter(|((w, _), _)| result.is_for(&w.name)) {
-            if result.measure.is_of_workload() {
-                let values = measure::values_of_workload(result, pages);
-                findings.extend(values.map(|values| finding(result, workload, "-", &values)));
-                continue;
+        if result.measure.is_of_workload() {
+            for (workload, pages) in experiment.workload.iter().zip(pages) {
+                if result.is_for(&workload.name) {
+                    let values = measure::values_of_workload(result, pages);
+                    findings.extend(values.map(|v| finding(result, [None, None], workload, &v)));
+                }
             }
-            let sizes = experiment.fast.iter().zip(&trace.sizes);
-            for (fast, size) in sizes.filter(|(fast, _)| result.is_at(fast)) {
-                let values = measure::values(result, size);
-                findings.extend(values.map(|values| finding(result, workload, fast, &values)));
+            continue;
+        }
+        for (machine, study) in experiment.machines().iter().zip(studies) {
+            if result.is_on(machine) {
+                of_machine(experiment, result, machine, study, &mut findings);
             }
         }
     }
     findings
 }
 
-fn finding(result: &ResultOf, workload: &Workload, fast: &str, values: &[f64]) -> Finding {
+fn of_machine(
+    experiment: &Experiment,
+    result: &ResultOf,
+    machine: &str,
+    study: &Study,
+    findings: &mut Vec<Finding>,
+) {
+    let machine = (experiment.machines().len() > 1).then_some(machine);
+    for (workload, trace) in experiment.workload.iter().zip(&study.traces) {
+        if !result.is_for(&workload.name) {
+            continue;
+        }
+        let sizes = experiment.fast.iter().zip(&trace.sizes);
+        for (fast, size) in sizes.filter(|(fast, _)| result.is_at(fast)) {
+            let values = measure::values(result, size);
+            findings.extend(values.map(|v| finding(result, [machine, Some(fast)], workload, &v)));
+        }
+    }
+}
+
+fn finding(
+    result: &ResultOf,
+    [machine, fast]: [Option<&str>; 2],
+    workload: &Workload,
+    values: &[f64],
+) -> Finding {
     let stat = Stat::of(values.iter().copied());
     let paper = result.paper.as_ref().map(file::Published::range);
     Finding {
         what: result.what.clone(),
         workload: workload.name.clone(),
-        fast: fast.to_owned(),
-        unit: result.measure.unit(),
+        machine: machine.map(str::to_owned),
+        fast: fast.unwrap_or("-").to_owned(),
+        unit: result.unit.clone().unwrap_or_else(|| result.measure.unit().to_owned()),
         paper,
         ours: stat.mean,
         half_width: stat.half_width,

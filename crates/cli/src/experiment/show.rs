@@ -11,7 +11,9 @@ use std::fmt::Write;
 pub fn text(experiment: &Experiment, outcome: &Outcome, quick: bool) -> String {
     let about = wrap(experiment.about.trim(), 0);
     let mut out = format!("{}\n{}\n\n{about}\n\n", experiment.paper, wrap(&experiment.title, 0));
-    let _ = writeln!(out, "machine  {}", summary::machine(&outcome.study.machine));
+    for study in outcome.studies() {
+        let _ = writeln!(out, "machine  {}", summary::machine(&study.machine));
+    }
     let _ = writeln!(out, "seeds    {}", summary::seeds(&outcome.study.seeds));
     if quick {
         out.push_str("quick    smaller workloads than in a full run\n");
@@ -31,20 +33,23 @@ pub fn text(experiment: &Experiment, outcome: &Outcome, quick: bool) -> String {
 }
 
 fn findings(findings: &[Finding]) -> String {
-    let mut table = Table::new(&["workload", "fast", "paper", "ours", ""]).left(2);
+    let machines = findings.iter().any(|finding| finding.machine.is_some());
+    let headings: &[&str] = match machines {
+        true => &["workload", "machine", "fast", "paper", "ours", ""],
+        false => &["workload", "fast", "paper", "ours", ""],
+    };
+    let mut table = Table::new(headings).left(if machines { 3 } else { 2 });
     let mut what = "";
     for finding in findings {
         if what != finding.what {
             what = &finding.what;
             table.heading(what);
         }
-        table.row(vec![
-            format!("  {}", finding.workload),
-            finding.fast.clone(),
-            paper(finding),
-            ours(finding),
-            direction(finding).into(),
-        ]);
+        let mut row = vec![format!("  {}", finding.workload)];
+        row.extend(machines.then(|| finding.machine.clone().unwrap_or_default()));
+        let more = [finding.fast.clone(), paper(finding), ours(finding), direction(finding).into()];
+        row.extend(more);
+        table.row(row);
     }
     table.show(2)
 }
@@ -54,6 +59,7 @@ pub fn direction(finding: &Finding) -> &'static str {
     match (finding.paper, finding.same_direction) {
         (None, _) | (_, Some(true)) => "",
         (_, Some(false)) => "reversed",
+        // Where the interval holds both directions, or nothing is compared.
         (_, None) => "unsure",
     }
 }
@@ -69,8 +75,8 @@ pub fn paper(finding: &Finding) -> String {
 
 /// `12.3 ±0.4 %`.
 pub fn ours(finding: &Finding) -> String {
-    let decimals = if matches!(finding.unit, "x" | "") { 2 } else { 1 };
-    let (mean, unit) = (finding.ours, finding.unit);
+    let decimals = if matches!(&*finding.unit, "x" | "" | "s") { 2 } else { 1 };
+    let (mean, unit) = (finding.ours, &finding.unit);
     let text = match finding.half_width {
         Some(width) => format!("{mean:.decimals$} ±{width:.decimals$} {unit}"),
         None => format!("{mean:.decimals$} {unit}"),
@@ -95,15 +101,21 @@ fn speeds(experiment: &Experiment, outcome: &Outcome) -> String {
     let first: Option<&SizeStudy> = outcome.study.traces.first().and_then(|t| t.sizes.first());
     let policies: Vec<&str> =
         first.map_or(Vec::new(), |size| size.policies.iter().map(|p| p.spec.as_str()).collect());
-    let mut headings = vec!["workload", "fast"];
+    let several = !outcome.others.is_empty();
+    let mut headings = if several { vec!["workload", "machine"] } else { vec!["workload"] };
+    headings.push("fast");
     headings.extend(&policies);
-    let mut table = Table::new(&headings).left(2);
-    for (workload, trace) in experiment.workload.iter().zip(&outcome.study.traces) {
-        for (fast, size) in experiment.fast.iter().zip(&trace.sizes) {
-            let mut row = vec![workload.name.clone(), fast.clone()];
-            let speeds = size.policies.iter().map(|p| p.stat(|run| run.speedup_vs_all_slow));
-            row.extend(speeds.map(|speed| speed.show(2)));
-            table.row(row);
+    let mut table = Table::new(&headings).left(if several { 3 } else { 2 });
+    for (machine, study) in experiment.machines().iter().zip(outcome.studies()) {
+        for (workload, trace) in experiment.workload.iter().zip(&study.traces) {
+            for (fast, size) in experiment.fast.iter().zip(&trace.sizes) {
+                let mut row = vec![workload.name.clone()];
+                row.extend(several.then(|| machine.clone()));
+                row.push(fast.clone());
+                let speeds = size.policies.iter().map(|p| p.stat(|run| run.speedup_vs_all_slow));
+                row.extend(speeds.map(|speed| speed.show(2)));
+                table.row(row);
+            }
         }
     }
     table.show(2)

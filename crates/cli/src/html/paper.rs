@@ -11,7 +11,13 @@ use std::fmt::Write;
 pub fn section(experiment: &Experiment, outcome: &Outcome) -> String {
     let mut out = String::from("<section>");
     out.push_str(&verdict(&outcome.findings));
-    for unit in ["%", "points", "x", ""] {
+    let mut units = vec!["%", "points", "x", ""];
+    for finding in &outcome.findings {
+        if !units.contains(&&*finding.unit) {
+            units.push(&finding.unit);
+        }
+    }
+    for unit in units {
         let of_unit: Vec<&Finding> = outcome.findings.iter().filter(|f| f.unit == unit).collect();
         if !of_unit.is_empty() {
             out.push_str(&chart(&of_unit, unit));
@@ -135,12 +141,16 @@ fn unit_name(unit: &str) -> &str {
         "%" => "per cent",
         "points" => "percentage points",
         "" => "numbers from −1 to 1",
-        _ => "times",
+        "x" => "times",
+        other => other,
     }
 }
 
 fn row(rows: &mut Rows, finding: &Finding, one_size: bool, beside: bool) {
     let mut name = escape(&finding.workload);
+    if let Some(machine) = &finding.machine {
+        let _ = write!(name, " <small>{}</small>", escape(machine));
+    }
     if !one_size {
         let _ = write!(name, " <small>{}</small>", escape(&finding.fast));
     }
@@ -233,7 +243,8 @@ mod tests {
             what: "gain".into(),
             workload: "Silo".into(),
             fast: "1:8".into(),
-            unit: "%",
+            machine: None,
+            unit: "%".into(),
             paper,
             ours,
             half_width: Some(1.0),

@@ -298,6 +298,8 @@ impl Replay<'_> {
             let checks = self.checks(&part);
             self.totals.page_checks += checks;
             let ns = checks as f64 * self.machine.costs.scan_ns;
+            let slow = self.engine.view().state(part.run.start).tier() != Some(TierId::FAST);
+            self.totals.scan[usize::from(slow)] += ns;
             self.schedule(lane, Wait::Scan, ns, Job::Scan(part));
             start = end;
         }

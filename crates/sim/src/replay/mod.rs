@@ -1,5 +1,6 @@
 //! The replay: trace in, report out.
 
+mod accessed;
 mod background;
 #[cfg(test)]
 mod daemon_tests;
@@ -29,6 +30,7 @@ use crate::report::{RunReport, SeriesPoint};
 use crate::sampler::Countdown;
 use crate::series::Series;
 use crate::tlb::{Lookup, Tlb};
+use accessed::Accessed;
 use background::Background;
 use frostline_core::event::{Event, Sample, SampleKind};
 use frostline_core::placement::{PageState, TierLimits};
@@ -40,6 +42,7 @@ use frostline_trace::batch::Want;
 use frostline_trace::header::ClockUnit;
 use frostline_trace::{Batch, TraceSource};
 use keeper::Keeper;
+use outcome::SeriesBase;
 
 /// Samples that are handed to the engine at once.
 const EVENT_BATCH: usize = 256;
@@ -67,6 +70,8 @@ mod marks {
     pub(super) const REFERENCED: u8 = 4;
     /// Clear from a promotion to the next touch.
     pub(super) const USED: u8 = 8;
+    /// Accessed in the while that is looked at.
+    pub(super) const COUNTED: u8 = 16;
 }
 
 /// A finished run.
@@ -212,6 +217,10 @@ struct Totals {
     promoted_pages: u64,
     promoted_unused: u64,
     page_checks: u64,
+    /// Time of scans, by whether they began in fast memory.
+    scan: [f64; 2],
+    /// Waits that every placement would have had.
+    waited_anyway: f64,
     armed_pages: u64,
     shootdowns: u64,
     not_modelled: u64,
@@ -309,19 +318,11 @@ struct Replay<'a> {
     series: Series,
     series_base: SeriesBase,
     heatmap: Option<HeatmapBuilder>,
+    accessed: Accessed,
     clock_hand: u32,
     epoch: u64,
     records: u64,
     totals: Totals,
-}
-
-/// Totals at the last point of the series.
-#[derive(Clone, Copy, Debug, Default)]
-struct SeriesBase {
-    fast: u64,
-    all: u64,
-    promoted: u64,
-    demoted: u64,
 }
 
 impl<'a> Replay<'a> {
@@ -415,6 +416,7 @@ impl<'a> Replay<'a> {
             series: Series::new(options.series_interval),
             series_base: SeriesBase::default(),
             heatmap: options.heatmap.then(|| HeatmapBuilder::new(thinning)),
+            accessed: Accessed::new(footprint.records, options.scale.factor(footprint)),
             clock_hand: 0,
             epoch: 0,
             records: 0,
@@ -474,6 +476,9 @@ impl<'a> Replay<'a> {
         if self.now_ns as u64 >= self.wake || self.now_ns >= self.usage_due_ns {
             self.serve();
         }
+        if self.accessed.is_due(self.records, self.now_ns) {
+            self.look_at_accessed();
+        }
         if self.series.is_due(self.now_ns) {
             self.add_point();
         }
@@ -519,6 +524,7 @@ impl<'a> Replay<'a> {
     fn advance(&mut self, compute_ns: f64, walk_ns: f64, counts: &Counts) -> f64 {
         let compute_ns = compute_ns + walk_ns;
         let anyway_ns = std::mem::take(&mut self.waiting_anyway_ns);
+        self.totals.waited_anyway += anyway_ns;
         let waiting_ns = std::mem::take(&mut self.waiting_ns);
         for reference in &mut self.references {
             reference.advance(compute_ns, counts, self.parallel, anyway_ns);

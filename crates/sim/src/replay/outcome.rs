@@ -1,6 +1,6 @@
 //! What a run adds up to.
 
-use super::{Moment, Replay, RunOutcome, SeriesBase, Wait};
+use super::{Moment, Replay, RunOutcome, Wait};
 use crate::report::{Host, RunReport, SeriesPoint, TierReport, TimeSplit};
 use crate::series;
 use frostline_core::engine::Rejected;
@@ -8,6 +8,15 @@ use frostline_core::event::MoveOutcome;
 use frostline_core::types::*;
 use std::collections::BTreeMap;
 use std::time::Instant;
+
+/// Totals at the last point of the series.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SeriesBase {
+    fast: u64,
+    all: u64,
+    promoted: u64,
+    demoted: u64,
+}
 
 impl Replay<'_> {
     /// Processor time of all tiering work so far, in seconds.
@@ -67,6 +76,7 @@ impl Replay<'_> {
         self.tell_all();
         self.add_point();
         self.settle_fast_tier();
+        self.settle_accessed();
         let mut report = self.report(started);
         let classes = series::class_shares(&self.series.points, report.fast_bytes);
         report.counters.extend(classes.map(|(name, value)| (format!("over_time.{name}"), value)));
@@ -130,6 +140,8 @@ impl Replay<'_> {
             hint_faults: t.hint_faults,
             good_put: (t.promoted_pages > 0)
                 .then(|| 1.0 - t.promoted_unused as f64 / t.promoted_pages as f64),
+            fast_pages_accessed_mean: self.accessed.mean(),
+            hotness_fragmentation: self.accessed.fragmentation(),
             sampler_cpu_share: share(t.sampler_cpu, self.now_ns),
             tiering_cpu_seconds: self.tiering_seconds(),
             time_split: TimeSplit {
@@ -224,6 +236,8 @@ impl Replay<'_> {
             ("compute_seconds", t.compute / self.parallel),
             ("walk_seconds", t.walk),
             ("sampling_assist_seconds", t.sampling_assist),
+            ("scan_fast_seconds", t.scan[0]),
+            ("scan_slow_seconds", t.scan[1]),
             ("sampler_cpu_seconds", t.sampler_cpu),
             ("worker_cpu_seconds", self.background.cpu_ns()),
             ("all_fast_seconds", self.references[0].ns),
@@ -234,6 +248,11 @@ impl Replay<'_> {
         let footprint = (t.resident_sum_max * PAGE_BYTES).max(1) as f64;
         let metadata = self.engine.policy().metadata_bytes().0 as f64;
         put("policy_metadata_ratio", metadata / footprint);
+        let base_ns = t.compute / self.parallel + t.waited_anyway;
+        let memory_ns = self.references[0].ns - base_ns;
+        if memory_ns > 0.0 {
+            put("machine.access_time_vs_all_fast", (self.now_ns - base_ns) / memory_ns);
+        }
         put("machine.table_bytes", (self.frames.bytes() + self.marks.capacity()) as f64);
         self.engine_counters(&mut put);
         self.engine.policy().metrics(&mut |name, value| put(&format!("policy.{name}"), value));

@@ -684,3 +684,26 @@ fn threads_share_cores_only_where_there_are_several() {
     let (one, two) = (seconds("dram-nvm:thp=off"), seconds("dram-nvm:thp=off:cores=8"));
     assert!(two < 0.6 * one, "{two} of {one}");
 }
+
+#[test]
+fn accessed_pages_of_fast_memory_are_counted_against_what_could_be() {
+    // Every eighth page of eight regions is accessed, over and over.
+    let mut steps = map(0, 4096);
+    steps.extend((0..400).flat_map(|_| (0..4096).step_by(8).map(load)));
+    let report = |spec: &str| {
+        let policy = registry::make(spec, &PolicyContext::default()).unwrap();
+        // A 128th of the run is shorter than the second that is looked at.
+        let options = SimOptions { scale: crate::Scale::Paper, ..options("dram-nvm", 512) };
+        run_policy(&steps, policy, &options, false).report
+    };
+    let (huge, base) = (report("first-touch"), report("first-touch:pages=base"));
+    // One folio fits, of which 64 pages are accessed; all 512 base pages fit.
+    assert_eq!(
+        (huge.fast_pages_accessed_mean, huge.hotness_fragmentation),
+        (Some(64.0), Some(0.875))
+    );
+    assert_eq!(
+        (base.fast_pages_accessed_mean, base.hotness_fragmentation),
+        (Some(512.0), Some(0.0))
+    );
+}

@@ -1,0 +1,104 @@
+//! How many base pages of fast memory are accessed within a while: the measure of HotBox (ISMM '22,
+//! section 3.2.2) for how well fast memory is used.
+//!
+//! There, access bits of all base pages are counted every second. Here, so that a replay takes no longer, a
+//! while of that length (divided by the scale, as intervals of policies are) is looked at in the middle of
+//! each of [`PARTS`] parts of the trace, at most one in [`MOST`] of its records.
+
+use super::{Replay, marks};
+use frostline_core::placement::PageState;
+use frostline_core::types::*;
+
+/// Parts of a trace.
+const PARTS: u64 = 8;
+/// Of a trace, the longest while.
+const MOST: u64 = 128;
+/// What the paper's second is, unscaled.
+const WHILE_NS: f64 = 1e9;
+
+/// Sums over the whiles looked at.
+#[derive(Debug)]
+pub(super) struct Accessed {
+    part_records: u64,
+    most_records: u64,
+    while_ns: f64,
+    /// Once so many records have been replayed, the next while begins, or the one under way ends.
+    next: u64,
+    /// When the one under way ends at the latest; never where there is none.
+    ends_ns: f64,
+    whiles: u64,
+    fast: u64,
+    best: u64,
+}
+
+impl Accessed {
+    pub(super) fn new(records: u64, scale: f64) -> Self {
+        let part_records = (records / PARTS).max(1);
+        Self {
+            part_records,
+            most_records: (records / MOST).max(1),
+            while_ns: WHILE_NS / scale,
+            next: part_records / 2,
+            ends_ns: f64::INFINITY,
+            whiles: 0,
+            fast: 0,
+            best: 0,
+        }
+    }
+
+    /// Whether [`Replay::look_at_accessed`] has something to do.
+    #[inline]
+    pub(super) fn is_due(&self, records: u64, now_ns: f64) -> bool {
+        records >= self.next || now_ns >= self.ends_ns
+    }
+
+    /// Pages of fast memory accessed in a while, on average.
+    pub(super) fn mean(&self) -> Option<f64> {
+        (self.whiles > 0).then(|| self.fast as f64 / self.whiles as f64)
+    }
+
+    /// By how much that is below what base pages could have: all that is accessed, or all of fast
+    /// memory.
+    pub(super) fn fragmentation(&self) -> Option<f64> {
+        (self.best > 0).then(|| 1.0 - self.fast as f64 / self.best as f64)
+    }
+}
+
+impl Replay<'_> {
+    #[cold]
+    pub(super) fn look_at_accessed(&mut self) {
+        if self.accessed.ends_ns.is_finite() {
+            self.count_accessed();
+            return;
+        }
+        self.accessed.next = self.records + self.accessed.most_records;
+        self.accessed.ends_ns = self.now_ns + self.accessed.while_ns;
+        self.marks.iter_mut().for_each(|m| *m &= !marks::COUNTED);
+    }
+
+    /// The while under way has ended, or the trace.
+    pub(super) fn count_accessed(&mut self) {
+        let (mut fast, mut all) = (0, 0);
+        for (state, mark) in self.engine.states().iter().zip(&self.marks) {
+            let state = PageState(*state);
+            if mark & marks::COUNTED != 0 && state.is_resident() {
+                all += 1;
+                fast += u64::from(state.tier() == Some(TierId::FAST));
+            }
+        }
+        let accessed = &mut self.accessed;
+        accessed.whiles += 1;
+        accessed.fast += fast;
+        accessed.best += all.min(self.engine.view().limits(TierId::FAST).capacity.0);
+        accessed.ends_ns = f64::INFINITY;
+        let part = accessed.part_records;
+        accessed.next = (self.records.saturating_sub(part / 2) / part + 1) * part + part / 2;
+    }
+
+    /// The trace has ended: a while that it cut short counts where there was no other.
+    pub(super) fn settle_accessed(&mut self) {
+        if self.accessed.whiles == 0 && self.accessed.ends_ns.is_finite() {
+            self.count_accessed();
+        }
+    }
+}
