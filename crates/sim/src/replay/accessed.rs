@@ -79,12 +79,14 @@ impl Replay<'_> {
     /// The while under way has ended, or the trace.
     pub(super) fn count_accessed(&mut self) {
         let (mut fast, mut all) = (0, 0);
-        for (state, mark) in self.engine.states().iter().zip(&self.marks) {
+        for (state, mark) in self.engine.states().iter().zip(&mut self.marks) {
             let state = PageState(*state);
-            if mark & marks::COUNTED != 0 && state.is_resident() {
+            if *mark & marks::COUNTED != 0 && state.is_resident() {
                 all += 1;
                 fast += u64::from(state.tier() == Some(TierId::FAST));
             }
+            // Accesses to pages without every mark take longer.
+            *mark |= marks::COUNTED;
         }
         let accessed = &mut self.accessed;
         accessed.whiles += 1;
