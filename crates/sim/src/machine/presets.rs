@@ -96,9 +96,9 @@ fn lab() -> Machine {
             mlp: 1.0,
             cores: 1,
             workers: Workers::Shared,
-            worker_share: 0.178,
-            settling_share: 0.428,
-            upkeep_share: 0.072,
+            worker_share: 0.227,
+            settling_share: 0.477,
+            upkeep_share: 0.023,
         },
         os: OsModel { low_watermark: 0.0, ..OsModel::default() },
         tlb: TlbModel::default(),
@@ -117,7 +117,7 @@ fn lab() -> Machine {
             shootdown_ns: 0.0,
             sample_assist_ns: 0.0,
             sample_cpu_ns: 0.0,
-            sample_policy_ns: 3400.0,
+            sample_policy_ns: 1100.0,
             ..Costs::default()
         },
     }
