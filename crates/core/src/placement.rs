@@ -221,6 +221,11 @@ impl<'a> View<'a> {
     pub fn state(&self, page: PageId) -> PageState {
         self.placement.state(page)
     }
+    /// The page, or the whole folio that holds it: what moves together.
+    #[inline]
+    pub fn unit(&self, page: PageId) -> PageRun {
+        if self.state(page).is_huge() { page.region().run() } else { PageRun::single(page) }
+    }
     /// State bytes of all pages by id, to be read through [`PageState`].
     #[inline]
     pub fn states(&self) -> &'a [u8] {

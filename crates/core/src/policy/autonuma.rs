@@ -195,8 +195,7 @@ impl Policy for Autonuma {
 
     fn on_fault(&mut self, now: Nanos, fault: &Fault, view: &View<'_>) -> FaultDecision {
         self.counters.faults += 1;
-        let huge = view.state(fault.page).is_huge();
-        let pages = if huge { u64::from(HUGE_PAGES) } else { 1 };
+        let pages = u64::from(view.unit(fault.page).pages);
         if fault.tier == TierId::FAST || !self.is_hot(now, fault, pages, view) {
             return FaultDecision::Stay;
         }

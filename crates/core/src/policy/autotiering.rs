@@ -13,7 +13,6 @@
 mod tests;
 
 use super::kernel::hint::{Arms, HintScan, PACE, Pace};
-use super::kernel::unit;
 use super::registry::{Entry, Group};
 use super::settings::{Kind, Param, Settings};
 use super::{ConfigSink, FaultDecision, MetricSink, Policy, PolicyContext, Telemetry};
@@ -151,11 +150,11 @@ impl Autotiering {
             while let Some(first) = self.levels[level].get(at).copied() {
                 let state = view.state(first);
                 let here = state.tier() == Some(TierId::FAST) && !state.is_in_flight();
-                if !here || self.level(first) != level || first != first_of(first, view) {
+                if !here || self.level(first) != level || first != view.unit(first).start {
                     self.levels[level].remove(at);
                 } else if huge.is_none_or(|huge| huge == state.is_huge()) {
                     self.levels[level].remove(at);
-                    return Some(unit(first, view));
+                    return Some(view.unit(first));
                 } else if at < SEARCHED {
                     at += 1;
                 } else {
@@ -193,10 +192,6 @@ impl Autotiering {
     fn reserve(&self, view: &View<'_>) -> u64 {
         (view.limits(TierId::FAST).capacity.0 as f64 * self.reserve) as u64
     }
-}
-
-fn first_of(page: PageId, view: &View<'_>) -> PageId {
-    if view.state(page).is_huge() { page.region().first() } else { page }
 }
 
 impl Policy for Autotiering {
@@ -239,14 +234,14 @@ impl Policy for Autotiering {
                         self.counters.promoted += u64::from(run.pages);
                     }
                     run.iter().for_each(|page| {
-                        if first_of(page, view) == page {
+                        if view.unit(page).start == page {
                             self.file(page, view);
                         }
                     });
                 }
                 // A unit that could not be moved waits as before.
                 Event::MigrationDone { run, .. } => run.iter().for_each(|page| {
-                    if first_of(page, view) == page {
+                    if view.unit(page).start == page {
                         self.file(page, view);
                     }
                 }),
@@ -276,7 +271,7 @@ impl Policy for Autotiering {
 
     fn on_fault(&mut self, _: Nanos, fault: &Fault, view: &View<'_>) -> FaultDecision {
         self.counters.faults += 1;
-        let first = first_of(fault.page, view);
+        let first = view.unit(fault.page).start;
         if let Some(bits) = self.history.get_mut(first.index()) {
             *bits |= 1;
         }
@@ -285,7 +280,7 @@ impl Policy for Autotiering {
             return FaultDecision::Stay;
         }
         let huge = view.state(fault.page).is_huge();
-        let pages = if huge { u64::from(HUGE_PAGES) } else { 1 };
+        let pages = u64::from(view.unit(fault.page).pages);
         if view.free(TierId::FAST).0 >= view.limits(TierId::FAST).keep_free.0 + pages {
             return FaultDecision::MoveHere(TierId::FAST);
         }

@@ -104,7 +104,7 @@ impl Hemem {
         self.moving.retain(|&page| {
             let state = view.state(page);
             if state.is_in_flight() {
-                let pages = units.run(page, view).pages;
+                let pages = view.unit(page).pages;
                 leaving += if state.tier() == Some(TierId::FAST) { u64::from(pages) } else { 0 };
                 return true;
             }

@@ -12,7 +12,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::kernel::{unit, units};
+use super::kernel::units;
 use super::registry::{Entry, Group};
 use super::runs::Runs;
 use super::settings::{Kind, Param, Settings};
@@ -195,7 +195,7 @@ impl Nimble {
         let mut room = view.free(TierId::FAST).saturating_sub(limits.keep_free).0;
         let mut runs = Runs::new(TierId::FAST, Lane::PROMOTE);
         while let Some(first) = self.entering.front().copied() {
-            let unit = unit(first, view);
+            let unit = view.unit(first);
             let state = view.state(first);
             let stays = state.tier().is_none_or(|tier| tier == TierId::FAST);
             if stays || state.is_in_flight() {
@@ -221,7 +221,7 @@ impl Nimble {
         while coming < self.ahead
             && let Some(first) = self.leaving.front().copied()
         {
-            let unit = unit(first, view);
+            let unit = view.unit(first);
             let state = view.state(first);
             if state.tier() != Some(TierId::FAST) || state.is_in_flight() {
                 self.leaving.pop_front();

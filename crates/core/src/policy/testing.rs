@@ -77,7 +77,6 @@ impl World {
         }
     }
 
-    #[allow(dead_code, reason = "for policies that arm pages")]
     /// A plain access: sets the access bit, and faults where the page is armed.
     pub(super) fn touch(&mut self, pages: impl IntoIterator<Item = u32>) {
         for page in pages {

@@ -12,7 +12,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::kernel::{unit, units};
+use super::kernel::units;
 use super::registry::{Entry, Group};
 use super::runs::Runs;
 use super::settings::{Kind, Param, Settings};
@@ -128,9 +128,10 @@ impl Tmts {
 
     fn sample(&mut self, sample: &Sample, view: &View<'_>) {
         self.counters.samples += 1;
-        let state = view.state(sample.page);
-        let first = if state.is_huge() { sample.page.region().first() } else { sample.page };
-        if state.tier().is_some_and(|tier| tier != TierId::FAST) && self.want(first) {
+        let first = view.unit(sample.page).start;
+        if view.state(sample.page).tier().is_some_and(|tier| tier != TierId::FAST)
+            && self.want(first)
+        {
             self.counters.by_sample += 1;
         }
     }
@@ -204,7 +205,7 @@ impl Tmts {
                 self.waits.remove(first.0);
                 continue;
             }
-            let unit = unit(first, view);
+            let unit = view.unit(first);
             let pages = u64::from(unit.pages);
             self.hot.push_back(first);
             if state.is_in_flight() {

@@ -136,8 +136,7 @@ impl Policy for Tpp {
             self.lru.file(fault.page, List::Active);
             return FaultDecision::Stay;
         }
-        let huge = view.state(fault.page).is_huge();
-        let pages = if huge { u64::from(HUGE_PAGES) } else { 1 };
+        let pages = u64::from(view.unit(fault.page).pages);
         let least = view.limits(TierId::FAST).keep_free.0 + pages;
         if view.free(TierId::FAST).0 < least {
             self.counters.no_room += 1;

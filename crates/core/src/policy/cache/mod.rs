@@ -196,13 +196,11 @@ struct Caching<R> {
 impl<R: Replacement> Caching<R> {
     fn sample(&mut self, sample: &Sample, view: &View<'_>) {
         self.counters.samples += 1;
-        let state = view.state(sample.page);
-        if !state.is_resident() {
+        if !view.state(sample.page).is_resident() {
             self.counters.strangers += 1;
             return;
         }
-        let huge = state.is_huge();
-        let unit = if huge { sample.page.region().run() } else { PageRun::single(sample.page) };
+        let unit = view.unit(sample.page);
         let limits = view.limits(TierId::FAST);
         let capacity = limits.capacity.saturating_sub(limits.keep_free).0;
         if u64::from(unit.pages) > capacity {
@@ -300,7 +298,7 @@ impl<R: Replacement> Caching<R> {
             if wanted == (tier == TierId::FAST) {
                 continue;
             }
-            let unit = if state.is_huge() { first.region().run() } else { PageRun::single(first) };
+            let unit = view.unit(first);
             let pages = u64::from(unit.pages);
             let (runs, left) = if wanted { (&mut up, &mut room) } else { (&mut down, &mut below) };
             self.changed.note(first);

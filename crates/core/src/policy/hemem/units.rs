@@ -116,11 +116,6 @@ impl Units {
         Bytes((units + entries * size_of::<Entry>()) as u64)
     }
 
-    /// All pages of the unit that begins with `page`.
-    pub(super) fn run(&self, page: PageId, view: &View<'_>) -> PageRun {
-        if view.state(page).is_huge() { page.region().run() } else { PageRun::single(page) }
-    }
-
     fn is_hot(&self, unit: Unit) -> bool {
         unit.loads >= self.rule.loads || unit.stores >= self.rule.stores
     }
@@ -210,7 +205,7 @@ impl Units {
                 let fast = state.tier() == Some(TierId::FAST);
                 let here = fast == (queue != Queue::SlowHot) && state.is_resident();
                 if here && !state.is_in_flight() && state.is_huge() == unit.huge {
-                    return Some((page, self.run(page, view)));
+                    return Some((page, view.unit(page)));
                 }
                 self.leave(page);
             }

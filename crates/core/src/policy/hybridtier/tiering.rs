@@ -156,8 +156,8 @@ impl<T: Tracker> Tiering<T> {
     fn unit(&self, page: PageId, view: &View<'_>) -> u32 {
         if self.span > 1 {
             page.0 / self.span
-        } else if self.mixed && view.state(page).is_huge() {
-            page.region().first().0
+        } else if self.mixed {
+            view.unit(page).start.0
         } else {
             page.0
         }
@@ -170,8 +170,7 @@ impl<T: Tracker> Tiering<T> {
     /// All pages of a unit.
     fn run(&self, unit: u32, view: &View<'_>) -> PageRun {
         let first = self.first_page(unit);
-        let huge = self.mixed && view.state(first).is_huge();
-        if huge { first.region().run() } else { PageRun { start: first, pages: self.span } }
+        if self.mixed { view.unit(first) } else { PageRun { start: first, pages: self.span } }
     }
 
     fn is_momentum_high(&self, momentum: u32) -> bool {

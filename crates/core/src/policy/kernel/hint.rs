@@ -182,7 +182,7 @@ impl HintScan {
 
     /// Time since the unit that holds a page was armed, to the microsecond.
     pub fn latency(&self, now: Nanos, page: PageId, view: &View<'_>) -> Nanos {
-        let first = if view.state(page).is_huge() { page.region().first() } else { page };
+        let first = view.unit(page).start;
         let armed = self.armed_at.get(first.index()).copied().unwrap_or(0);
         Nanos(u64::from(micros(now).wrapping_sub(armed)) * 1000)
     }

@@ -39,11 +39,6 @@ impl Watermarks {
     }
 }
 
-/// The page, or the whole folio that holds it.
-pub fn unit(page: PageId, view: &View<'_>) -> PageRun {
-    if view.state(page).is_huge() { page.region().run() } else { PageRun::single(page) }
-}
-
 /// All resident units in the order of their numbers.
 pub fn units<'a>(view: &View<'a>) -> impl Iterator<Item = PageRun> + use<'a> {
     let states = view.states();

@@ -110,8 +110,7 @@ fn promotable(page: PageId, tracker: &Tracker, hot: u32, view: &View<'_>) -> Opt
     let state = view.state(page);
     let hot = tracker.unit_hotness(page).is_some_and(|h| h >= hot);
     let slow = state.tier().is_some_and(|tier| tier != TierId::FAST);
-    let run = if state.is_huge() { page.region().run() } else { PageRun::single(page) };
-    (hot && slow && !state.is_in_flight()).then_some(run)
+    (hot && slow && !state.is_in_flight()).then(|| view.unit(page))
 }
 
 /// Finds pages of one tier to demote to the next. Hotness falls only at a cooling, and classes change only with the
