@@ -14,7 +14,7 @@ use super::page_stream::Loader;
 use super::params::{self, Param, Settings};
 use super::permutation::Permutation;
 use super::stage::{Area, Stage};
-use super::tree::Tree;
+use super::tree::{Tree, search};
 use super::zipf_law::{ZipfLaw, ZipfRng};
 use super::{Made, Workload};
 use crate::error::TraceError;
@@ -166,38 +166,10 @@ impl Workload for Btree {
     }
 }
 
-/// The positions at which a binary search among `filled` sorted keys looks until it is at
-/// `position`.
-#[inline]
-fn search(filled: u64, position: u64, mut probe: impl FnMut(u64)) {
-    let (mut low, mut high) = (0, filled);
-    while low < high {
-        let middle = low.midpoint(high);
-        probe(middle);
-        match position.cmp(&middle) {
-            std::cmp::Ordering::Equal => break,
-            std::cmp::Ordering::Less => high = middle,
-            std::cmp::Ordering::Greater => low = middle + 1,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use crate::synth::tests::check;
     use std::collections::HashSet;
-
-    #[test]
-    fn a_binary_search_ends_at_its_position() {
-        for filled in [1, 2, 28, 42] {
-            for position in 0..filled {
-                let mut probes = Vec::new();
-                super::search(filled, position, |at| probes.push(at));
-                assert_eq!(probes.last(), Some(&position));
-                assert!(probes.len() <= 6 && probes.iter().all(|&at| at < filled));
-            }
-        }
-    }
 
     #[test]
     fn bloat_leaves_its_share_of_every_region_untouched() {

@@ -48,6 +48,7 @@ mod redis;
 mod redis_hash;
 mod scan;
 mod shift;
+mod sqlite;
 mod stage;
 mod stencil;
 #[cfg(test)]
@@ -142,7 +143,7 @@ pub const GENERATORS: &[Generator] = &[
     },
     Generator {
         name: "ycsb-c",
-        about: "look-ups in an in-memory database (table and B+tree), keys by Zipf's law",
+        about: "look-ups in a database in memory (Silo's or SQLite's layout), keys by Zipf's law",
         source: "Silo under YCSB-C: MEMTIS, Lee et al., SOSP 2023, section 6.2.4",
         params: ycsb::PARAMS,
         unthinnable: Some(CACHED),

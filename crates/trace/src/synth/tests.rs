@@ -294,6 +294,7 @@ fn what_cannot_be_is_refused_with_a_hint() {
         ("btree:llc=small", "llc"),
         ("btree:bloat=100%", "no pages for nodes"),
         ("ycsb-c:mark=0", "too small"),
+        ("ycsb-c:engine=sqlite:writes=5%", "not modelled"),
         ("scan:per-page=65", "too large"),
         ("hotcold:hf=0.95", "give hf up to 0.900"),
         ("hotcold:hot=0", "no page hot"),

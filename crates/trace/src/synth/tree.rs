@@ -1,4 +1,4 @@
-//! Where the nodes of a bulk of keys in a B+tree lie: computed, not stored.
+//! Where the nodes of a bulk of keys in a B+tree lie: computed, not stored. And how one is searched.
 
 use super::permutation::Permutation;
 use frostline_core::rng::Rng;
@@ -7,8 +7,8 @@ use frostline_core::rng::Rng;
 const MAX_LEVELS: usize = 33;
 
 /// Shape of a B+tree whose nodes are equally filled. A node has its slot in an array of nodes in
-/// the order of allocation: after each `fanout` leaves follows one node of the level above, as
-/// splits bring them; the few nodes of the levels above that come last.
+/// the order of allocation: after each `fanout` leaves (the last: fewer) follows one node of the
+/// level above, as splits bring them; the few nodes of the levels above that come last.
 #[derive(Clone, Debug)]
 pub(super) struct Tree {
     keys_per_leaf: u64,
@@ -44,7 +44,7 @@ impl Tree {
     }
 
     fn lower_slots(&self) -> u64 {
-        self.levels[0].div_ceil(self.fanout) * (self.fanout + 1)
+        self.levels[0] + self.levels.get(1).copied().unwrap_or(0)
     }
 
     /// Calls `visit(slot, position in the node, is a leaf)` for each node on the way to `key`,
@@ -72,8 +72,24 @@ impl Tree {
         };
         match level {
             0 => allocated + allocated / self.fanout,
-            1 => allocated * (self.fanout + 1) + self.fanout,
+            1 => (allocated * (self.fanout + 1) + self.fanout).min(self.lower_slots() - 1),
             _ => self.lower_slots() + self.levels[2..level].iter().sum::<u64>() + allocated,
+        }
+    }
+}
+
+/// The positions at which a binary search among `filled` sorted keys looks until it is at
+/// `position`.
+#[inline]
+pub(super) fn search(filled: u64, position: u64, mut probe: impl FnMut(u64)) {
+    let (mut low, mut high) = (0, filled);
+    while low < high {
+        let middle = low.midpoint(high);
+        probe(middle);
+        match position.cmp(&middle) {
+            std::cmp::Ordering::Equal => break,
+            std::cmp::Ordering::Less => high = middle,
+            std::cmp::Ordering::Greater => low = middle + 1,
         }
     }
 }
@@ -106,6 +122,19 @@ mod tests {
                 assert!(expected.is_empty());
             }
             assert_eq!(owner.len() as u64, tree.levels.iter().sum::<u64>());
+            assert_eq!(tree.slots(), owner.len() as u64, "none is left empty");
+        }
+    }
+
+    #[test]
+    fn a_binary_search_ends_at_its_position() {
+        for filled in [1, 2, 28, 42] {
+            for position in 0..filled {
+                let mut probes = Vec::new();
+                search(filled, position, |at| probes.push(at));
+                assert_eq!(probes.last(), Some(&position));
+                assert!(probes.len() <= 6 && probes.iter().all(|&at| at < filled));
+            }
         }
     }
 

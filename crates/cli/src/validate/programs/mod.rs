@@ -142,7 +142,7 @@ pub static ALL: &[Program] = &[
         name: "ycsb-c",
         program: "sqlite3",
         package: "Debian: sqlite3",
-        generator: "synth:ycsb-c:size=76MiB:llc=256KiB",
+        generator: "synth:ycsb-c:engine=sqlite:size=66948KiB:llc=256KiB",
         recorder: Recorder::Valgrind,
         recipe: &sqlite::YCSB_C,
     },
