@@ -1,6 +1,5 @@
 //! The processes that a driver manages.
 
-use frostline_core::event::Backing;
 use frostline_core::types::{Bytes, ProcessId};
 use frostline_linux::extents::ExtentChange;
 use frostline_linux::maps::{Mapping, MapsReader};
@@ -134,15 +133,22 @@ impl Watched {
         Ok(&self.mappings)
     }
 
-    /// How the mappings that were read last differ from [`Self::spans`].
+    /// How the mappings that were read last differ from [`Self::spans`]: what is new in each of
+    /// them by itself.
     pub fn changes(&self) -> Vec<ExtentChange> {
-        let tierable = self.mappings.iter().filter(|mapping| mapping.is_tierable());
-        let spans = joined(tierable.map(|mapping| mapping.span));
+        let tierable = || self.mappings.iter().filter(|mapping| mapping.is_tierable());
+        let spans = joined(tierable().map(|mapping| mapping.span));
         let unmapped = difference(&self.spans, &spans).into_iter();
-        let mapped = difference(&spans, &self.spans).into_iter();
-        let backing = Backing::Anonymous;
         let unmapped = unmapped.map(|span| ExtentChange::Unmapped { span });
-        unmapped.chain(mapped.map(|span| ExtentChange::Mapped { span, backing })).collect()
+        let added = difference(&spans, &self.spans);
+        let mapped = tierable().flat_map(|mapping| {
+            let from = added.partition_point(|span| span.end() <= mapping.span.start);
+            let new = added[from..].iter().map(|span| span.intersect(mapping.span));
+            let new = new.take_while(|span| !span.is_empty());
+            let backing = mapping.kind.backing();
+            new.map(move |span| ExtentChange::Mapped { span, backing })
+        });
+        unmapped.chain(mapped).collect()
     }
 
     /// Takes note of new address space.
@@ -195,6 +201,7 @@ fn remove(spans: &mut Vec<Span>, span: Span) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use frostline_core::event::Backing;
     use frostline_core::types::Vpn;
     use proptest::prelude::*;
 
@@ -217,6 +224,54 @@ mod tests {
                 prop_assert_eq!(&spans, &joined(there.map(|bit| Span::single(Vpn(bit)))));
             }
         }
+    }
+
+    #[test]
+    fn neighbours_among_mappings_are_told_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        let pid = std::process::id();
+        let folder = dir.path().join(format!("proc/{pid}"));
+        std::fs::create_dir_all(&folder).unwrap();
+        let stat = std::fs::read("/proc/self/stat").unwrap();
+        std::fs::write(folder.join("stat"), stat).unwrap();
+        std::fs::write(folder.join("pagemap"), "").unwrap();
+        let root = Root::at(dir.path());
+        let Ok(mut watched) = Watched::open(&root, pid) else {
+            eprintln!("skipped: this process cannot be opened by another root");
+            return;
+        };
+        let line = |from: u64, to: u64, name: &str| {
+            format!("{:x}-{:x} rw-p 00000000 00:00 0 {name}\n", from << 12, to << 12)
+        };
+        let mut changes = |lines: &[String]| {
+            std::fs::write(folder.join("maps"), lines.concat()).unwrap();
+            watched.read_mappings().unwrap();
+            let changes = watched.changes();
+            for change in &changes {
+                if let ExtentChange::Mapped { span, .. } = change {
+                    watched.add(*span);
+                }
+            }
+            changes
+        };
+        let mapped = |start, pages, backing| {
+            let span = Span::new(Vpn(start), pages);
+            ExtentChange::Mapped { span, backing }
+        };
+        let heap = |end| line(100, end, "[heap]");
+        let rest = [line(200, 300, ""), line(300, 310, "[anon:stack]"), line(400, 433, "[stack]")];
+        let [a, b, c] = rest.clone();
+        assert_eq!(
+            changes(&[heap(140), a, b, c]),
+            [
+                mapped(100, 40, Backing::Heap),
+                mapped(200, 100, Backing::Anonymous),
+                mapped(300, 10, Backing::Anonymous),
+                mapped(400, 33, Backing::Stack),
+            ]
+        );
+        let [a, b, c] = rest;
+        assert_eq!(changes(&[heap(150), a, b, c]), [mapped(140, 10, Backing::Heap)]);
     }
 
     #[test]

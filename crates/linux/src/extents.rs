@@ -124,11 +124,7 @@ impl Extents {
         };
         removed.iter().for_each(|span| self.unmap(*span, &mut tell));
         for mapping in tierable() {
-            let backing = match mapping.kind {
-                Kind::Heap => Backing::Heap,
-                Kind::Stack => Backing::Stack,
-                _ => Backing::Anonymous,
-            };
+            let backing = mapping.kind.backing();
             let from = added.partition_point(|span| span.end() <= mapping.span.start);
             let to = added.partition_point(|span| span.start < mapping.span.end());
             for span in &added[from..to.max(from)] {

@@ -5,6 +5,7 @@
 use crate::LinuxError;
 use crate::process::Target;
 use crate::span::Span;
+use frostline_core::event::Backing;
 use std::fs::File;
 use std::io::Read;
 
@@ -34,6 +35,17 @@ pub enum Kind {
     File(Box<str>),
     /// The kernel's: `vdso`, `vvar`, `vsyscall`, `uprobes` and whatever else has brackets.
     Special(Box<str>),
+}
+
+impl Kind {
+    /// What the engine is told, of memory that is private to the program.
+    pub fn backing(&self) -> Backing {
+        match self {
+            Self::Heap => Backing::Heap,
+            Self::Stack => Backing::Stack,
+            _ => Backing::Anonymous,
+        }
+    }
 }
 
 /// One line of `/proc/PID/maps`.

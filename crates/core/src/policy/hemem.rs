@@ -6,10 +6,11 @@
 //! moves: a hot set larger than fast memory ends migration.
 //!
 //! Not good for: hot sets far from the size of fast memory. Departs from its source: pages are as
-//! large as the world maps them, where it has 2 MiB throughout; it manages all memory, where the
-//! source leaves small allocations in fast memory; its sampling thread does not spin, and writes do
-//! not wait for a move of their page. No memory is kept free for allocations, as in the authors' code.
+//! large as the world maps them, not always 2 MiB; small allocations are managed, too, but halve no
+//! counts; moves are decided on up to 8 MiB ahead; samples and writes wait for nothing; no memory is
+//! kept free, as in the authors' code.
 
+mod extents;
 mod units;
 
 #[cfg(test)]
@@ -25,7 +26,12 @@ use crate::placement::View;
 use crate::types::*;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use extents::Extents;
 use units::{Queue, Rule, Units};
+
+/// Pages on their way in one direction while more are proposed: what is queued for longer is decided
+/// on by what was hot then.
+const AHEAD_PAGES: u64 = 2048;
 
 /// `hemem`.
 pub const ENTRY: Entry = Entry {
@@ -63,6 +69,7 @@ struct Hemem {
     wakeup: Nanos,
     next_wakeup: Nanos,
     units: Units,
+    extents: Extents,
     /// First pages of what was proposed and not known to have ended.
     moving: Vec<PageId>,
     /// Counts were halved since hot pages were last looked at.
@@ -81,6 +88,7 @@ impl Hemem {
             wakeup,
             next_wakeup: wakeup,
             units: Units::new(rule, context.total_pages_hint),
+            extents: Extents::default(),
             moving: Vec::new(),
             cooled: false,
             counters: Counters::default(),
@@ -90,40 +98,47 @@ impl Hemem {
 
     fn sample(&mut self, sample: &Sample, view: &View<'_>) {
         self.counters.samples += 1;
-        match self.units.sample(sample.page, sample.kind == SampleKind::Store, view) {
+        let fast = view.limits(TierId::FAST).capacity;
+        let counts = || !self.extents.is_small(sample.page, fast);
+        match self.units.sample(sample.page, sample.kind == SampleKind::Store, counts, view) {
             Some(cooled) => self.cooled |= cooled,
             None => self.counters.strangers += 1,
         }
     }
 
     /// Finds places for what has ended its move, one way or the other; gives the pages that are
-    /// still on their way out of fast memory.
-    fn land(&mut self, view: &View<'_>) -> u64 {
-        let mut leaving = 0;
+    /// still on their way out of fast memory, and into it.
+    fn land(&mut self, view: &View<'_>) -> (u64, u64) {
+        let (mut leaving, mut arriving) = (0, 0);
         let units = &mut self.units;
         self.moving.retain(|&page| {
             let state = view.state(page);
             if state.is_in_flight() {
                 let pages = view.unit(page).pages;
-                leaving += if state.tier() == Some(TierId::FAST) { u64::from(pages) } else { 0 };
+                let out = state.tier() == Some(TierId::FAST);
+                *(if out { &mut leaving } else { &mut arriving }) += u64::from(pages);
                 return true;
             }
             units.settle(page, view);
             false
         });
-        leaving
+        (leaving, arriving)
     }
 
-    /// Proposes hot pages for fast memory while there is `room`; gives the pages.
+    /// Proposes hot pages for fast memory while there is `room` and fewer than `most`; gives the
+    /// pages.
     fn promote(
         &mut self,
         mut room: u64,
+        most: u64,
         bytes: &mut Bytes,
         view: &View<'_>,
         plan: &mut Plan,
     ) -> u64 {
         let mut promoted = 0;
-        while let Some((page, run)) = self.units.first(Queue::SlowHot, view) {
+        while promoted < most
+            && let Some((page, run)) = self.units.first(Queue::SlowHot, view)
+        {
             if u64::from(run.pages) > room || run.bytes() > *bytes {
                 break;
             }
@@ -185,8 +200,16 @@ impl Policy for Hemem {
             match event {
                 Event::Sample(sample) => self.sample(sample, view),
                 Event::Populated { run, huge, .. } => self.units.populate(*run, *huge, view),
-                Event::Unmapped { run } | Event::Freed { run } => self.units.forget(*run, view),
-                Event::Remapped { from, to } => self.units.remap(*from, *to, view),
+                Event::Mapped { run, backing, .. } => self.extents.map(*run, *backing),
+                Event::Unmapped { run } => {
+                    self.extents.unmap(*run);
+                    self.units.forget(*run, view);
+                }
+                Event::Freed { run } => self.units.forget(*run, view),
+                Event::Remapped { from, to } => {
+                    self.extents.remap(*from, *to);
+                    self.units.remap(*from, *to, view);
+                }
                 Event::SplitDone { region, split: true } => self.units.split(*region, view),
                 Event::CollapseDone { region, tier: Some(_) } => {
                     self.units.collapse(*region, view);
@@ -200,7 +223,7 @@ impl Policy for Hemem {
 
     fn decide(&mut self, now: Nanos, view: &View<'_>, budget: Budget, plan: &mut Plan) {
         self.next_wakeup = now.saturating_add(self.wakeup);
-        let leaving = self.land(view);
+        let (leaving, arriving) = self.land(view);
         if core::mem::take(&mut self.cooled) {
             self.units.cool_hot_pages(view);
         }
@@ -208,13 +231,15 @@ impl Policy for Hemem {
         let free = view.free(TierId::FAST).0;
         let mut bytes = budget.remaining;
         let room = free.saturating_sub(limits.keep_free.0);
-        let promoted = self.promote(room, &mut bytes, view, plan);
+        let most = AHEAD_PAGES.saturating_sub(arriving);
+        let promoted = self.promote(room, most, &mut bytes, view, plan);
         self.counters.promoted += promoted;
         let waiting = self.units.waiting_pages();
         let wanted = if waiting > 0 { waiting + limits.keep_free.0 } else { 0 };
         let coming = free - promoted.min(free) + leaving;
         let over = view.over(TierId::FAST).0.saturating_sub(leaving);
         let need = over + wanted.saturating_sub(coming);
+        let need = need.min(AHEAD_PAGES.saturating_sub(leaving));
         self.counters.demoted += self.demote(need, &mut bytes, view, plan);
     }
 
@@ -243,7 +268,7 @@ impl Policy for Hemem {
 
     fn metadata_bytes(&self) -> Bytes {
         let moving = self.moving.capacity() * size_of::<PageId>();
-        self.units.bytes() + Bytes(moving as u64)
+        self.units.bytes() + self.extents.bytes() + Bytes(moving as u64)
     }
 
     fn classes(&self) -> Option<[u64; 3]> {

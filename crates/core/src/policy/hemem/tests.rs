@@ -1,6 +1,7 @@
 //! Every rule of the policy, each shown to have been exercised.
 
-use crate::event::{Event, MoveCause, MoveOutcome, SampleKind};
+use crate::action::Action;
+use crate::event::{Backing, Event, MoveCause, MoveOutcome, SampleKind};
 use crate::policy::testing::{SLOW, World};
 use crate::types::*;
 use alloc::vec::Vec;
@@ -54,6 +55,66 @@ fn at_18_of_one_kind_every_count_is_halved() {
     assert_eq!(w.metric("coolings_total"), 2.0, "9 and 9 are 18");
     w.moves();
     assert_eq!(hot(&w), 1, "9, 4, 4");
+}
+
+fn map(w: &mut World, start: u32, end: u32, backing: Backing) {
+    let run = PageRun::between(start, end);
+    w.feed(&[Event::Mapped { run, backing, process: ProcessId(0) }]);
+}
+
+#[test]
+fn stacks_and_small_allocations_halve_no_counts() {
+    // Less than 32 pages are small.
+    let mut w = world(1024);
+    map(&mut w, 0, 400, Backing::Anonymous);
+    map(&mut w, 400, 431, Backing::Anonymous);
+    map(&mut w, 431, 531, Backing::Stack);
+    w.populate(PageRun::between(0, 531), false);
+    w.sample([0], 8);
+    stores(&mut w, 430, 100);
+    stores(&mut w, 431, 100);
+    w.moves();
+    assert_eq!((hot(&w), w.metric("coolings_total")), (3, 0.0));
+    stores(&mut w, 399, 18);
+    assert_eq!(w.metric("coolings_total"), 1.0);
+    w.moves();
+    assert_eq!(hot(&w), 3, "4 of the first page; the others are as hot as they are used");
+}
+
+#[test]
+fn where_all_is_small_nothing_is() {
+    let mut w = world(1024);
+    (0..8).for_each(|i| map(&mut w, 16 * i, 16 * i + 16, Backing::Heap));
+    w.populate(PageRun::between(0, 128), false);
+    w.sample([20], 18);
+    assert_eq!(w.metric("coolings_total"), 1.0);
+    map(&mut w, 128, 300, Backing::Heap);
+    w.populate(PageRun::between(128, 300), false);
+    w.sample([20], 18);
+    assert_eq!(w.metric("coolings_total"), 1.0);
+    // What is left of the large one is small again, and so is everything.
+    w.feed(&[Event::Unmapped { run: PageRun::between(140, 295) }]);
+    w.sample([130], 18);
+    assert_eq!(w.metric("coolings_total"), 2.0);
+    let from = PageRun::between(128, 140);
+    w.feed(&[Event::Remapped { from, to: PageId(600) }]);
+    w.sample([601], 18);
+    assert_eq!(w.metric("coolings_total"), 3.0);
+}
+
+#[test]
+fn what_is_hot_for_a_moment_empties_fast_memory_of_8_mib_at_most() {
+    let mut w = world(20 * 512);
+    (0..40).for_each(|region| w.populate(Region(region).run(), true));
+    (20..40).for_each(|region| w.sample([region * 512], 8));
+    // Twenty want room.
+    assert_eq!(w.moves().iter().filter(|(_, to)| *to == 1).count(), 4 * 512);
+    // By now they are cold again.
+    w.sample([20 * 512], 18);
+    let moved = w.moves();
+    assert_eq!(moved.iter().filter(|(_, to)| *to == 1).count(), 0, "there is room for the hot one");
+    let ups = w.done.iter().filter(|a| matches!(a, Action::Migrate { to: TierId::FAST, .. }));
+    assert_eq!(ups.count(), 1);
 }
 
 #[test]

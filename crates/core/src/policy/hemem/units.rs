@@ -120,14 +120,20 @@ impl Units {
         unit.loads >= self.rule.loads || unit.stores >= self.rule.stores
     }
 
-    /// Counts one sample. Tells whether all counts are halved from now on; `None` for a page that
-    /// is not tracked.
-    pub(super) fn sample(&mut self, page: PageId, store: bool, view: &View<'_>) -> Option<bool> {
+    /// Counts one sample. Tells whether all counts are halved from now on, which only pages do of
+    /// which `halves` holds; `None` for a page that is not tracked.
+    pub(super) fn sample(
+        &mut self,
+        page: PageId,
+        store: bool,
+        halves: impl FnOnce() -> bool,
+        view: &View<'_>,
+    ) -> Option<bool> {
         let first = self.unit_of(page)?;
         let mut unit = self.units[first.index()].cooled(self.clock);
         let count = if store { &mut unit.stores } else { &mut unit.loads };
         *count = count.saturating_add(1);
-        let cools = *count >= self.rule.cool;
+        let cools = *count >= self.rule.cool && halves();
         self.units[first.index()] = unit;
         self.classify(first, view);
         self.clock = self.clock.wrapping_add(u32::from(cools));
