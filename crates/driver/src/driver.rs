@@ -36,7 +36,7 @@ mod targets;
 #[cfg(test)]
 mod tests;
 
-use limit::Keeper;
+use limit::{Growth, Keeper};
 
 /// How often targets, mappings and limits are looked at.
 const REFRESH: Nanos = Nanos(1_000_000_000);
@@ -107,6 +107,7 @@ pub struct Driver {
     spared: Bitmap,
     /// Of each tier but the slowest.
     keepers: Vec<Keeper>,
+    growth: Growth,
     settling_since: Option<Nanos>,
     refresh_due: Nanos,
     /// Where the audit goes on: process, page.
@@ -147,6 +148,7 @@ impl Driver {
             chosen,
             engine,
             keepers: vec![Keeper::default(); places.tiers.len() - 1],
+            growth: Growth::default(),
             arrivals: vec![Account::default(); places.tiers.len()],
             places,
             map: AddressMap::default(),

@@ -9,6 +9,11 @@ use frostline_core::types::*;
 
 /// How long the policy is given to make room before the driver does.
 const GRACE: Nanos = Nanos(600_000_000);
+/// The same while memory grows: what comes next finds no room in fast memory meanwhile, and is more
+/// likely to be used than what has been there for longest.
+const GROWING_GRACE: Nanos = Nanos(100_000_000);
+/// Memory has grown where it is larger than within the last [`GRACE`] by one part in so many.
+const GROWN_PART: u64 = 128;
 /// Pages paged out at random per second to see who comes back: this share of the fast tier.
 const PROBED_SHARE: f64 = 1.0 / 600.0;
 /// A footprint that exceeds its limit by this share is still settling.
@@ -31,11 +36,31 @@ pub(super) struct Keeper {
     over_since: Option<Nanos>,
 }
 
+/// Whether memory grows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Growth {
+    resident: u64,
+    until: Nanos,
+}
+
+impl Growth {
+    /// So many pages are there now; how long the policy is given.
+    fn grace(&mut self, now: Nanos, resident: u64) -> Nanos {
+        if resident > self.resident + self.resident / GROWN_PART {
+            self.until = now.saturating_add(GRACE);
+            self.resident = resident;
+        }
+        self.resident = self.resident.min(resident);
+        if now < self.until { GROWING_GRACE } else { GRACE }
+    }
+}
+
 impl Driver {
     /// Makes room where the program has outgrown a limit and the policy has not: pages that have
     /// not been seen lately go to the next tier, in turn.
     pub(super) fn keep_limits(&mut self) -> Result<(), DriverError> {
         let view = self.engine.view();
+        let grace = self.growth.grace(self.now, view.resident().0);
         let limit = view.limits(TierId::FAST).capacity.0;
         let settled = view.used(TierId::FAST).0 as f64 <= limit as f64 * SETTLING;
         self.settling_since = if settled { None } else { self.settling_since.or(Some(self.now)) };
@@ -47,7 +72,7 @@ impl Driver {
         self.pacer.set_share(share - audit);
         // The slowest first: what leaves it makes room for what comes from above.
         for index in (0..self.keepers.len()).rev() {
-            self.keep_limit(TierId(index as u8))?;
+            self.keep_limit(TierId(index as u8), grace)?;
         }
         Ok(())
     }
@@ -65,7 +90,7 @@ impl Driver {
         (view.used(tier).0 + coming).saturating_sub(capacity)
     }
 
-    fn keep_limit(&mut self, tier: TierId) -> Result<(), DriverError> {
+    fn keep_limit(&mut self, tier: TierId, grace: Nanos) -> Result<(), DriverError> {
         let mut left = self.excess(tier);
         let keeper = &mut self.keepers[tier.index()];
         if left == 0 || self.options.slow.is_empty() || self.options.dry_run {
@@ -73,7 +98,7 @@ impl Driver {
             return Ok(());
         }
         let since = *keeper.over_since.get_or_insert(self.now);
-        if self.now.saturating_sub(since) < GRACE || !keeper.patience.allows(self.now) {
+        if self.now.saturating_sub(since) < grace || !keeper.patience.allows(self.now) {
             return Ok(());
         }
         let to = tier.slower();
@@ -181,5 +206,23 @@ impl Driver {
         runs.truncate(room);
         self.demote(&runs, swap, Purpose::Probe)?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_policy_has_less_time_while_memory_grows() {
+        let mut growth = Growth::default();
+        let ms = |ms: u64| Nanos(ms * 1_000_000);
+        assert_eq!(growth.grace(ms(0), 12_800), GROWING_GRACE);
+        assert_eq!(growth.grace(ms(599), 12_900), GROWING_GRACE);
+        assert_eq!(growth.grace(ms(600), 12_900), GRACE, "not by a 128th");
+        assert_eq!(growth.grace(ms(700), 12_901), GROWING_GRACE, "little by little");
+        assert_eq!(growth.grace(ms(1200), 10_000), GROWING_GRACE);
+        assert_eq!(growth.grace(ms(1300), 10_000), GRACE);
+        assert_eq!(growth.grace(ms(1400), 10_100), GROWING_GRACE, "what was lost comes again");
     }
 }
