@@ -47,17 +47,20 @@ fn findings(findings: &[Finding]) -> String {
         }
         let mut row = vec![format!("  {}", finding.workload)];
         row.extend(machines.then(|| finding.machine.clone().unwrap_or_default()));
-        let more = [finding.fast.clone(), paper(finding), ours(finding), direction(finding).into()];
+        let ours = ours(finding, decimals(&finding.unit, findings));
+        let more = [finding.fast.clone(), paper(finding), ours, direction(finding).into()];
         row.extend(more);
         table.row(row);
     }
     table.show(2)
 }
 
-/// What is odd about the direction of ours.
+/// What is odd about the direction of ours. What was published as no difference has none.
 pub fn direction(finding: &Finding) -> &'static str {
+    let neutral = if finding.unit == "x" { 1.0 } else { 0.0 };
     match (finding.paper, finding.same_direction) {
         (None, _) | (_, Some(true)) => "",
+        (Some(paper), _) if paper == [neutral; 2] => "",
         (_, Some(false)) => "reversed",
         // Where the interval holds both directions, or nothing is compared.
         (_, None) => "unsure",
@@ -73,9 +76,17 @@ pub fn paper(finding: &Finding) -> String {
     }
 }
 
+/// With how many decimals ours are shown: those of the published numbers in the same unit, and no
+/// fewer than the unit has of its own.
+pub fn decimals<'a>(unit: &str, findings: impl IntoIterator<Item = &'a Finding>) -> usize {
+    let own = if matches!(unit, "x" | "" | "s") { 2 } else { 1 };
+    let of = |number: f64| number.to_string().split_once('.').map_or(0, |(_, part)| part.len());
+    let same = findings.into_iter().filter(|finding| finding.unit == unit);
+    same.filter_map(|finding| finding.paper).flatten().map(of).fold(own, usize::max)
+}
+
 /// `12.3 ±0.4 %`.
-pub fn ours(finding: &Finding) -> String {
-    let decimals = if matches!(&*finding.unit, "x" | "" | "s") { 2 } else { 1 };
+pub fn ours(finding: &Finding, decimals: usize) -> String {
     let (mean, unit) = (finding.ours, &finding.unit);
     let text = match finding.half_width {
         Some(width) => format!("{mean:.decimals$} ±{width:.decimals$} {unit}"),
@@ -119,4 +130,46 @@ fn speeds(experiment: &Experiment, outcome: &Outcome) -> String {
         }
     }
     table.show(2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(unit: &str, paper: Option<[f64; 2]>) -> Finding {
+        Finding {
+            what: "metadata".into(),
+            machine: None,
+            workload: "CDN".into(),
+            fast: "1:8".into(),
+            unit: unit.into(),
+            paper,
+            ours: 0.104_49,
+            half_width: Some(0.001_6),
+            same_direction: None,
+            differs: None,
+        }
+    }
+
+    #[test]
+    fn ours_has_the_decimals_of_what_was_published_in_its_unit() {
+        let published = [
+            finding("%", Some([0.05; 2])),
+            finding("%", Some([0.097, 0.2])),
+            finding("%", None),
+            finding("x", Some([2.0; 2])),
+            finding("MB/s", None),
+        ];
+        let shown: Vec<String> =
+            published.iter().map(|f| ours(f, decimals(&f.unit, &published))).collect();
+        let percent = "0.104 ±0.002 %";
+        assert_eq!(shown, [percent, percent, percent, "0.10 ±0.00 x", "0.1 ±0.0 MB/s"]);
+        let mut level = finding("%", Some([0.0; 2]));
+        level.same_direction = Some(false);
+        assert_eq!(direction(&level), "", "there is no other way than no difference");
+        level.paper = Some([0.0, 9.0]);
+        assert_eq!(direction(&level), "reversed");
+        let table = findings(&published);
+        assert!(table.contains("0.097 to 0.2 %  0.104 ±0.002 %"), "{table}");
+    }
 }

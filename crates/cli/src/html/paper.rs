@@ -40,9 +40,9 @@ fn verdict(findings: &[Finding]) -> String {
         return String::new();
     }
     let count = |of: &dyn Fn(&Finding) -> bool| published.iter().filter(|f| of(f)).count();
-    let same = count(&|f| f.same_direction == Some(true));
-    let reversed = count(&|f| f.same_direction == Some(false));
-    let unsure = count(&|f| f.same_direction.is_none());
+    let reversed = count(&|f| show::direction(f) == "reversed");
+    let unsure = count(&|f| show::direction(f) == "unsure");
+    let same = published.len() - reversed - unsure;
     let within = count(&|f| within(f));
     let mut text = match published.len() {
         1 => "Of the one published number, ours ".to_owned(),
@@ -82,13 +82,14 @@ fn chart(findings: &[&Finding], unit: &str) -> String {
     let mut rows = Rows::new(class, range, sign, |v| number(v).replace('-', "−"));
     let one_size = findings.iter().all(|f| f.fast == findings[0].fast);
     let one_group = findings.iter().all(|f| f.what == findings[0].what);
+    let decimals = show::decimals(unit, findings.iter().copied());
     let mut group = "";
     for finding in findings {
         if group != finding.what && !one_group {
             rows.heading(&finding.what);
         }
         group = &finding.what;
-        row(&mut rows, finding, one_size, published);
+        row(&mut rows, finding, decimals, one_size, published);
     }
     let mut title = match (one_group, published) {
         (true, _) => capital(&findings[0].what),
@@ -146,7 +147,7 @@ fn unit_name(unit: &str) -> &str {
     }
 }
 
-fn row(rows: &mut Rows, finding: &Finding, one_size: bool, beside: bool) {
+fn row(rows: &mut Rows, finding: &Finding, decimals: usize, one_size: bool, beside: bool) {
     let mut name = escape(&finding.workload);
     if let Some(machine) = &finding.machine {
         let _ = write!(name, " <small>{}</small>", escape(machine));
@@ -163,7 +164,7 @@ fn row(rows: &mut Rows, finding: &Finding, one_size: bool, beside: bool) {
         "" => String::new(),
         word => format!(" <em>{word}</em>"),
     };
-    let ours = format!("<b>{}</b>{mark}", sign(show::ours(finding)));
+    let ours = format!("<b>{}</b>{mark}", sign(show::ours(finding, decimals)));
     let value = match beside {
         true => format!("<span>{published}</span><span><small>ours</small> {ours}</span>"),
         false => ours,

@@ -2,6 +2,7 @@
 
 use super::limited::Limited;
 use super::{Replay, Wait, marks};
+use crate::machine::{CpuModel, Workers};
 use frostline_core::action::{Action, Lane, MAX_LANES, MoveId, Scan};
 use frostline_core::event::{AccessBits, Event, Level, MoveOutcome};
 use frostline_core::types::*;
@@ -56,6 +57,10 @@ struct Worker {
 #[derive(Debug)]
 pub(super) struct Background {
     workers: [Worker; MAX_LANES],
+    /// Cores that the workers share with the program; none where they have cores of their own.
+    shared_cores: Option<f64>,
+    /// Pages armed of which the program's cores have not been told yet.
+    armed: u64,
     limited: Option<Limited>,
     queue: BinaryHeap<Reverse<Scheduled>>,
     jobs: Vec<Work>,
@@ -64,11 +69,14 @@ pub(super) struct Background {
 }
 
 impl Background {
-    /// `share` of a core for one thread, which begins at `from_ns`; a worker of its own for each
+    /// A share of a core for one thread, which begins at `from_ns`; a worker of its own for each
     /// lane where that is all of it.
-    pub(super) fn new(share: f64, from_ns: f64) -> Self {
+    pub(super) fn new(cpu: &CpuModel, from_ns: f64) -> Self {
+        let share = cpu.worker_share;
         Self {
             workers: [Worker::default(); MAX_LANES],
+            shared_cores: (cpu.workers == Workers::Shared).then_some(f64::from(cpu.cores)),
+            armed: 0,
             limited: (share < 1.0).then(|| Limited::new(share, from_ns)),
             queue: BinaryHeap::new(),
             jobs: Vec::new(),
@@ -80,11 +88,6 @@ impl Background {
     /// Whether the one thread there is has nothing to do.
     pub(super) fn is_idle(&self) -> bool {
         self.limited.as_ref().is_some_and(Limited::is_idle)
-    }
-
-    /// Whether work is paid for when it is done instead of when it is given.
-    fn is_limited(&self) -> bool {
-        self.limited.is_some()
     }
 
     /// Another share from now on.
@@ -134,11 +137,22 @@ impl Background {
         self.workers.iter().map(|w| w.cpu_ns).sum()
     }
 
-    fn schedule(&mut self, now_ns: f64, lane: Lane, work: Work) {
-        let worker = &mut self.workers[usize::from(lane.0) % MAX_LANES];
+    /// How much longer a worker takes than it computes: cores go to all who want them alike, the
+    /// program's `threads` among them.
+    fn stretch(&self, now_ns: f64, lane: usize, threads: f64) -> f64 {
+        let Some(cores) = self.shared_cores else { return 1.0 };
+        let busy = |(i, w): &(usize, &Worker)| *i == lane || w.busy_until > now_ns;
+        let busy = self.workers.iter().enumerate().filter(busy).count();
+        ((threads + busy as f64) / cores).max(1.0)
+    }
+
+    fn schedule(&mut self, now_ns: f64, lane: Lane, threads: f64, work: Work) {
+        let lane = usize::from(lane.0) % MAX_LANES;
+        let stretch = self.stretch(now_ns, lane, threads);
+        let worker = &mut self.workers[lane];
         worker.cpu_ns += work.ns;
         let Some(limited) = &mut self.limited else {
-            worker.busy_until = worker.busy_until.max(now_ns) + work.ns;
+            worker.busy_until = worker.busy_until.max(now_ns) + work.ns * stretch;
             let end_ns = worker.busy_until;
             return self.push(end_ns, work);
         };
@@ -221,11 +235,9 @@ impl Replay<'_> {
     }
 
     pub(super) fn schedule(&mut self, lane: Lane, what: Wait, ns: f64, job: Job) {
-        if !self.background.is_limited() {
-            self.work(what, ns);
-        }
         let now_ns = self.now_ns + self.waiting_ns;
-        self.background.schedule(now_ns, lane, Work { job, what, ns });
+        let ns = ns + if self.shares_cores() { self.interruption_ns(&job) } else { 0.0 };
+        self.background.schedule(now_ns, lane, self.parallel, Work { job, what, ns });
     }
 
     fn start_move(&mut self, id: MoveId, run: PageRun, to: TierId, lane: Lane) {
@@ -340,25 +352,54 @@ impl Replay<'_> {
     pub(super) fn finish_jobs(&mut self) {
         let now = self.now_ns as u64;
         while let Some(Work { job, what, ns }) = self.background.pop(now) {
-            if self.background.is_limited() {
-                self.work(what, ns);
-            }
+            self.work(what, ns);
             match job {
                 Job::Migrate { id, run, to } => self.finish_move(id, run, to),
                 Job::Split(region) => self.finish_split(region),
                 Job::Collapse(region, to) => self.finish_collapse(region, to),
                 Job::Scan(scan) => self.finish_scan(&scan),
-                Job::Arm(run) => {
-                    let calls =
-                        u64::from(run.pages.div_ceil(self.machine.costs.migrate_call_folios));
-                    self.shootdown(run, calls);
-                }
+                Job::Arm(run) => self.finish_arming(run),
                 Job::Reclaim => self.finish_reclaim(),
             }
             self.tell();
             self.note_peaks();
         }
         self.after_events();
+    }
+
+    /// Whether workers run where the program does.
+    fn shares_cores(&self) -> bool {
+        self.machine.cpu.workers == Workers::Shared
+    }
+
+    /// What a job's shootdowns take.
+    fn interruption_ns(&self, job: &Job) -> f64 {
+        let costs = &self.machine.costs;
+        let times = match job {
+            Job::Migrate { .. } | Job::Split(_) | Job::Collapse(..) => 1.0,
+            Job::Arm(run) => f64::from(run.pages) / f64::from(costs.migrate_call_folios),
+            Job::Scan(_) | Job::Reclaim => 0.0,
+        };
+        times * costs.shootdown_ns
+    }
+
+    /// The end of a worker's change to page tables. Where it runs on the program's cores, it is the
+    /// program's turn to wait anyway, and the shootdown is part of the job.
+    fn shootdown_by_worker(&mut self, run: PageRun, times: u64) {
+        if self.shares_cores() {
+            self.totals.shootdowns += times;
+            self.forget_translations(run);
+        } else {
+            self.shootdown(run, times);
+        }
+    }
+
+    /// Arming gathers its interruptions, wherever the pages are.
+    fn finish_arming(&mut self, run: PageRun) {
+        let gathered = u64::from(self.machine.costs.migrate_call_folios);
+        let armed = self.background.armed + u64::from(run.pages);
+        self.background.armed = armed % gathered;
+        self.shootdown_by_worker(run, armed / gathered);
     }
 
     fn is_busy(&mut self) -> bool {
@@ -395,7 +436,7 @@ impl Replay<'_> {
             self.pending.push(Event::MigrationDone { id, run, outcome });
         }
         if moved.pages > 0 {
-            self.shootdown(PageRun { start: run.start, pages: 0 }, 1);
+            self.shootdown_by_worker(PageRun { start: run.start, pages: 0 }, 1);
         }
     }
 
@@ -425,7 +466,7 @@ impl Replay<'_> {
         if !split {
             return;
         }
-        self.shootdown(region.run(), 1);
+        self.shootdown_by_worker(region.run(), 1);
         let used = self.marks[region.run().range()].iter().any(|m| m & marks::USED != 0);
         for part in self.untouched_runs(region) {
             self.totals.zero_pages_freed += u64::from(part.pages);
@@ -467,7 +508,7 @@ impl Replay<'_> {
                 }
                 // The copy wrote every page: none is known to be zero any more.
                 self.marks[run.range()].iter_mut().for_each(|m| *m |= marks::TOUCHED);
-                self.shootdown(run, 1);
+                self.shootdown_by_worker(run, 1);
                 Some(to)
             } else {
                 None
@@ -583,4 +624,31 @@ fn view_tier(replay: &Replay<'_>, page: PageId) -> Option<TierId> {
 fn regions(run: PageRun) -> impl Iterator<Item = PageRun> {
     let last = if run.pages == 0 { 0 } else { PageId(run.end() - 1).region().0 + 1 };
     (run.start.region().0..last).map(move |r| run.intersect(Region(r).run()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ends of a job of 100 ns in each of two lanes, and of another in the first.
+    fn ends(cpu: &CpuModel, threads: f64) -> [u64; 3] {
+        let mut background = Background::new(cpu, 0.0);
+        let work = Work { job: Job::Reclaim, what: Wait::Migrate, ns: 100.0 };
+        [Lane::PROMOTE, Lane::DEMOTE, Lane::PROMOTE].map(|lane| {
+            background.schedule(0.0, lane, threads, work);
+            let ends = background.queue.iter().map(|Reverse(job)| (job.sequence, job.end));
+            ends.max().unwrap().1
+        })
+    }
+
+    #[test]
+    fn workers_get_no_more_of_shared_cores_than_the_program() {
+        let own = CpuModel::default();
+        assert_eq!(ends(&own, 1.0), [100, 100, 200]);
+        let shared = CpuModel { workers: Workers::Shared, ..own };
+        assert_eq!(ends(&shared, 1.0), [200, 300, 500], "two, then three, want the one core");
+        let four = CpuModel { cores: 4, ..shared };
+        assert_eq!(ends(&four, 2.0), [100, 100, 200], "there is a core for everybody");
+        assert_eq!(ends(&four, 4.0), [125, 150, 275]);
+    }
 }

@@ -399,7 +399,7 @@ impl<'a> Replay<'a> {
             usage_fast: 0,
             usage_slow: 0,
             wants_counters: needs.counters,
-            background: Background::new(machine.cpu.worker_share, noticed_ns),
+            background: Background::new(&machine.cpu, noticed_ns),
             upkeep: if needs == Telemetry::default() { 0.0 } else { machine.cpu.upkeep_share },
             moments: Vec::new(),
             keeper: Keeper::default(),

@@ -285,6 +285,32 @@ fn huge_scans_have_one_bit_per_region() {
 }
 
 #[test]
+fn workers_on_the_programs_cores_take_their_interruptions_with_them() {
+    let moves = || Script::new((0..1000).map(|i| (3_000_000, migrate(2 * i, 2 * i + 1, 1))));
+    let run_on = |machine: &str| run(&rounds(2200, 80), moves(), &options(machine, 4096)).0;
+    let own = run_on("dram-nvm:thp=off");
+    let shared = run_on("dram-nvm:thp=off:workers=shared");
+    for outcome in [&own, &shared] {
+        assert_eq!(outcome.report.demoted_bytes, 1000 * PAGE_BYTES);
+        assert!(counter(outcome, "machine.shootdowns") >= 1000.0);
+    }
+    let worked = counter(&shared, "machine.worker_cpu_seconds");
+    assert!(worked > counter(&own, "machine.worker_cpu_seconds") + 1000.0 * 1.4e-6);
+    let waited = shared.report.time_split.migrate;
+    assert!((waited / worked - 1.0).abs() < 0.01, "{waited} of {worked}");
+}
+
+#[test]
+fn arming_gathers_its_interruptions() {
+    let single = |page| Action::Arm { run: PageRun::single(PageId(page)), lane: Lane::SCAN };
+    let arms = (0..1100).map(|i| (4_000_000, single(2 * i)));
+    let script = Script { place: TierId(1), ..Script::new(arms) };
+    let (outcome, _) = run(&rounds(2200, 80), script, &options("dram-nvm:thp=off", 60));
+    assert!(outcome.report.hint_faults > 1024, "they were armed: {}", outcome.report.hint_faults);
+    assert_eq!(counter(&outcome, "machine.shootdowns"), 2.0, "one per 512 pages");
+}
+
+#[test]
 fn armed_pages_fault_once_and_can_move_in_the_fault() {
     let steps = rounds(100, 400);
     let arm = Action::Arm { run: PageRun::between(0, 30), lane: Lane::SCAN };

@@ -73,14 +73,15 @@ impl Remote {
         self.states[target.range()].copy_from_slice(&states);
     }
 
-    /// Takes in what a scan has read. Pages of the fastest tier are somebody else's.
+    /// Takes in what a scan has read. Pages of the fastest tier are somebody else's, and one that is
+    /// armed cannot be accessed: it stays as hot as it was.
     pub(super) fn learn(&mut self, bits: &AccessBits, view: &View<'_>) {
         if bits.level != Level::Base {
             return;
         }
         self.grow(bits.run.end());
         for (i, page) in bits.run.iter().enumerate() {
-            if !is_slow(view.state(page)) {
+            if !is_slow(view.state(page)) || view.state(page).is_armed() {
                 continue;
             }
             let state = &mut self.states[page.index()];
