@@ -226,6 +226,27 @@ impl<'a> View<'a> {
     pub fn unit(&self, page: PageId) -> PageRun {
         if self.state(page).is_huge() { page.region().run() } else { PageRun::single(page) }
     }
+    /// The first page of a run that is resident in a tier. Eight pages are looked at together.
+    pub fn first_in(&self, tier: TierId, run: PageRun) -> Option<PageId> {
+        const EACH: u64 = 0x0101_0101_0101_0101;
+        let known = self.pages();
+        let (first, end) = (run.start.0.min(known) as usize, run.end().min(known) as usize);
+        let mask = PageState::RESIDENT | PageState::TIER;
+        let wanted = PageState::RESIDENT | tier.0;
+        let (eights, rest) = self.states()[first..end].as_chunks::<8>();
+        for (i, states) in eights.iter().enumerate() {
+            let differs =
+                u64::from_le_bytes(*states) & (EACH * u64::from(mask)) ^ (EACH * u64::from(wanted));
+            // The highest bit of each byte that does not differ; no carry leaves a byte.
+            let carried = (differs & !(EACH << 7)) + EACH * 0x7f;
+            let same = !(carried | differs) & (EACH << 7);
+            if same != 0 {
+                return Some(PageId((first + i * 8) as u32 + same.trailing_zeros() / 8));
+            }
+        }
+        let at = rest.iter().position(|state| state & mask == wanted)?;
+        Some(PageId((end - rest.len() + at) as u32))
+    }
     /// State bytes of all pages by id, to be read through [`PageState`].
     #[inline]
     pub fn states(&self) -> &'a [u8] {
@@ -234,5 +255,29 @@ impl<'a> View<'a> {
     /// All page ids known are below this; a multiple of 512.
     pub fn pages(&self) -> u32 {
         self.placement.states.len() as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_first_page_in_a_tier_is_the_one_that_looking_at_each_finds(
+            states in proptest::collection::vec(any::<u8>(), 0..100),
+            from in 0u32..110,
+            pages in 0u32..110,
+            tier in 0u8..4,
+        ) {
+            let mut placement = Placement::new(Vec::new());
+            placement.states = states;
+            let view = placement.view();
+            let run = PageRun { start: PageId(from), pages };
+            let tier = TierId(tier);
+            let expected = run.iter().find(|page| view.state(*page).tier() == Some(tier));
+            prop_assert_eq!(view.first_in(tier, run), expected);
+        }
     }
 }

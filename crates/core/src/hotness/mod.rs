@@ -5,4 +5,5 @@ pub mod bloom;
 pub mod counts;
 pub mod histogram;
 pub mod lists;
+pub mod paired;
 pub mod threshold;

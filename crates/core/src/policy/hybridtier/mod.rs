@@ -23,6 +23,7 @@ use crate::action::Plan;
 use crate::budget::Budget;
 use crate::event::Event;
 use crate::hotness::bloom::{Increment, counters_per_key};
+use crate::hotness::paired::PairedBloom;
 use crate::placement::{PageState, View};
 use crate::types::*;
 use alloc::boxed::Box;
@@ -108,7 +109,10 @@ impl HybridTier {
             ("standard", _) => {
                 self.tier(Filters::<16, false>::new(counters, increment), span, view)
             }
-            (_, "4") => self.tier(Filters::<4, true>::new(counters, increment), span, view),
+            (_, "4") => match self.paired_lines(counters) {
+                Some(lines) => self.tier(PairedBloom::new(lines, increment), span, view),
+                None => self.tier(Filters::<4, true>::new(counters, increment), span, view),
+            },
             (_, "8") => self.tier(Filters::<8, true>::new(counters, increment), span, view),
             (_, _) => self.tier(Filters::<16, true>::new(counters, increment), span, view),
         }
@@ -132,6 +136,14 @@ impl HybridTier {
             }
         };
         [frequency, momentum]
+    }
+
+    /// Lines that hold both filters, where the momentum filter has the size of its window and fits
+    /// beside the frequency filter's counters.
+    fn paired_lines(&self, counters: [u64; 2]) -> Option<u64> {
+        let [frequency, momentum] = PairedBloom::lines_for(counters);
+        (self.settings.word("momentum-filter") == "window" && momentum <= frequency)
+            .then_some(frequency)
     }
 
     fn tier<T: Tracker + 'static>(&self, tracker: T, span: u32, view: &View<'_>) -> Box<dyn Work> {

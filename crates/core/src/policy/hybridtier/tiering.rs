@@ -408,15 +408,31 @@ impl<T: Tracker> Tiering<T> {
         if self.demoting { mark(self.rules.end).saturating_sub(coming) + over } else { 0 }
     }
 
-    /// Loads the memory of the next units that a scan will look at.
-    fn touch_ahead(&self, unit: u32, view: &View<'_>) {
+    /// Puts the next units of the scan that have pages in fast memory into `ahead`, and loads what
+    /// the tracker has of them.
+    fn look_ahead(&self, ahead: &mut Vec<u32>, view: &View<'_>) {
+        let units = view.pages() / self.span;
+        let (mut from, mut left) = (self.cursor % units.max(1), self.lap.min(units));
         let mut touched = 0;
-        for unit in unit..unit + CHUNK as u32 {
-            if view.state(self.first_page(unit)).tier() == Some(TierId::FAST) {
+        ahead.clear();
+        while left > 0 && ahead.len() < CHUNK {
+            let some = left.min(units - from);
+            let run = PageRun { start: self.first_page(from), pages: some * self.span };
+            let found = view.first_in(TierId::FAST, run).map(|page| self.unit(page, view));
+            if let Some(unit) = found {
                 touched ^= self.tracker.touch(unit);
+                ahead.push(unit);
             }
+            let next = found.map_or(from + some, |unit| unit + self.units_of(unit, view));
+            left -= (next - from).min(left);
+            from = if next < units { next } else { 0 };
         }
         black_box(touched);
+    }
+
+    /// What a unit is in units of the address space: a huge page among base pages is 512.
+    fn units_of(&self, unit: u32, view: &View<'_>) -> u32 {
+        (self.run(unit, view).pages / self.span).max(1)
     }
 
     fn demote(&mut self, now: Nanos, bytes: &mut Bytes, view: &View<'_>, plan: &mut Plan) {
@@ -433,30 +449,31 @@ impl<T: Tracker> Tiering<T> {
         }
         let units = view.pages() / self.span;
         self.lap = self.lap.min(units);
-        let mut warm = 0;
-        while lacking > 0 && self.lap > 0 {
-            let unit = if self.cursor < units { self.cursor } else { 0 };
-            if warm == 0 {
-                warm = CHUNK as u32;
-                self.touch_ahead(unit, view);
-            }
-            warm -= 1;
-            let run = self.run(unit, view);
-            let here = |page| view.state(page).tier() == Some(TierId::FAST);
-            let occupied = if run.pages == 1 { here(run.start) } else { run.iter().any(here) };
-            if occupied && self.is_cold(unit, now) {
-                match self.propose(unit, below, bytes, view, &mut runs, plan) {
-                    None => break,
-                    Some(pages) => {
-                        below -= pages;
-                        lacking = lacking.saturating_sub(pages);
+        let mut ahead = Vec::with_capacity(CHUNK);
+        'scan: while lacking > 0 && self.lap > 0 {
+            self.look_ahead(&mut ahead, view);
+            for unit in ahead.iter().copied() {
+                if lacking == 0 {
+                    break 'scan;
+                }
+                if self.is_cold(unit, now) {
+                    match self.propose(unit, below, bytes, view, &mut runs, plan) {
+                        None => break 'scan,
+                        Some(pages) => {
+                            below -= pages;
+                            lacking = lacking.saturating_sub(pages);
+                        }
                     }
                 }
+                let end = unit + self.units_of(unit, view);
+                let round = if end > self.cursor { 0 } else { units };
+                self.lap = self.lap.saturating_sub(end + round - self.cursor);
+                self.cursor = if end < units { end } else { 0 };
+                self.counters.looked_at += 1;
             }
-            let step = (run.pages / self.span).max(1);
-            self.cursor = unit + step;
-            self.lap = self.lap.saturating_sub(step);
-            self.counters.looked_at += 1;
+            if ahead.len() < CHUNK {
+                self.lap = 0;
+            }
         }
         self.counters.demoted += runs.finish(plan);
     }

@@ -1,6 +1,7 @@
 //! Frequency and momentum of units, in filters or exactly.
 
 use crate::hotness::bloom::{CountingBloom, Increment, Step, hash};
+use crate::hotness::paired::{self, PairedBloom};
 use crate::types::Bytes;
 use alloc::vec::Vec;
 
@@ -92,6 +93,47 @@ impl<const BITS: u32, const BLOCKED: bool> Tracker for Filters<BITS, BLOCKED> {
 
     fn bytes(&self) -> Bytes {
         self.frequency.bytes() + self.momentum.bytes()
+    }
+}
+
+/// Both averages of a unit in one cache line.
+impl Tracker for PairedBloom {
+    #[inline(always)]
+    fn touch(&self, unit: u32) -> u64 {
+        self.touch(hash(unit, SEEDS[0]))
+    }
+
+    #[inline(always)]
+    fn sample(&mut self, unit: u32) -> Seen {
+        let [frequency, momentum] = self.increment(hash(unit, SEEDS[0]));
+        Seen { frequency, momentum: momentum.to }
+    }
+
+    fn averages(&self, unit: u32) -> Averages {
+        let [frequency, momentum] = self.get(hash(unit, SEEDS[0]));
+        Averages { frequency, momentum }
+    }
+
+    fn cool_frequency(&mut self) {
+        self.halve_long();
+    }
+
+    fn cool_momentum(&mut self) {
+        self.halve_short();
+    }
+
+    fn most(&self) -> u32 {
+        paired::MAX
+    }
+
+    fn take(&mut self, _: u32) -> Option<Averages> {
+        None
+    }
+
+    fn put(&mut self, _: u32, _: Averages) {}
+
+    fn bytes(&self) -> Bytes {
+        self.bytes()
     }
 }
 
