@@ -15,6 +15,15 @@ fn world(more: &str) -> World {
 }
 
 #[test]
+fn folios_are_armed_whole_but_no_faster_than_the_scan_says() {
+    let mut w = World::new("autotiering:scan-size=256KiB:scan-delay=0s:scan-floor=100ms", 8192);
+    (0..15).for_each(|region| w.populate_huge(region));
+    w.pass(ms(4050));
+    assert_eq!(w.metric("hint_scans_total"), 41.0);
+    assert_eq!(w.metric("armed_pages_total"), 6.0 * 512.0, "one in eight scans of 64 pages");
+}
+
+#[test]
 fn all_memory_is_armed_and_every_fault_of_a_slow_page_promotes_it() {
     let mut w = world("");
     assert_eq!([996, 997].map(|p| w.tier(p)), [Some(0), Some(1)], "the reserve is for promotions");

@@ -65,6 +65,9 @@ pub struct HintScan {
     pace: Pace,
     next: Nanos,
     cursor: u32,
+    /// Pages that the last scan armed beyond its size: a folio is armed whole, and the next ones
+    /// wait for it.
+    owed: u64,
     /// When a unit was armed last, in microseconds that wrap; at its first page.
     armed_at: Vec<u32>,
     scans: u64,
@@ -82,6 +85,7 @@ impl HintScan {
             pace,
             next: pace.delay,
             cursor: 0,
+            owed: 0,
             armed_at: Vec::with_capacity(pages),
             scans: 0,
             passes: 0,
@@ -118,7 +122,9 @@ impl HintScan {
         self.scans += 1;
         let known = view.pages();
         self.armed_at.resize(self.armed_at.len().max(known as usize), 0);
-        let (mut size, mut passed) = (self.pace.size, PASSED_OVER * self.pace.size);
+        let (mut size, mut passed) =
+            (self.pace.size.saturating_sub(self.owed), PASSED_OVER * self.pace.size);
+        self.owed = self.owed.saturating_sub(self.pace.size);
         let mut open = PageRun { start: PageId(self.cursor), pages: 0 };
         while size > 0 && passed > 0 && self.cursor < known {
             let page = PageId(self.cursor);
@@ -130,7 +136,10 @@ impl HintScan {
             let part = PageRun { start: first, pages: part as u32 };
             let armed = self.arm(now, part, view, &mut open, plan, note);
             let pages = u64::from(part.pages);
-            size = size.saturating_sub(if armed > 0 { pages } else { 0 });
+            if armed > 0 {
+                self.owed += pages.saturating_sub(size);
+                size = size.saturating_sub(pages);
+            }
             passed = passed.saturating_sub(pages);
             self.cursor = part.end();
         }
