@@ -20,7 +20,8 @@ fn folios_are_armed_whole_but_no_faster_than_the_scan_says() {
     (0..15).for_each(|region| w.populate_huge(region));
     w.pass(ms(4050));
     assert_eq!(w.metric("hint_scans_total"), 41.0);
-    assert_eq!(w.metric("armed_pages_total"), 6.0 * 512.0, "one in eight scans of 64 pages");
+    // The first scan saw no memory yet.
+    assert_eq!(w.metric("armed_pages_total"), 5.0 * 512.0, "one in eight scans of 64 pages");
 }
 
 #[test]
