@@ -17,6 +17,10 @@ pub struct Costs {
     pub fault_huge_ns: f64,
     /// Rate at which fresh memory is zeroed. Measured 8-10 GB/s.
     pub zero_bytes_per_second: f64,
+    /// Part of a tier's write latency that zeroing waits for with each line, on top of that rate: 0
+    /// where stores stream, 1 where nothing overlaps. The program then finds the zeroed lines in the
+    /// cache.
+    pub zero_line_stalls: f64,
     /// Touch of an armed page: exception and return. Measured 1080 (NUMA hint fault).
     pub hint_fault_ns: f64,
     /// Touch of a page in a tier without direct access: exception, lookup, decompression.
@@ -44,6 +48,11 @@ pub struct Costs {
     pub collapse_ns: f64,
     /// Reading, and clearing, one access bit. Measured 34 (bulk read of `pagemap`).
     pub scan_ns: f64,
+    /// Looking up where one page or folio is, by its page table entry and its frame. Measured 34 (bulk
+    /// read of `pagemap`).
+    pub lookup_ns: f64,
+    /// What engine and policy do with a page that was found so, where their time matters. Assumed 0.
+    pub found_ns: f64,
     /// Arming or disarming one page. Measured 124 (write-protection by `userfaultfd`).
     pub arm_ns: f64,
     /// What one TLB shootdown takes from each core that runs the program. Assumed 1500 (an
@@ -66,6 +75,7 @@ impl Default for Costs {
             fault_base_ns: 500.0,
             fault_huge_ns: 1500.0,
             zero_bytes_per_second: 9e9,
+            zero_line_stalls: 0.0,
             hint_fault_ns: 1080.0,
             refault_ns: 7000.0,
             evict_ns: 8000.0,
@@ -78,6 +88,8 @@ impl Default for Costs {
             split_ns: 285_000.0,
             collapse_ns: 1_400_000.0,
             scan_ns: 34.0,
+            lookup_ns: 34.0,
+            found_ns: 0.0,
             arm_ns: 124.0,
             shootdown_ns: 1500.0,
             sample_assist_ns: 250.0,

@@ -104,6 +104,21 @@ impl Frames {
         found
     }
 
+    /// From the beginning, no more than so many blocks of a tier fit folios.
+    pub(crate) fn limit_whole(&mut self, tier: TierId, blocks: u64) {
+        let pool = &mut self.pools[tier.index()];
+        let rest = pool.whole.len().saturating_sub(blocks as usize);
+        for block in pool.whole.drain(..rest) {
+            pool.blocks[block as usize].pinned = true;
+            pool.pinned.push(block);
+        }
+    }
+
+    /// Whether a block is free without compaction.
+    pub(crate) fn has_whole(&mut self, tier: TierId) -> bool {
+        self.pools[tier.index()].has_whole()
+    }
+
     /// Whether [`Self::place_huge`] would find a block.
     pub(crate) fn has_huge(&mut self, tier: TierId) -> bool {
         self.pools[tier.index()].has_whole() || self.victim(tier).is_some()

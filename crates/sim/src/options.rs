@@ -61,6 +61,8 @@ pub struct SimOptions {
     /// Room of tier 0 for new memory, where a kernel allocates that knows nothing of the policy's
     /// limit: above it, policies have to make room. `None`: new memory goes where the policy says.
     pub kernel_fast: Option<Bytes>,
+    /// Blocks of 2 MiB that are free in that room, for folios; `None`: all of it is.
+    pub kernel_blocks: Option<u64>,
     /// Capacities of tiers that differ from the machine's, by tier number; number 0 overrides
     /// `fast`.
     pub limits: Vec<(u8, Bytes)>,
@@ -96,6 +98,7 @@ impl SimOptions {
             machine,
             fast,
             kernel_fast: None,
+            kernel_blocks: None,
             limits: Vec::new(),
             trace: String::new(),
             policy_config: Vec::new(),

@@ -1,6 +1,6 @@
 //! One program under one system, in a machine of its own.
 
-use crate::measured::{DONE, Measured, READY, Resident};
+use crate::measured::{DONE, Free, Measured, READY, Resident, Watermarks};
 use crate::programs::Program;
 use crate::systems::System;
 use crate::truth::{Counts, Truth};
@@ -40,6 +40,12 @@ pub struct Trial {
     pub accesses_before: u64,
     /// Where its memory was when the work began.
     pub resident: Resident,
+    /// What was free in node 0 before the program began.
+    pub free_before: Free,
+    /// And when the work began.
+    pub free: Free,
+    /// Where the kernel begins to make room in node 0.
+    pub watermarks: Watermarks,
     /// Of every quarter of a second of the work: when it ended, in seconds since the work began,
     /// and the share of accesses in it that node 0 served.
     pub series: Vec<(f64, f64)>,
@@ -103,6 +109,9 @@ pub fn run(work: Program, system: &System, seed: u64, lab: LabOptions) -> anyhow
         tiering_seconds: all - own,
         accesses_before: ready.all(),
         resident: measured.resident.get(work.comm).cloned().unwrap_or_default(),
+        free_before: measured.free_before,
+        free: measured.free,
+        watermarks: measured.watermarks,
         series: series(&truth, work.comm),
         driver,
     })

@@ -67,9 +67,13 @@ pub struct CpuModel {
     pub worker_share: f64,
     /// The same while the program has over 2 % more fast memory than it may, `(0, 1]`.
     pub settling_share: f64,
-    /// Share of a core that looking after a program takes whatever is done, such as reading its
-    /// page tables, `[0, 1)`. Policies that are told nothing of accesses have nobody who looks.
+    /// Share of a core that looking after a program takes whatever is done, `[0, 1)`. Policies that
+    /// are told nothing of accesses have nobody who looks.
     pub upkeep_share: f64,
+    /// Share of a core, `[0, 1)`, that goes into finding out where pages are, out of
+    /// `worker_share`, where a kernel allocates without telling: `lookup_ns` for each, round and round.
+    /// 0: it is known at once.
+    pub audit_share: f64,
 }
 
 impl Default for CpuModel {
@@ -83,6 +87,7 @@ impl Default for CpuModel {
             worker_share: 1.0,
             settling_share: 1.0,
             upkeep_share: 0.0,
+            audit_share: 0.0,
         }
     }
 }
@@ -148,6 +153,10 @@ pub struct OsModel {
     /// Whether base pages can become a huge folio later. A program that refuses huge folios
     /// (`MADV_NOHUGEPAGE`) has neither.
     pub collapse: bool,
+    /// Whether the first touch can map a folio beyond tier 0, or after compaction. Linux's default
+    /// (`defrag` is `madvise`) gives such only to programs that ask (`MADV_HUGEPAGE`): others get a
+    /// folio where the processor's own node has a free block, else base pages.
+    pub thp_remote: bool,
     /// Share of 2 MiB physical blocks that hold something unmovable, so that no folio fits; `[0,
     /// 1]`. Above 0, physical blocks are also handed out in random order.
     pub fragmentation: f64,
@@ -157,7 +166,13 @@ pub struct OsModel {
 
 impl Default for OsModel {
     fn default() -> Self {
-        Self { thp: true, collapse: true, fragmentation: 0.0, low_watermark: 0.001 }
+        Self {
+            thp: true,
+            collapse: true,
+            thp_remote: true,
+            fragmentation: 0.0,
+            low_watermark: 0.001,
+        }
     }
 }
 
@@ -326,10 +341,12 @@ impl Machine {
         }
         let is_share = |share: f64| share > 0.0 && share <= 1.0;
         let shares = [cpu.worker_share, cpu.settling_share];
-        if !(shares.into_iter().all(is_share) && (0.0..1.0).contains(&cpu.upkeep_share)) {
+        let own = [cpu.upkeep_share, cpu.audit_share].iter().all(|s| (0.0..1.0).contains(s));
+        if !(shares.into_iter().all(is_share) && own && cpu.audit_share < shares[0].min(shares[1]))
+        {
             return fail(
-                "cpu.worker_share, settling_share or upkeep_share out of range".into(),
-                "shares of a core: above 0 and at most 1, upkeep_share below 1",
+                "cpu.worker_share, settling_share, upkeep_share or audit_share out of range".into(),
+                "shares of a core: above 0 and at most 1, upkeep_share below 1, audit_share below the first two",
             );
         }
         let os = &self.os;
@@ -360,6 +377,9 @@ impl Machine {
             ("split_ns", c.split_ns),
             ("collapse_ns", c.collapse_ns),
             ("scan_ns", c.scan_ns),
+            ("zero_line_stalls", c.zero_line_stalls),
+            ("lookup_ns", c.lookup_ns),
+            ("found_ns", c.found_ns),
             ("arm_ns", c.arm_ns),
             ("shootdown_ns", c.shootdown_ns),
             ("sample_assist_ns", c.sample_assist_ns),

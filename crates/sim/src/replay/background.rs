@@ -69,15 +69,14 @@ pub(super) struct Background {
 }
 
 impl Background {
-    /// A share of a core for one thread, which begins at `from_ns`; a worker of its own for each
-    /// lane where that is all of it.
-    pub(super) fn new(cpu: &CpuModel, from_ns: f64) -> Self {
+    /// A share of a core for one thread; a worker of its own for each lane where that is all of it.
+    pub(super) fn new(cpu: &CpuModel) -> Self {
         let share = cpu.worker_share;
         Self {
             workers: [Worker::default(); MAX_LANES],
             shared_cores: (cpu.workers == Workers::Shared).then_some(f64::from(cpu.cores)),
             armed: 0,
-            limited: (share < 1.0).then(|| Limited::new(share, from_ns)),
+            limited: (share < 1.0).then(|| Limited::new(share)),
             queue: BinaryHeap::new(),
             jobs: Vec::new(),
             free_slots: Vec::new(),
@@ -632,7 +631,7 @@ mod tests {
 
     /// Ends of a job of 100 ns in each of two lanes, and of another in the first.
     fn ends(cpu: &CpuModel, threads: f64) -> [u64; 3] {
-        let mut background = Background::new(cpu, 0.0);
+        let mut background = Background::new(cpu);
         let work = Work { job: Job::Reclaim, what: Wait::Migrate, ns: 100.0 };
         [Lane::PROMOTE, Lane::DEMOTE, Lane::PROMOTE].map(|lane| {
             background.schedule(0.0, lane, threads, work);

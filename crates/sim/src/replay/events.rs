@@ -13,6 +13,9 @@ pub(super) const STORES_PER_SAMPLE: u64 = 997;
 impl Replay<'_> {
     pub(super) fn trace_event(&mut self, event: &TraceEvent) {
         self.space.apply(event);
+        if self.unseen.is_on() {
+            self.unseen.follow(event);
+        }
         match event {
             TraceEvent::Process { process, parent: Some(parent), .. } => {
                 self.tell_one(Event::Forked { parent: *parent, child: *process });
@@ -128,6 +131,7 @@ impl Replay<'_> {
                 self.settle_promotion(unit);
             }
         }
+        self.unseen.forget(run);
         self.free_frames(run);
         self.forget_translations(run);
     }
@@ -148,6 +152,7 @@ impl Replay<'_> {
         }
         for (from, to) in from.iter().zip(target.iter()) {
             self.frames.rename(from, to);
+            self.unseen.rename(from, to);
             self.marks[to.index()] = std::mem::replace(&mut self.marks[from.index()], marks::USED);
         }
         self.forget_translations(from);

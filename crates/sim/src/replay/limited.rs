@@ -19,11 +19,11 @@ pub(super) struct Limited {
 }
 
 impl Limited {
-    /// A share of a core, above 0, from `from_ns` on.
-    pub(super) fn new(share: f64, from_ns: f64) -> Self {
+    /// A share of a core, above 0.
+    pub(super) fn new(share: f64) -> Self {
         Self {
             share,
-            paid_at: from_ns,
+            paid_at: 0.0,
             busy_until: 0.0,
             is_busy: false,
             first: VecDeque::new(),

@@ -7,8 +7,11 @@ mod daemon_tests;
 mod events;
 mod hot;
 mod keeper;
+#[cfg(test)]
+mod kernel_tests;
 mod limited;
 mod outcome;
+mod sampling;
 #[cfg(test)]
 mod swap_tests;
 #[cfg(test)]
@@ -16,6 +19,8 @@ mod testing;
 #[cfg(test)]
 mod tests;
 mod touch;
+mod unseen;
+mod zeroed;
 
 use crate::address_space::AddressSpace;
 use crate::clock::{Counts, MemoryClock};
@@ -32,7 +37,7 @@ use crate::series::Series;
 use crate::tlb::{Lookup, Tlb};
 use accessed::Accessed;
 use background::Background;
-use frostline_core::event::{Event, Sample, SampleKind};
+use frostline_core::event::{Event, SampleKind};
 use frostline_core::placement::{PageState, TierLimits};
 use frostline_core::policy::{BoxedPolicy, Telemetry};
 use frostline_core::rng::Rng;
@@ -43,6 +48,8 @@ use frostline_trace::header::ClockUnit;
 use frostline_trace::{Batch, TraceSource};
 use keeper::Keeper;
 use outcome::SeriesBase;
+use unseen::Unseen;
+use zeroed::Zeroed;
 
 /// Samples that are handed to the engine at once.
 const EVENT_BATCH: usize = 256;
@@ -50,8 +57,6 @@ const EVENT_BATCH: usize = 256;
 const PROGRESS_RECORDS: u64 = 1 << 18;
 /// Modelled time between `CpuUsage` and between `Counters` events.
 const USAGE_INTERVAL_NS: f64 = 10e6;
-/// How often a daemon looks for new mappings.
-const REFRESH_NS: f64 = 1e9;
 /// A footprint that exceeds its limit by this share is still settling.
 const SETTLING: f64 = 1.02;
 /// Thread of a trace whose buffer is modelled; more threads share.
@@ -92,7 +97,8 @@ pub struct RunOutcome {
 pub struct Moment {
     /// Modelled time.
     pub seconds: f64,
-    /// Loads and stores of each tier, thinning multiplied out; no fetches or write-backs.
+    /// Loads and stores that memory of each tier served, thinning multiplied out; no fetches or
+    /// write-backs.
     pub accesses: Vec<u64>,
     /// Pages moved to faster tiers.
     pub promoted_pages: u64,
@@ -192,6 +198,8 @@ struct Totals {
     waited: [f64; 4],
     latency: [f64; MAX_TIERS],
     accesses: [[u64; 4]; MAX_TIERS],
+    /// Of them, those that found what zeroing had brought into the cache.
+    spared: [u64; MAX_TIERS],
     fast_byte_ns: f64,
     resident_max: [u64; MAX_TIERS],
     resident_sum_max: u64,
@@ -307,6 +315,8 @@ struct Replay<'a> {
     background: Background,
     /// Share of a core that looking after the program takes.
     upkeep: f64,
+    unseen: Unseen,
+    zeroed: Zeroed,
     moments: Vec<Moment>,
     keeper: Keeper,
     dice: Dice,
@@ -334,6 +344,7 @@ impl<'a> Replay<'a> {
     ) -> Self {
         source.want(Want::default());
         let header = source.header();
+        let cache_bytes = header.llc.map_or(0, |cache| cache.size_bytes);
         let machine = &options.machine;
         let needs = policy.needs();
         let mut limits = tier_limits(options, footprint, policy.unlimited_fast());
@@ -345,7 +356,10 @@ impl<'a> Replay<'a> {
         if let Some(room) = options.kernel_fast {
             capacities[0] = capacities[0].max(room.pages());
         }
-        let frames = Frames::new(&capacities, machine.os.fragmentation, &mut dice.fork());
+        let mut frames = Frames::new(&capacities, machine.os.fragmentation, &mut dice.fork());
+        if let Some(blocks) = options.kernel_blocks {
+            frames.limit_whole(TierId::FAST, blocks);
+        }
         let engine = Engine::new(
             EngineConfig {
                 tiers: limits,
@@ -354,7 +368,9 @@ impl<'a> Replay<'a> {
             },
             policy,
         );
-        let noticed_ns = if options.kernel_fast.is_some() { REFRESH_NS } else { 0.0 };
+        let looked_after = needs != Telemetry::default();
+        let tells_nobody = options.kernel_fast.is_some() && looked_after;
+        let audit = if tells_nobody { machine.cpu.audit_share } else { 0.0 };
         let thinning = header.thinning.max(1);
         let reference = |tier| Reference { tier, clock: MemoryClock::new(machine), ns: 0.0 };
         let clock_is_time = header.clock == ClockUnit::Nanoseconds;
@@ -399,8 +415,10 @@ impl<'a> Replay<'a> {
             usage_fast: 0,
             usage_slow: 0,
             wants_counters: needs.counters,
-            background: Background::new(&machine.cpu, noticed_ns),
-            upkeep: if needs == Telemetry::default() { 0.0 } else { machine.cpu.upkeep_share },
+            background: Background::new(&machine.cpu),
+            upkeep: if looked_after { machine.cpu.upkeep_share } else { 0.0 },
+            unseen: Unseen::new(audit),
+            zeroed: Zeroed::new(if machine.costs.zero_line_stalls > 0.0 { cache_bytes } else { 0 }),
             moments: Vec::new(),
             keeper: Keeper::default(),
             dice: Dice {
@@ -462,7 +480,8 @@ impl<'a> Replay<'a> {
             hot::count_one_by_one(&self.states, batch, self.thinning)
         } else {
             let states = self.engine.states();
-            if hot::gather(states, &mut self.marks, &batch.pages, &mut self.states) {
+            let attention = hot::gather(states, &mut self.marks, &batch.pages, &mut self.states);
+            if attention || self.zeroed.is_warm() {
                 self.touch_batch(batch)?;
             }
             hot::count(&self.states, &batch.kinds, self.machine.tiers.len(), self.thinning)
@@ -543,7 +562,7 @@ impl<'a> Replay<'a> {
             }
         }
         self.now_ns += span_ns;
-        let fast = self.engine.view().used(TierId::FAST);
+        let fast = PageCount(self.resident_in(TierId::FAST));
         self.totals.fast_byte_ns += fast.bytes().0 as f64 * span_ns;
         span_ns
     }
@@ -616,97 +635,6 @@ impl<'a> Replay<'a> {
         span_ns * f64::from(self.thinning)
     }
 
-    /// `loads` is the number of loads in the batch.
-    fn sample_loads(&mut self, batch: &Batch, loads: u64) {
-        if !self.load_sampler.is_on() {
-            return;
-        }
-        let keeps = self.options.kernel_fast.is_some();
-        let Self { load_sampler, states, pending, totals, dice, process_of, .. } = self;
-        let (unsaid_lost, spared) = (&mut self.unsaid_lost, &mut self.keeper.spared);
-        let lost_share = self.options.faults.lost_samples;
-        let mut taken = 0;
-        let mut take = |i: usize| {
-            taken += 1;
-            let Some(tier) = PageState(states[i]).tier() else { return };
-            if lost_share > 0.0 && dice.lost.unit_f64() < lost_share {
-                *unsaid_lost += 1;
-                totals.samples_lost += 1;
-                return;
-            }
-            if keeps {
-                spared.insert(batch.pages[i]);
-            }
-            let stream = batch.streams.get(i) as usize;
-            pending.push(Event::Sample(Sample {
-                page: PageId(batch.pages[i]),
-                kind: SampleKind::LoadMiss,
-                tier,
-                process: process_of.get(stream).copied().unwrap_or_default(),
-            }));
-        };
-        match batch.kinds.constant() {
-            _ if self.careful => {
-                for i in (0..batch.len()).filter(|&i| batch.kind(i) == AccessKind::Load) {
-                    load_sampler.count(1, |_| take(i));
-                }
-            }
-            Some(kind) if kind == AccessKind::Load as u32 => {
-                load_sampler.count(batch.len() as u64, |at| take(at as usize));
-            }
-            Some(_) => {}
-            None => {
-                let kinds = batch.kinds.values();
-                let is_load = |kind: &u32| AccessKind::from_bits(*kind as u8) == AccessKind::Load;
-                let (mut seen, mut next) = (0, 0);
-                load_sampler.count(loads, |at| {
-                    let more = (at + 1 - seen) as usize;
-                    let rest = kinds[next..].iter().enumerate().filter(|(_, k)| is_load(k));
-                    if let Some((ahead, _)) = rest.take(more).last() {
-                        take(next + ahead);
-                        next += ahead + 1;
-                    }
-                    seen = at + 1;
-                });
-            }
-        }
-        if taken > 0 {
-            self.charge_samples(taken);
-        }
-    }
-
-    fn charge_samples(&mut self, taken: u64) {
-        let costs = &self.machine.costs;
-        let (assist_ns, cpu_ns) =
-            (taken as f64 * costs.sample_assist_ns, taken as f64 * costs.sample_cpu_ns);
-        self.totals.samples += taken;
-        self.totals.sampling_assist += assist_ns;
-        self.totals.sampler_cpu += cpu_ns;
-        self.usage_sampler_ns += cpu_ns;
-        self.wait(Wait::Sampling, assist_ns);
-        let policy_ns = taken as f64 * costs.sample_policy_ns;
-        self.totals.policy_cpu += policy_ns;
-        self.work(Wait::Sampling, cpu_ns + policy_ns);
-        self.background.spend(self.now_ns, cpu_ns + policy_ns);
-        if self.pending.len() >= EVENT_BATCH {
-            self.tell();
-        }
-    }
-
-    fn set_sampling(&mut self, kind: SampleKind, period: u32) {
-        let events = match kind {
-            SampleKind::LoadMiss => u64::from(self.thinning),
-            // What the trace holds are every 997th retired stores.
-            SampleKind::Store => events::STORES_PER_SAMPLE,
-        };
-        let period = u64::from(period);
-        let records = if period == 0 { 0 } else { ((period + events / 2) / events).max(1) };
-        match kind {
-            SampleKind::LoadMiss => self.load_sampler.set_period(records),
-            SampleKind::Store => self.store_sampler.set_period(records),
-        }
-    }
-
     /// Hands all pending events to the engine.
     fn tell(&mut self) {
         if self.unsaid_lost > 0 {
@@ -734,7 +662,7 @@ impl<'a> Replay<'a> {
         let settles = view.used(TierId::FAST).0 as f64 > SETTLING * limit;
         let cpu = &self.machine.cpu;
         let share = if settles { cpu.settling_share } else { cpu.worker_share };
-        self.background.set_share(share);
+        self.background.set_share(share - self.unseen.share_at(self.now_ns));
         let known = self.engine.states().len();
         if self.marks.len() < known {
             self.marks.resize(known, 0);
@@ -745,6 +673,7 @@ impl<'a> Replay<'a> {
 
     /// What is due: ends of background work, usage reports, the policy's wake-up, its actions.
     fn serve(&mut self) {
+        self.look_around();
         self.finish_jobs();
         if self.now_ns >= self.usage_due_ns {
             self.report_usage();

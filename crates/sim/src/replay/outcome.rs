@@ -28,10 +28,11 @@ impl Replay<'_> {
     pub(super) fn note_moment(&mut self) {
         let plain =
             |tier: &[u64; 4]| tier[AccessKind::Load as usize] + tier[AccessKind::Store as usize];
+        let accesses = self.totals.accesses[..self.machine.tiers.len()].iter().map(plain);
         let stats = self.engine.stats();
         self.moments.push(Moment {
             seconds: self.now_ns / 1e9,
-            accesses: self.totals.accesses[..self.machine.tiers.len()].iter().map(plain).collect(),
+            accesses: accesses.zip(&self.totals.spared).map(|(all, spared)| all - spared).collect(),
             promoted_pages: stats.promoted_pages,
             demoted_pages: stats.demoted_pages,
             tiering_seconds: self.tiering_seconds(),
@@ -57,7 +58,7 @@ impl Replay<'_> {
             accesses,
             fast_hit_ratio: if accesses > 0 { hits / accesses as f64 } else { 0.0 },
             resident_bytes: (0..view.tiers())
-                .map(|t| view.used(TierId(t as u8)).bytes().0)
+                .map(|t| self.resident_in(TierId(t as u8)) * PAGE_BYTES)
                 .collect(),
             promoted_bytes: (stats.promoted_pages - base.promoted) * PAGE_BYTES,
             demoted_bytes: (stats.demoted_pages - base.demoted) * PAGE_BYTES,

@@ -20,7 +20,7 @@ pub(crate) enum Step {
 
 /// Steps in batches of at most 256 accesses.
 pub(crate) struct Steps {
-    header: TraceHeader,
+    pub(crate) header: TraceHeader,
     steps: VecDeque<Step>,
     clock: u64,
 }

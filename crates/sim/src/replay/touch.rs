@@ -18,14 +18,17 @@ impl Replay<'_> {
     #[cold]
     pub(super) fn touch_batch(&mut self, batch: &Batch) -> Result<(), SimError> {
         self.states.resize(batch.len(), 0);
+        let mut spared_ns = 0.0;
         for i in 0..batch.len() {
             let page = PageId(batch.pages[i]);
             let mut state = self.engine.view().state(page);
             if state.0 & PageState::ATTENTION != 0 {
                 let stream = batch.streams.get(i);
                 if !state.is_resident() {
-                    self.first_touch(page, self.process_of(stream))?;
-                    state = self.engine.view().state(page);
+                    if self.unseen.state(page).is_none() {
+                        self.first_touch(page, self.process_of(stream))?;
+                    }
+                    state = self.state_of(page);
                 }
                 if state.0 & PageState::ATTENTION != 0 {
                     self.fault(page, batch.kind(i).is_write(), stream)?;
@@ -35,6 +38,12 @@ impl Replay<'_> {
             // Again, after the batch's pass: a folio mapped meanwhile came without marks.
             self.marks[page.index()] = marks::ALL;
             self.states[i] = state.0;
+            if let Some(tier) = state.tier() {
+                spared_ns += self.spared_ns(page, batch.kind(i), tier);
+            }
+        }
+        if spared_ns > 0.0 {
+            self.first_touch_wait(-spared_ns * f64::from(self.thinning));
         }
         Ok(())
     }
@@ -59,10 +68,9 @@ impl Replay<'_> {
         self.frames.place(page, tier);
         self.marks[page.index()] = marks::USED;
         self.totals.base_faults += 1;
-        let costs = &self.machine.costs;
-        self.first_touch_wait(
-            costs.fault_base_ns + zero_ns(PAGE_BYTES, costs.zero_bytes_per_second),
-        );
+        let ns = self.machine.costs.fault_base_ns + self.zero_ns(PAGE_BYTES, tier);
+        self.first_touch_wait(ns);
+        self.note_zeroed(PageRun::single(page));
         self.allocated();
         Ok(())
     }
@@ -77,10 +85,18 @@ impl Replay<'_> {
         let run = allocation.run;
         let view = self.engine.view();
         let fits = |tier: &TierId| match *tier {
-            TierId::FAST => view.used(*tier).0 + u64::from(run.pages) <= room.pages().0,
-            other => view.free(other).0 >= u64::from(run.pages),
+            TierId::FAST => self.resident_in(*tier) + u64::from(run.pages) <= room.pages().0,
+            other => view.free(other).0 >= self.unseen.used(other) + u64::from(run.pages),
         };
         let tier = (0..view.tiers() as u8).map(TierId).find(fits)?;
+        if self.unseen.is_on() {
+            self.unseen.hide(run, tier, allocation.huge);
+            let end = run.end().next_multiple_of(HUGE_PAGES) as usize;
+            if self.marks.len() < end {
+                self.marks.resize(end, 0);
+            }
+            return Some(tier);
+        }
         self.pending.push(Event::Populated { run, tier, huge: allocation.huge });
         self.tell();
         Some(tier)
@@ -88,23 +104,36 @@ impl Replay<'_> {
 
     fn populate_huge(&mut self, region: Region, allocation: &Allocation) -> bool {
         let tiers = self.machine.tiers.len() as u8;
+        if !self.machine.os.thp_remote && !self.has_block_nearby() {
+            return false;
+        }
         if !(0..tiers).any(|t| self.frames.has_huge(TierId(t))) {
             self.totals.huge_frame_shortages += 1;
             return false;
         }
         let Some(tier) = self.allocate(allocation) else { return false };
         if !self.take_huge_frame(region, tier) {
+            self.unseen.forget(region.run());
             self.pending.push(Event::Freed { run: region.run() });
             self.tell();
             return false;
         }
         self.marks[region.run().range()].fill(marks::USED);
         self.totals.huge_faults += 1;
-        let costs = &self.machine.costs;
-        let bytes = region.run().bytes().0;
-        self.first_touch_wait(costs.fault_huge_ns + zero_ns(bytes, costs.zero_bytes_per_second));
+        let ns = self.machine.costs.fault_huge_ns + self.zero_ns(region.run().bytes().0, tier);
+        self.first_touch_wait(ns);
+        self.note_zeroed(region.run());
         self.allocated();
         true
+    }
+
+    /// Whether tier 0 has room for a folio, and a free block.
+    fn has_block_nearby(&mut self) -> bool {
+        let view = self.engine.view();
+        let room = self.options.kernel_fast.map(Bytes::pages);
+        let room = room.unwrap_or(view.limits(TierId::FAST).capacity);
+        let used = self.resident_in(TierId::FAST);
+        used + u64::from(HUGE_PAGES) <= room.0 && self.frames.has_whole(TierId::FAST)
     }
 
     /// Gives a folio a block of frames; pays for compaction. False where there is none.
@@ -134,7 +163,9 @@ impl Replay<'_> {
     fn is_empty(&self, region: Region) -> bool {
         let states = self.engine.states();
         let range = region.run().range();
-        states.get(range).is_none_or(|s| s.iter().all(|&s| !PageState(s).is_resident()))
+        let empty = |s: &[u8]| s.iter().all(|&s| !PageState(s).is_resident());
+        let unseen = |page| self.unseen.state(page).is_some();
+        states.get(range).is_none_or(empty) && !region.run().iter().any(unseen)
     }
 
     fn full(&self, pages: u64) -> SimError {
@@ -166,7 +197,7 @@ impl Replay<'_> {
         let view = self.engine.view();
         let mut sum = 0;
         for (t, max) in self.totals.resident_max.iter_mut().enumerate().take(view.tiers()) {
-            let used = view.used(TierId(t as u8)).0;
+            let used = view.used(TierId(t as u8)).0 + self.unseen.used(TierId(t as u8));
             *max = used.max(*max);
             sum += used;
         }
@@ -408,8 +439,4 @@ impl Replay<'_> {
             }
         }
     }
-}
-
-fn zero_ns(bytes: u64, bytes_per_second: f64) -> f64 {
-    bytes as f64 * 1e9 / bytes_per_second
 }

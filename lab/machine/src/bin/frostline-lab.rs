@@ -8,7 +8,7 @@ use frostline_lab::compare::{self, Plan};
 use frostline_lab::programs;
 use frostline_lab::systems::System;
 use frostline_lab::trial::Trial;
-use frostline_lab::validate::{Numbers, Pair, predict, recording, table};
+use frostline_lab::validate::{Numbers, Pair, predict, recording, series, table};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -128,7 +128,7 @@ struct ValidateArgs {
     /// Programs, separated by commas [default: all]
     #[arg(long, value_delimiter = ',')]
     programs: Vec<String>,
-    /// first-touch, and policies that the machine can run [default: all of them]
+    /// first-touch, autonuma, and policies that the machine can run [default: all of them]
     #[arg(long, alias = "systems")]
     policies: Option<String>,
     /// Seeds
@@ -147,6 +147,9 @@ struct ValidateArgs {
     /// Change the simulated machine: key=value, separated by colons, as in worker_share=1
     #[arg(long, value_name = "CHANGES", default_value = "")]
     with: String,
+    /// Write what happened over time in both worlds here, a file for each pair
+    #[arg(long, value_name = "FOLDER")]
+    series: Option<PathBuf>,
     /// Put the table into this document, between its marks
     #[arg(long, value_name = "FILE.md")]
     write: Option<PathBuf>,
@@ -155,8 +158,9 @@ struct ValidateArgs {
     json: bool,
 }
 
-/// Policies that both worlds have. Others need what nothing in the machine can tell them.
-const POLICIES: &str = "first-touch,memtis,memtis-ns,memtis-nw,memtis-paper,memtis-artifact,hemem";
+/// What both worlds have. Other policies need what nothing in the machine can tell them.
+const POLICIES: &str = "first-touch,autonuma,memtis,hemem,hybridtier,memtis-ns,memtis-nw,memtis-paper,\
+                        memtis-artifact";
 
 fn main() -> ExitCode {
     let done = match Args::parse().command {
@@ -282,21 +286,37 @@ fn validate(args: &ValidateArgs) -> anyhow::Result<ExitCode> {
     let temporary = tempfile::tempdir()?;
     let folder = args.keep.as_deref().unwrap_or(temporary.path());
     let mut pairs = Vec::new();
+    // Some system leaves a program all that the kernel gives.
+    let full = |program: &str| {
+        let of = trials.iter().filter(|other| other.program == program).map(|other| other.free);
+        of.filter(|free| free.pages > 0).min_by_key(|free| free.pages).unwrap_or_default()
+    };
+    let watermarks = |program: &str| {
+        let of = trials.iter().filter(|other| other.program == program);
+        of.map(|other| other.watermarks).max_by_key(|marks| marks.low_pages).unwrap_or_default()
+    };
     for trial in &trials {
+        let node =
+            predict::Node { full: full(&trial.program), watermarks: watermarks(&trial.program) };
         let work = programs::find(&trial.program)?;
         let recording = recording::make(work, trial.seed, folder)?;
-        let mut wanted = predict::Parameters::of(trial, work, plan.lab)?;
+        let mut wanted = predict::Parameters::of(trial, node, work, plan.lab)?;
         if !args.with.is_empty() {
             wanted.machine += &format!(":{}", args.with);
         }
-        let (simulated, counters) = predict::run(&recording, &wanted)?;
+        let predicted = predict::run(&recording, &wanted)?;
+        if let Some(folder) = &args.series {
+            std::fs::create_dir_all(folder)?;
+            let name = format!("{}-{}-{}.csv", trial.program, trial.system, trial.seed);
+            std::fs::write(folder.join(name), series::csv(trial, &predicted))?;
+        }
         pairs.push(Pair {
             program: trial.program.clone(),
             system: trial.system.clone(),
             seed: trial.seed,
             lab: Numbers::from(trial),
-            simulated,
-            counters,
+            simulated: predicted.numbers,
+            counters: predicted.counters,
         });
     }
     let text = table::markdown(&pairs);

@@ -3,6 +3,7 @@
 
 pub mod predict;
 pub mod recording;
+pub mod series;
 pub mod table;
 
 use crate::trial::Trial;
@@ -42,6 +43,22 @@ impl From<&Trial> for Numbers {
     }
 }
 
+impl Numbers {
+    /// Means of several; no accesses where there are none.
+    pub fn mean<'a>(all: impl Iterator<Item = &'a Self> + Clone) -> Self {
+        let count = all.clone().count().max(1) as f64;
+        let mean = |of: fn(&Self) -> f64| all.clone().map(of).sum::<f64>() / count;
+        Self {
+            accesses: mean(|one| one.accesses as f64) as u64,
+            fast_hit_ratio: mean(|one| one.fast_hit_ratio),
+            fast_hit_ratio_late: mean(|one| one.fast_hit_ratio_late),
+            seconds: mean(|one| one.seconds),
+            moved_bytes: mean(|one| one.moved_bytes as f64) as u64,
+            tiering_seconds: mean(|one| one.tiering_seconds),
+        }
+    }
+}
+
 /// Both worlds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pair {
@@ -69,6 +86,17 @@ impl Pair {
     /// Predicted time divided by the lab's.
     pub fn time_ratio(&self) -> f64 {
         self.simulated.seconds / self.lab.seconds
+    }
+
+    /// One for each program and system, with the means of those that follow each other.
+    pub fn means(pairs: &[Self]) -> Vec<Self> {
+        let same = |a: &Self, b: &Self| (&a.program, &a.system) == (&b.program, &b.system);
+        let groups = pairs.chunk_by(same).map(|group| Self {
+            lab: Numbers::mean(group.iter().map(|pair| &pair.lab)),
+            simulated: Numbers::mean(group.iter().map(|pair| &pair.simulated)),
+            ..group[0].clone()
+        });
+        groups.collect()
     }
 
     /// Whether the hits agree.

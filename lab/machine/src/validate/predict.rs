@@ -2,15 +2,28 @@
 
 use super::Numbers;
 use super::recording::Recording;
+use crate::measured::{Free, Watermarks};
 use crate::programs::Program;
 use crate::trial::Trial;
 use anyhow::{Context, ensure};
 use frostline_core::policy::{PolicyContext, make};
-use frostline_core::types::{Bytes, PageCount, TierId};
+use frostline_core::types::{Bytes, Nanos, PageCount, TierId};
 use frostline_guest::LabOptions;
-use frostline_sim::{Machine, Moment, Scale, SimOptions, measure_footprint, simulate};
+use frostline_sim::{Machine, Moment, Scale, SeriesPoint, SimOptions, measure_footprint, simulate};
 use frostline_trace::TraceReader;
 use std::collections::BTreeMap;
+
+/// Time between points of a prediction's series, as between those of a trial's.
+const INTERVAL: Nanos = Nanos(250_000_000);
+
+/// What is the same in every trial of a program.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Node {
+    /// What is free in node 0 where the kernel gives no more of it.
+    pub full: Free,
+    /// Where it makes room there.
+    pub watermarks: Watermarks,
+}
 
 /// What a trial in the lab had.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,8 +32,10 @@ pub struct Parameters {
     pub policy: String,
     /// Fast memory that it could use.
     pub fast_bytes: Bytes,
-    /// As much of node 0 as the kernel gave to it.
-    pub kernel_fast: Bytes,
+    /// As much of node 0 as the kernel would give to it, where the policy is not the kernel's own.
+    pub kernel_fast: Option<Bytes>,
+    /// Blocks of node 0 that fitted huge folios, where that was measured.
+    pub kernel_blocks: Option<u64>,
     /// Seed.
     pub seed: u64,
     /// The machine, with changes.
@@ -33,20 +48,36 @@ impl Parameters {
     ///
     /// # Errors
     /// Where the simulator has no such system, or frostline's summary lacks something.
-    pub fn of(trial: &Trial, work: Program, lab: LabOptions) -> anyhow::Result<Self> {
+    pub fn of(trial: &Trial, node: Node, work: Program, lab: LabOptions) -> anyhow::Result<Self> {
         let (fast_ns, slow_ns) = lab.latency_ns;
         // The guest's kernel gives huge pages to whoever does not refuse them, as the load
         // generator does unless it is told otherwise.
         let asks = work.command.split_whitespace().any(|word| word == "--huge");
         let huge = asks || !work.command.starts_with("frostline-load");
-        let huge = if huge { "on" } else { "off" };
-        let machine = format!(
-            "lab:thp={huge}:os.collapse={huge}:tiers.fast.read_ns={fast_ns}:tiers.fast.write_ns={fast_ns}\
+        let [huge, remote] = [huge, asks].map(|on| if on { "on" } else { "off" });
+        let mut machine = format!(
+            "lab:thp={huge}:os.collapse={huge}:os.thp_remote={remote}:tiers.fast.read_ns={fast_ns}:tiers.fast.write_ns={fast_ns}\
              :tiers.slow.read_ns={slow_ns}:tiers.slow.write_ns={slow_ns}",
         );
+        // What somebody has demoted by then, the kernel would give again.
+        let given = trial.resident.pages[0] + trial.free.pages.saturating_sub(node.full.pages);
+        let mut kernel_fast = Some(PageCount(given).bytes());
         let (policy, fast_bytes) = match &trial.driver {
             None if trial.system == "first-touch" => {
                 ("first-touch".to_owned(), PageCount(trial.resident.pages[0]).bytes())
+            }
+            None if trial.system == "autonuma" => {
+                // Nobody keeps to a share, and new memory leaves free what is below the watermark.
+                let marks = node.watermarks;
+                ensure!(marks.low_pages > 0, "its watermarks were not measured");
+                let fast = (given + marks.low_pages) as f64;
+                machine += &format!(
+                    ":worker_share=1:settling_share=1:upkeep_share=0:cpu.audit_share=0:watermark={}",
+                    marks.min_pages as f64 / fast
+                );
+                kernel_fast = None;
+                let gap = (marks.low_pages - marks.min_pages.min(marks.low_pages)) as f64 / fast;
+                (format!("autonuma:watermark-gap={gap}"), PageCount(fast as u64).bytes())
             }
             None => anyhow::bail!("the simulator has no {}", trial.system),
             Some(driver) => {
@@ -56,19 +87,35 @@ impl Parameters {
                 (policy.to_owned(), Bytes(fast.context("no limit in the summary")?))
             }
         };
-        let kernel_fast = PageCount(trial.resident.pages[0]).bytes();
-        Ok(Self { policy, fast_bytes, kernel_fast, seed: trial.seed, machine })
+        Ok(Self {
+            policy,
+            fast_bytes,
+            kernel_fast,
+            kernel_blocks: Some(trial.free_before.blocks).filter(|blocks| *blocks > 0),
+            seed: trial.seed,
+            machine,
+        })
     }
 }
 
-/// Replays the recording: what it comes to while the program worked, and all counters.
+/// A prediction.
+#[derive(Clone, Debug)]
+pub struct Predicted {
+    /// What it comes to while the program worked.
+    pub numbers: Numbers,
+    /// Counters of the whole recording.
+    pub counters: BTreeMap<String, f64>,
+    /// Of every quarter of a second from the beginning of the recording.
+    pub series: Vec<SeriesPoint>,
+    /// When the work began, in seconds from there.
+    pub begin_seconds: f64,
+}
+
+/// Replays the recording.
 ///
 /// # Errors
 /// Where it cannot be read, or the machine or the policy is wrong.
-pub fn run(
-    recording: &Recording,
-    wanted: &Parameters,
-) -> anyhow::Result<(Numbers, BTreeMap<String, f64>)> {
+pub fn run(recording: &Recording, wanted: &Parameters) -> anyhow::Result<Predicted> {
     let machine = Machine::parse(&wanted.machine)?;
     let footprint = measure_footprint(&mut TraceReader::open(&recording.path)?, &machine)?;
     let context = PolicyContext {
@@ -80,15 +127,22 @@ pub fn run(
     let policy = make(&wanted.policy, &context)?;
     let options = SimOptions {
         limits: vec![(TierId::FAST.0, wanted.fast_bytes)],
-        kernel_fast: Some(wanted.kernel_fast),
+        kernel_fast: wanted.kernel_fast,
+        kernel_blocks: wanted.kernel_blocks,
         seed: wanted.seed,
         scale: Scale::Paper,
         moments: recording.moments.clone(),
+        series_interval: Some(INTERVAL),
         ..SimOptions::new(machine, "1:1".parse()?)
     };
     let mut source = TraceReader::open(&recording.path)?;
     let outcome = simulate(&mut source, &footprint, policy, &options, &mut ())?;
-    Ok((numbers(&outcome.moments)?, outcome.report.counters))
+    Ok(Predicted {
+        numbers: numbers(&outcome.moments)?,
+        counters: outcome.report.counters,
+        series: outcome.series,
+        begin_seconds: outcome.moments[0].seconds,
+    })
 }
 
 /// Between the first moment and the last one; what is late is after the one in between.
@@ -141,17 +195,28 @@ mod tests {
         let lab = LabOptions { latency_ns: (90, 200), ..LabOptions::default() };
         let mut trial = Trial { system: "first-touch".into(), seed: 3, ..Trial::default() };
         trial.resident.pages = [100, 20];
-        let found = Parameters::of(&trial, work, lab).expect("first touch");
+        let mut node = Node::default();
+        let found = Parameters::of(&trial, node, work, lab).expect("first touch");
         assert_eq!((&*found.policy, found.fast_bytes), ("first-touch", Bytes(409_600)));
         let machine = Machine::parse(&found.machine).expect("a machine");
         assert!(machine.os.thp && machine.tiers[1].read_ns == 200.0);
+        trial.system = "damon".into();
+        assert!(Parameters::of(&trial, node, work, lab).is_err());
         trial.system = "autonuma".into();
-        assert!(Parameters::of(&trial, work, lab).is_err());
+        node.watermarks = Watermarks { min_pages: 40, low_pages: 50 };
+        let found = Parameters::of(&trial, node, work, lab).expect("the kernel's");
+        assert_eq!((found.fast_bytes.pages(), found.kernel_fast), (PageCount(150), None));
+        let machine = Machine::parse(&found.machine).expect("a machine");
+        assert!((machine.os.low_watermark * 150.0 - 40.0).abs() < 1e-9);
         let tiers = serde_json::json!([{ "capacity_bytes": 8192 }]);
         trial.driver = Some(serde_json::json!({
             "runs": [{ "policy": "hemem:hot=2", "tiers": tiers }]
         }));
-        let found = Parameters::of(&trial, work, lab).expect("ours");
+        (trial.free, trial.free_before) =
+            (Free { pages: 70, blocks: 0 }, Free { pages: 0, blocks: 5 });
+        node.full = Free { pages: 50, blocks: 0 };
+        let found = Parameters::of(&trial, node, work, lab).expect("ours");
         assert_eq!((&*found.policy, found.fast_bytes), ("hemem:hot=2", Bytes(8192)));
+        assert_eq!((found.kernel_fast, found.kernel_blocks), (Some(Bytes(120 * 4096)), Some(5)));
     }
 }

@@ -7,24 +7,30 @@ use std::fmt::Write;
 const BEGIN: &str = "<!-- generated: cargo xtask lab validate -->";
 const END: &str = "<!-- end of what is generated -->";
 
-/// A line for each pair, then what they come to.
+/// A line for each program and system, means over seeds; then what they come to.
 pub fn markdown(pairs: &[Pair]) -> String {
+    let means = Pair::means(pairs);
+    let seeds = |of: &Pair| {
+        let same = |pair: &&Pair| (&pair.program, &pair.system) == (&of.program, &of.system);
+        pairs.iter().filter(same).count()
+    };
     let mut text = String::from(
-        "| program | system | fast hits: lab | simulator | points | late: lab | simulator \
+        "| program | system | seeds | fast hits: lab | simulator | points | late: lab | simulator \
          | seconds: lab | simulator | ratio | MiB moved: lab | simulator |\n\
-         | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
+         | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
     );
-    for pair in pairs {
+    for pair in &means {
         let (lab, sim) = (&pair.lab, &pair.simulated);
         let percent = |share: f64| 100.0 * share;
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         let mark = if pair.agrees() { "" } else { "**" };
         let _ = writeln!(
             text,
-            "| {} | `{}` | {:.1} | {:.1} | {mark}{:+.1}{mark} | {:.1} | {:.1} | {:.2} | {:.2} \
+            "| {} | `{}` | {} | {:.1} | {:.1} | {mark}{:+.1}{mark} | {:.1} | {:.1} | {:.2} | {:.2} \
              | {:.2} | {:.0} | {:.0} |",
             pair.program,
             pair.system,
+            seeds(pair),
             percent(lab.fast_hit_ratio),
             percent(sim.fast_hit_ratio),
             pair.points(),
@@ -38,7 +44,7 @@ pub fn markdown(pairs: &[Pair]) -> String {
         );
     }
     text.push('\n');
-    text + &verdict(pairs)
+    text + &verdict(&means)
 }
 
 /// How many pairs agree, and how far times are apart.
@@ -104,10 +110,23 @@ mod tests {
         assert!(pairs[0].agrees() && !pairs[1].agrees());
         assert!((pairs[1].time_ratio() - 0.5).abs() < 1e-12);
         let text = markdown(&pairs);
-        assert!(text.contains("| p | `near` | 50.0 | 54.0 | +4.0 |"), "{text}");
+        assert!(text.contains("| p | `near` | 1 | 50.0 | 54.0 | +4.0 |"), "{text}");
         assert!(text.contains("**-100.0**") && text.contains("1 of 2 pairs (50 %)"), "{text}");
         assert!(text.contains("the largest 100.0. Time") && text.contains("the largest 50.0 %"));
         assert!(verdict(&[]).contains("0 of 0"));
+    }
+
+    #[test]
+    fn seeds_are_put_together() {
+        let pairs = [pair("a", 0.2, 0.1), pair("a", 0.4, 0.5), pair("b", 0.5, 0.5)];
+        let means = Pair::means(&pairs);
+        assert_eq!(means.len(), 2);
+        assert!((means[0].lab.fast_hit_ratio - 0.3).abs() < 1e-12 && means[0].agrees());
+        let text = markdown(&pairs);
+        assert!(
+            text.contains("| p | `a` | 2 | 30.0 | 30.0 |") && text.contains("2 of 2"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Runs a program and measures what the guest spends between its lines `ready` and `done`.
 
 use anyhow::{Context, ensure};
-use frostline_lab::measured::{DONE, Measured, READY, Resident, Times};
+use frostline_lab::measured::{DONE, Free, Measured, READY, Resident, Times, Watermarks};
 use frostline_linux::lab::LabMemory;
 use frostline_linux::{Root, process};
 use std::collections::BTreeMap;
@@ -52,7 +52,7 @@ impl Moment {
             seconds,
             counters: counters.collect(),
             times: times.collect(),
-            resident: BTreeMap::new(),
+            ..Measured::default()
         }
     }
 }
@@ -75,15 +75,19 @@ fn resident(root: &Root) -> anyhow::Result<BTreeMap<String, Resident>> {
 /// Runs the command; its exit code is ours.
 pub fn run(root: &Root, memory: &LabMemory, command: &[OsString]) -> anyhow::Result<ExitCode> {
     let (program, rest) = command.split_first().context("no command")?;
+    let free = || anyhow::Ok(Free::parse(&root.read("/proc/buddyinfo")?, 0));
+    let free_before = free()?;
+    let watermarks = Watermarks::parse(&root.read("/proc/zoneinfo")?, 0);
     let mut child = Command::new(program).args(rest).stderr(Stdio::piped()).spawn()?;
     let stderr = child.stderr.take().context("standard error")?;
     let (mut ready, mut done) = (None, None);
-    let mut there = BTreeMap::new();
+    let (mut there, mut free_ready) = (BTreeMap::new(), Free::default());
     for line in BufReader::new(stderr).lines() {
         let line = line?;
         match &*line {
             "ready" => {
                 there = resident(root)?;
+                free_ready = free()?;
                 memory.mark(READY);
                 ready = Some(Moment::now(root)?);
             }
@@ -100,7 +104,13 @@ pub fn run(root: &Root, memory: &LabMemory, command: &[OsString]) -> anyhow::Res
         eprintln!("{}: {status}", program.display());
         return Ok(ExitCode::FAILURE);
     };
-    let measured = Measured { resident: there, ..done.since(&ready) };
+    let measured = Measured {
+        resident: there,
+        free_before,
+        free: free_ready,
+        watermarks,
+        ..done.since(&ready)
+    };
     println!("measured {}", measured.to_json()?);
     Ok(status.code().map_or(ExitCode::FAILURE, |code| ExitCode::from(code as u8)))
 }
