@@ -3,8 +3,9 @@
 //! Zipf(0.99) samples over 16 M pages of which 1 M fit into fast memory. Timed is what the policy does:
 //! taking samples in and deciding on promotions and demotions; not the engine's checks, nor the moves,
 //! which end at once, nor looking up in which tier a sample falls. Policies take turns by rounds, so
-//! that a busy machine slows all of them. `-- --quick` takes a tenth of the samples, and
-//! `-- --only NAME` one policy without timing it, for cachegrind.
+//! that a busy machine slows all of them. `-- --quick` takes a tenth of the samples, `-- --only NAME`
+//! one policy without timing it; `-- --misses` runs that under cachegrind for each, and prints cache
+//! misses instead of times.
 
 mod samples;
 
@@ -26,6 +27,9 @@ const SAMPLE_NS: u64 = 10_000;
 
 const POLICIES: [&str; 5] =
     ["hybridtier", "hybridtier-exact", "hybridtier-cbf", "hybridtier-artifact", "memtis"];
+
+/// Does nothing with samples.
+const IDLE: &str = "first-touch";
 
 struct Contestant {
     name: &'static str,
@@ -107,11 +111,14 @@ fn clock(timed: bool) -> f64 {
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
+    if args.iter().any(|arg| arg == "--misses") {
+        return samples::misses::compare(&POLICIES, IDLE, ROUND / 10 * ROUNDS);
+    }
     let only = args.iter().position(|arg| arg == "--only").map(|at| args[at + 1].as_str());
     let round = if args.iter().any(|arg| arg == "--quick") { ROUND / 10 } else { ROUND };
-    let mut contestants: Vec<Contestant> = POLICIES
-        .into_iter()
-        .filter(|name| only.is_none_or(|only| only == *name))
+    let names = POLICIES.into_iter().chain([IDLE]);
+    let mut contestants: Vec<Contestant> = names
+        .filter(|name| only.map_or(*name != IDLE, |only| only == *name))
         .map(Contestant::new)
         .collect();
     let events = samples(round);

@@ -15,8 +15,10 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::hint::black_box;
 
-/// Samples whose memory is loaded together before they are processed.
+/// Samples whose memory is loaded together before they are processed, at most, and cache lines that
+/// they may need: half of a first-level cache of 32 KiB.
 const CHUNK: usize = 128;
+const CHUNK_LINES: usize = 256;
 
 /// Constants of the rules.
 #[derive(Clone, Copy, Debug)]
@@ -171,6 +173,10 @@ impl<T: Tracker> Tiering<T> {
     fn run(&self, unit: u32, view: &View<'_>) -> PageRun {
         let first = self.first_page(unit);
         if self.mixed { view.unit(first) } else { PageRun { start: first, pages: self.span } }
+    }
+
+    fn chunk(&self) -> usize {
+        (CHUNK_LINES / self.tracker.lines()).min(CHUNK)
     }
 
     fn is_momentum_high(&self, momentum: u32) -> bool {
@@ -415,7 +421,7 @@ impl<T: Tracker> Tiering<T> {
         let (mut from, mut left) = (self.cursor % units.max(1), self.lap.min(units));
         let mut touched = 0;
         ahead.clear();
-        while left > 0 && ahead.len() < CHUNK {
+        while left > 0 && ahead.len() < self.chunk() {
             let some = left.min(units - from);
             let run = PageRun { start: self.first_page(from), pages: some * self.span };
             let found = view.first_in(TierId::FAST, run).map(|page| self.unit(page, view));
@@ -471,7 +477,7 @@ impl<T: Tracker> Tiering<T> {
                 self.cursor = if end < units { end } else { 0 };
                 self.counters.looked_at += 1;
             }
-            if ahead.len() < CHUNK {
+            if ahead.len() < self.chunk() {
                 self.lap = 0;
             }
         }
@@ -481,7 +487,7 @@ impl<T: Tracker> Tiering<T> {
 
 impl<T: Tracker> Work for Tiering<T> {
     fn observe(&mut self, events: &[Event], view: &View<'_>) {
-        for chunk in events.chunks(CHUNK) {
+        for chunk in events.chunks(self.chunk()) {
             let mut touched = 0;
             for event in chunk {
                 if let Event::Sample(sample) = event {

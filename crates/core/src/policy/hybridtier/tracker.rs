@@ -1,6 +1,6 @@
 //! Frequency and momentum of units, in filters or exactly.
 
-use crate::hotness::bloom::{CountingBloom, Increment, Step, hash};
+use crate::hotness::bloom::{CountingBloom, HASHES, Increment, Step, hash};
 use crate::hotness::paired::{self, PairedBloom};
 use crate::types::Bytes;
 use alloc::vec::Vec;
@@ -24,6 +24,8 @@ pub(super) struct Seen {
 
 /// Counts samples of units, by number.
 pub(super) trait Tracker: Send {
+    /// Cache lines that a sample needs, at most.
+    fn lines(&self) -> usize;
     /// Loads a unit's memory, for the cache. The value has no meaning.
     fn touch(&self, unit: u32) -> u64;
     /// Counts a sample in both averages.
@@ -55,6 +57,10 @@ impl<const BITS: u32, const BLOCKED: bool> Filters<BITS, BLOCKED> {
 }
 
 impl<const BITS: u32, const BLOCKED: bool> Tracker for Filters<BITS, BLOCKED> {
+    fn lines(&self) -> usize {
+        2 * if BLOCKED { 1 } else { HASHES }
+    }
+
     #[inline(always)]
     fn touch(&self, unit: u32) -> u64 {
         self.frequency.touch(hash(unit, SEEDS[0])) ^ self.momentum.touch(hash(unit, SEEDS[1]))
@@ -98,6 +104,10 @@ impl<const BITS: u32, const BLOCKED: bool> Tracker for Filters<BITS, BLOCKED> {
 
 /// Both averages of a unit in one cache line.
 impl Tracker for PairedBloom {
+    fn lines(&self) -> usize {
+        1
+    }
+
     #[inline(always)]
     fn touch(&self, unit: u32) -> u64 {
         self.touch(hash(unit, SEEDS[0]))
@@ -192,6 +202,10 @@ impl<C: Cell> Exact<C> {
 }
 
 impl<C: Cell> Tracker for Exact<C> {
+    fn lines(&self) -> usize {
+        1
+    }
+
     #[inline(always)]
     fn touch(&self, unit: u32) -> u64 {
         self.averages(unit).frequency.into()
