@@ -114,6 +114,8 @@ pub struct Driver {
     audit_at: (u32, Vpn),
     /// Whether pages are paged out at random to see who comes back.
     probes: bool,
+    /// Pages that came back since they were last asked about, where that stands for access bits.
+    returned: Option<Bitmap>,
     probe_credit: f64,
     wants_samples: bool,
     scans: Scans,
@@ -170,6 +172,7 @@ impl Driver {
             refresh_due: Nanos::ZERO,
             audit_at: (0, Vpn(0)),
             probes: choice.probes,
+            returned: choice.returns.then(Bitmap::default),
             probe_credit: 0.0,
             wants_samples: needs.load_sample_period > 0,
             scans: Scans::default(),
@@ -235,8 +238,11 @@ impl Driver {
             journal.flush()?;
         }
         let policy = self.engine.poll_timeout().unwrap_or(Nanos::MAX);
-        let policy = policy.max(now.saturating_add(Nanos(STEP.0 / 10)));
-        Ok(policy.min(now.saturating_add(STEP)))
+        let (soonest, step) = (now.saturating_add(Nanos(STEP.0 / 10)), now.saturating_add(STEP));
+        // A policy that wants to be called all the time waits where our share is used up: nothing
+        // of what it wants would be done.
+        let waits = policy < soonest && !self.pacer.allows();
+        Ok(if waits { step } else { policy.max(soonest).min(step) })
     }
 
     /// Hands events to the engine, lets the policy decide, and queues what it wants.

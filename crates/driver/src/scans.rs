@@ -4,7 +4,7 @@
 //! So a bit says whether the page was touched in its turn, which comes after it was asked for; the
 //! bits that the kernel keeps since they were last cleared are not to be had for single pages.
 
-use frostline_core::action::Scan;
+use frostline_core::action::{Lane, Scan};
 use frostline_core::event::{AccessBits, Event, Level};
 use frostline_core::placement::PageState;
 use frostline_core::types::*;
@@ -20,13 +20,22 @@ const UNITS: u32 = 64;
 /// What is asked for, and what is looked at.
 #[derive(Debug, Default)]
 pub struct Scans {
-    queue: VecDeque<Scan>,
-    /// Pages in the queue.
-    queued: u64,
+    /// By the worker that asks.
+    queues: BTreeMap<Lane, Queue>,
+    /// Whose turn it was last.
+    last: Option<Lane>,
     /// Looked at in the turn that goes on.
     current: Vec<Piece>,
     /// Of the turn that is over: what was seen in it comes with the next poll.
     ended: Vec<Piece>,
+}
+
+/// What one worker asks for.
+#[derive(Debug, Default)]
+struct Queue {
+    scans: VecDeque<Scan>,
+    /// Pages in them.
+    pages: u64,
 }
 
 /// A part of a scan.
@@ -48,19 +57,29 @@ struct Turn {
 }
 
 impl Scans {
-    /// Takes a request. It is dropped where those before it ask for twice as many pages as there
-    /// are: they are answered first.
-    pub fn push(&mut self, scan: Scan, pages: u32) {
+    /// Takes a worker's request. It is dropped where those before it ask for twice as many pages as
+    /// there are: they are answered first.
+    pub fn push(&mut self, scan: Scan, lane: Lane, pages: u32) {
         let run = scan.run.intersect(PageRun::between(0, pages));
-        if run.pages > 0 && self.queued + u64::from(run.pages) <= 2 * u64::from(pages) {
-            self.queued += u64::from(run.pages);
-            self.queue.push_back(Scan { run, ..scan });
+        let queue = self.queues.entry(lane).or_default();
+        if run.pages > 0 && queue.pages + u64::from(run.pages) <= 2 * u64::from(pages) {
+            queue.pages += u64::from(run.pages);
+            queue.scans.push_back(Scan { run, ..scan });
         }
+    }
+
+    /// The next scan, of each worker in turn: one that asks for much holds nobody up.
+    fn pop(&mut self) -> Option<(Lane, Scan)> {
+        let after = |lane: &Lane| self.last.is_some_and(|last| *lane > last);
+        let waiting = || self.queues.iter().filter(|(_, q)| !q.scans.is_empty()).map(|(l, _)| *l);
+        let lane = waiting().find(after).or_else(|| waiting().next())?;
+        self.last = Some(lane);
+        Some((lane, self.queues.get_mut(&lane)?.scans.pop_front()?))
     }
 
     /// Whether there is something to look at, or to be said of what was.
     pub fn is_busy(&self) -> bool {
-        !self.queue.is_empty() || !self.current.is_empty()
+        !self.current.is_empty() || self.queues.values().any(|queue| !queue.scans.is_empty())
     }
 
     /// The pages to look at next, at most `most` and all of one process; `owner` tells the process
@@ -73,15 +92,16 @@ impl Scans {
     ) -> Vec<PageId> {
         self.ended = std::mem::take(&mut self.current);
         let mut turn = Turn { room: most, passed: 0, process: None };
-        while let Some(scan) = self.queue.pop_front() {
+        while let Some((lane, scan)) = self.pop() {
             let piece = turn.cut(&scan, &state, &owner);
             let rest = PageRun::between(piece.run.end(), scan.run.end());
-            self.queued -= u64::from(piece.run.pages);
+            let queue = self.queues.entry(lane).or_default();
+            queue.pages -= u64::from(piece.run.pages);
             if piece.run.pages > 0 {
                 self.current.push(piece);
             }
             if rest.pages > 0 {
-                self.queue.push_front(Scan { run: rest, ..scan });
+                queue.scans.push_front(Scan { run: rest, ..scan });
                 break;
             }
         }
@@ -234,7 +254,7 @@ mod tests {
     #[test]
     fn regions_are_judged_by_some_of_their_pages() {
         let mut scans = Scans::default();
-        scans.push(scan(0, u32::MAX, Level::Huge), PAGES);
+        scans.push(scan(0, u32::MAX, Level::Huge), Lane::SCAN, PAGES);
         let used = |page: PageId| matches!(page.region().0, 0 | 2 | 4 | 5);
         let (told, turns) = answer(&mut scans, 1000, &state, &owner, &used);
         let all = PageRun::between(0, PAGES);
@@ -249,13 +269,28 @@ mod tests {
     fn what_is_asked_for_too_often_is_dropped() {
         let mut scans = Scans::default();
         for _ in 0..10 {
-            scans.push(scan(0, PAGES, Level::Base), PAGES);
+            scans.push(scan(0, PAGES, Level::Base), Lane::SCAN, PAGES);
         }
-        assert_eq!((scans.queue.len(), scans.queued), (2, 2 * u64::from(PAGES)));
+        let queue = |scans: &Scans| {
+            (scans.queues[&Lane::SCAN].scans.len(), scans.queues[&Lane::SCAN].pages)
+        };
+        assert_eq!(queue(&scans), (2, 2 * u64::from(PAGES)));
         answer(&mut scans, 100, &state, &owner, &|_| false);
-        assert_eq!((scans.queue.len(), scans.queued), (0, 0));
-        scans.push(scan(7, 7, Level::Base), PAGES);
+        assert_eq!(queue(&scans), (0, 0));
+        scans.push(scan(7, 7, Level::Base), Lane::SCAN, PAGES);
         assert!(!scans.is_busy());
+    }
+
+    #[test]
+    fn who_asks_for_much_holds_nobody_up() {
+        let mut scans = Scans::default();
+        for start in (0..1000).step_by(100) {
+            scans.push(scan(start, start + 100, Level::Base), Lane(3), PAGES);
+        }
+        scans.push(scan(520, 530, Level::Base), Lane::SCAN, PAGES);
+        let first: Vec<PageId> = scans.next(150, |_| RESIDENT, |_| Some(ProcessId(7)));
+        assert_eq!(first.len(), 150, "{first:?}");
+        assert!(first.contains(&PageId(520)) && first.contains(&PageId(529)), "{first:?}");
     }
 
     proptest! {
@@ -270,7 +305,7 @@ mod tests {
             let runs = runs.into_iter().map(|(start, pages)| (start, (start + pages).min(PAGES)));
             let runs: Vec<(u32, u32)> = runs.collect();
             for (start, end) in &runs {
-                scans.push(scan(*start, *end, Level::Base), PAGES);
+                scans.push(scan(*start, *end, Level::Base), Lane(most as u8 % 3), PAGES);
             }
             let (told, _) = answer(&mut scans, most, &state, &owner, &used);
             let mut at: BTreeMap<u32, u32> = BTreeMap::new();

@@ -60,10 +60,13 @@ pub fn start(
         total_pages_hint: pages,
         ..PolicyContext::default()
     };
+    let direct = (1..places.tiers.len()).any(|tier| places.is_direct(TierId(tier as u8)));
+    let needs = make(&options.policy, &context)?.needs();
+    let mut options = options;
+    options.policy = suit(&options.policy, needs, direct, &mut notes)?;
     let made = make(&options.policy, &context)?;
     let mut needs = made.needs();
-    check(&options.policy, needs)?;
-    let direct = (1..places.tiers.len()).any(|tier| places.is_direct(TierId(tier as u8)));
+    check(&options.policy, needs, direct)?;
     if made.swaps() && direct {
         let what = "slow memory that is no memory but a swap device";
         let hint = "take --slow zram, or a policy that uses memory where it is";
@@ -154,12 +157,55 @@ fn places(root: &Root, slow: &SlowTiers) -> Result<Places, DriverError> {
     Ok(Places { tiers, device: None, planned: None, frames })
 }
 
-/// Refuses policies that need what no source here gives.
-fn check(policy: &str, needs: Telemetry) -> Result<(), DriverError> {
+/// Has a policy do without what no source here gives, where it can and the user does not insist;
+/// says how it departs from its source then. `direct`: a slower tier is memory.
+fn suit(
+    policy: &str,
+    needs: Telemetry,
+    direct: bool,
+    notes: &mut Notes,
+) -> Result<String, DriverError> {
+    let entry = frostline_core::policy::registry::check(policy)?;
+    let spec = Spec::parse(policy).map_err(frostline_core::policy::PolicyError::from)?;
+    let free = |key: &str| entry.default_of(key).is_some() && spec.get(key).is_none();
+    let name = entry.name;
+    let mut parameters = Vec::new();
+    if needs.counters && free("throttle") {
+        parameters.push(("throttle", "off"));
+        notes.push(format!(
+            "nothing here counts accesses by tier: {name} never pauses (throttle=off)"
+        ));
+    }
+    if needs.faults && needs.swap_faults && direct && free("eager") {
+        parameters.push(("eager", "on"));
+        notes.push(format!(
+            "pages in nodes cannot be unmapped from outside a program: {name} moves what it finds hot \
+             at once, not at the next touch (eager=on), which departs from its source"
+        ));
+    } else if needs.faults && needs.swap_faults && !direct {
+        notes.push(format!(
+            "pages in swap fault by themselves and come in at their first touch, whether {name} has \
+             found them hot or not"
+        ));
+    }
+    with_parameters(policy, &parameters)
+}
+
+/// Refuses policies that need what no source here gives. `direct`: a slower tier is memory.
+fn check(policy: &str, needs: Telemetry, direct: bool) -> Result<(), DriverError> {
+    let faults = needs.faults && (direct || !needs.swap_faults);
+    let other = match needs.swap_faults {
+        true => "take --slow zram, where pages fault by themselves",
+        false => "take a policy that works with samples",
+    };
+    let uncounted = match needs.access_bits {
+        true => "leave `throttle` to frostline, or set it to `off`",
+        false => "take a policy that works with samples",
+    };
     let missing = [
         (needs.offline, "knowledge of the future", "it runs in `frostline sim` only"),
-        (needs.faults, "faults on armed pages", "take a policy that works with samples"),
-        (needs.counters, "counters of accesses by tier", "take a policy that works with samples"),
+        (faults, "faults on armed pages", other),
+        (needs.counters, "counters of accesses by tier", uncounted),
     ];
     match missing.into_iter().find(|(needed, ..)| *needed) {
         Some((_, what, hint)) => Err(DriverError::Telemetry { policy: policy.into(), what, hint }),
@@ -195,5 +241,42 @@ impl Stopwatch {
     /// Time since then.
     pub fn elapsed(self) -> Nanos {
         clock::monotonic().saturating_sub(self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What becomes of a policy, and what is said of it.
+    fn suited(policy: &str, direct: bool) -> String {
+        let mut notes = Notes::new();
+        let needs = |policy: &str| make(policy, &PolicyContext::default()).unwrap().needs();
+        let suited = suit(policy, needs(policy), direct, &mut notes).unwrap();
+        match check(&suited, needs(&suited), direct) {
+            Ok(()) => format!("{suited} {}", notes.join("; ")),
+            Err(error) => format!("error: {error}"),
+        }
+    }
+
+    #[test]
+    fn policies_do_without_what_is_not_to_be_had_or_are_refused() {
+        let nodes = suited("hotbox", true);
+        assert!(nodes.starts_with("hotbox:throttle=off:eager=on "), "{nodes}");
+        assert!(nodes.contains("never pauses") && nodes.contains("departs from its source"));
+        let swap = suited("hotbox", false);
+        assert!(swap.starts_with("hotbox:throttle=off "), "{swap}");
+        assert!(swap.contains("first touch"), "{swap}");
+        assert_eq!(suited("hotbox-eager:throttle=off", true), "hotbox-eager:throttle=off ");
+        assert_eq!(suited("hybridtier", true), "hybridtier ");
+        let counters = suited("hotbox:throttle=on", true);
+        assert!(counters.contains("counters") && counters.contains("hint: leave"), "{counters}");
+        let waits = suited("hotbox:eager=off", true);
+        assert!(waits.contains("faults") && waits.contains("hint: take --slow zram"), "{waits}");
+        for direct in [true, false] {
+            let refused = suited("autonuma", direct);
+            assert!(refused.contains("faults") && refused.contains("hint: "), "{refused}");
+        }
+        assert!(suited("swap-lru", false).starts_with("swap-lru "));
     }
 }

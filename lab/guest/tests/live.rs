@@ -50,6 +50,19 @@ tiered() {
     settings | tr '\n' ' ' && echo after
     return $code
 }
+# Policies that look at pages in turn, or count samples otherwise.
+other() {
+    before=$(migrated)
+    frostline run --policy $1 --slow node:1 --fast 40% $limits --summary /out/$1 -- \
+        frostline-load --size 64MiB --hot 20% --cold-rate 500/s --writes 10% --checksums \
+        --fork-rate 1/s --churn 4/s --seconds $2 >/tmp/load3 2>/tmp/notes3
+    code=$?
+    cat /tmp/load3 /tmp/notes3
+    echo "kernel $(($(migrated) - before))"
+    awk -F '[ ":,]+' '$2 == "remote_blocks_total" { print "blocks", $3 }
+        $2 == "samples_total" { print "samples", $3 }' /out/$1
+    return $code
+}
 killed() {
     frostline run --slow node:1 --fast 40% $limits -- frostline-load --size 48MiB --seconds 15 \
         --checksums --truth /tmp/truth2 >/tmp/load2 2>/tmp/notes2 &
@@ -86,10 +99,12 @@ section tiered tiered
 section replay frostline replay /out/journal
 section killed killed
 section choices choices
+section hybridtier other hybridtier 20
+section hotbox other hotbox 20
 "#;
 
 static LIVE: LazyLock<Outcome> = LazyLock::new(|| {
-    let mut guest = Guest::default().timeout_s(320);
+    let mut guest = Guest::default().timeout_s(420);
     for name in ["frostline", "frostline-load"] {
         match program(name) {
             Ok(path) => guest = guest.file(path),
@@ -244,6 +259,21 @@ fn a_program_goes_on_when_frostline_is_killed() {
     assert!(number(text, "frostline: 137, pages moved:") > 1000.0, "{text}");
     assert_eq!(number(text, "left:"), 1.0, "{text}");
     assert_eq!(number(text, "mismatches"), 0.0, "{text}");
+}
+
+#[test]
+fn hybridtier_and_hotbox_leave_memory_whole() {
+    let (Some(hybridtier), Some(hotbox)) = (section("hybridtier"), section("hotbox")) else {
+        return;
+    };
+    for text in [hybridtier, hotbox] {
+        assert_eq!(number(text, "mismatches"), 0.0, "{text}");
+        assert!(number(text, "kernel") > 1000.0, "{text}");
+    }
+    assert!(number(hybridtier, "samples") > 0.0, "{hybridtier}");
+    assert!(hotbox.contains("(eager=on), which departs from its source"), "{hotbox}");
+    assert!(hotbox.contains("never pauses"), "{hotbox}");
+    assert!(number(hotbox, "blocks") > 0.0, "{hotbox}");
 }
 
 #[test]

@@ -30,6 +30,9 @@ fn variable(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect(name))
 }
 
+/// By turns.
+const POLICIES: [&str; 3] = ["memtis", "hybridtier", "hotbox"];
+
 /// What the rounds went through.
 #[derive(Debug, Default)]
 struct Seen {
@@ -53,11 +56,11 @@ fn killed_at_random_moments_nothing_is_lost() {
     let mut seen = Seen::default();
     for round in 0..rounds {
         let journal = folder.path().join("journal");
-        let mut driver = Running::start(
-            attach(load.pid(), &format!("--slow zram:size={DEVICE_MIB}MiB --fast 40% {EAGER}"))
-                .arg("--journal")
-                .arg(&journal),
-        );
+        let policy = POLICIES[round as usize % POLICIES.len()];
+        let options =
+            format!("--policy {policy} --slow zram:size={DEVICE_MIB}MiB --fast 40% {EAGER}");
+        let mut driver =
+            Running::start(attach(load.pid(), &options).arg("--journal").arg(&journal));
         let last = round + 1 == rounds;
         if last {
             wait_until("pages are out", || load.swapped_kib() > 2 * SOME_KIB);

@@ -7,6 +7,7 @@ mod journal;
 mod kill;
 mod load;
 mod owners;
+mod policies;
 mod programs;
 mod rights;
 mod support;

@@ -48,6 +48,9 @@ pub struct Telemetry {
     pub access_bits: bool,
     /// `Arm` actions work, and [`Policy::on_fault`] is called.
     pub faults: bool,
+    /// Where `faults` are needed: those that pages in swap space have by themselves will do, where
+    /// all slower tiers are swap space.
+    pub swap_faults: bool,
     /// `Mapped` and `Unmapped` carry original allocation extents.
     pub allocation_extents: bool,
     /// `Counters` events.

@@ -26,6 +26,7 @@ pub static REGISTRY: &[Entry] = &[
     memtis::PAPER,
     memtis::ARTIFACT,
     hotbox::NO_THROTTLE,
+    hotbox::EAGER,
     hybridtier::EXACT,
     hybridtier::UNBLOCKED,
     hybridtier::FREQUENCY,

@@ -74,7 +74,7 @@ impl Policy for SwapLru {
     }
 
     fn needs(&self) -> Telemetry {
-        Telemetry { faults: true, access_bits: true, ..Telemetry::default() }
+        Telemetry { faults: true, swap_faults: true, access_bits: true, ..Telemetry::default() }
     }
 
     fn observe(&mut self, _: Nanos, events: &[Event], view: &View<'_>) {

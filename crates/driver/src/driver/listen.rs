@@ -6,6 +6,9 @@ use crate::source::{Assignment, Touch, TouchKind};
 use frostline_core::event::{Event, Fault, MoveCause, Sample, SampleKind};
 use frostline_core::types::*;
 
+/// Pages about which a policy is told in one step, at most, where nobody has to look.
+const MOST_ANSWERED: usize = 4096;
+
 impl Driver {
     pub(super) fn listen(&mut self, events: &mut Vec<Event>) -> Result<(), DriverError> {
         let mut touches: Vec<Touch> = Vec::new();
@@ -18,6 +21,9 @@ impl Driver {
             self.scans.touched(page);
             let Some(tier) = self.engine.view().state(page).tier() else { continue };
             self.spared.insert(page.0);
+            if let Some(returned) = &mut self.returned {
+                returned.insert(page.0);
+            }
             let kind = match touch.kind {
                 TouchKind::Sample(kind) => {
                     self.accounts.sampled += 1;
@@ -90,6 +96,10 @@ impl Driver {
 
     /// Has a source look at pages of which the policy wants to know whether they are used.
     fn look(&mut self) -> Result<(), DriverError> {
+        if self.returned.is_some() {
+            self.look_who_returned();
+            return Ok(());
+        }
         for source in &mut self.sources {
             let most = source.wants_pages(self.now);
             if most == 0 {
@@ -108,6 +118,22 @@ impl Driver {
             break;
         }
         Ok(())
+    }
+
+    /// Answers by who has come back, which takes no time.
+    fn look_who_returned(&mut self) {
+        let (view, map, places) = (self.engine.view(), &self.map, &self.places);
+        let Some(returned) = &mut self.returned else { return };
+        let owner = |page| {
+            let tier = view.state(page).tier().filter(|tier| places.is_direct(*tier));
+            tier.and_then(|_| Some(map.place(page)?.0))
+        };
+        for page in self.scans.next(MOST_ANSWERED, |page| view.state(page), owner) {
+            if returned.contains(page.0) {
+                returned.remove(page.0);
+                self.scans.touched(page);
+            }
+        }
     }
 
     /// Sizes of tiers, and what sampling costs.

@@ -36,7 +36,7 @@ impl Driver {
                 Action::SetSampling { kind, period } => {
                     self.sources.iter_mut().for_each(|source| source.set_period(kind, period));
                 }
-                Action::Scan { scan, .. } => self.scans.push(scan, self.map.pages()),
+                Action::Scan { scan, lane } => self.scans.push(scan, lane, self.map.pages()),
                 // Policies that need these are turned down before they start.
                 Action::Arm { .. }
                 | Action::Disarm { .. }

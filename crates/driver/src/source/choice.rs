@@ -85,6 +85,8 @@ pub struct Choice {
     pub allocations: Option<String>,
     /// Samples come from refaults alone: a page in use must be paged out now and then to be seen.
     pub probes: bool,
+    /// Nothing reads access bits of fast pages: those are accessed that came back from swap.
+    pub returns: bool,
 }
 
 /// Samples between adaptations of a histogram, and between coolings, where about a thousand come in
@@ -144,7 +146,7 @@ pub fn choose(
         *why += "stores come from soft-dirty bits, which CRIU must not use meanwhile";
     }
     if needs.access_bits {
-        add_bits(root, options.cpu_share, &mut choice)?;
+        add_bits(root, options.cpu_share, needs.swap_faults, &mut choice)?;
     }
     if needs.allocation_extents {
         choice.sources.push(Box::new(Allocations::new(root)?));
@@ -154,8 +156,14 @@ pub fn choose(
     Ok(choice)
 }
 
-/// A source that can be asked about single pages.
-fn add_bits(root: &Root, cpu_share: f64, choice: &mut Choice) -> Result<(), LinuxError> {
+/// A source that can be asked about single pages; with `returns`, a policy for swap space that does
+/// without one.
+fn add_bits(
+    root: &Root,
+    cpu_share: f64,
+    returns: bool,
+    choice: &mut Choice,
+) -> Result<(), LinuxError> {
     let can = |source: &dyn Source| source.wants_pages(Nanos::MAX) > 0;
     let name = if let Some(source) = choice.sources.iter().find(|source| can(&***source)) {
         source.name()
@@ -166,6 +174,15 @@ fn add_bits(root: &Root, cpu_share: f64, choice: &mut Choice) -> Result<(), Linu
         let changes = Changes::of_this_process(root)?;
         choice.sources.push(Box::new(DamonPages::new(changes, cpu_share)));
         "damon"
+    } else if returns {
+        choice.returns = true;
+        let why = choice.why.get_or_insert_default();
+        let and = if why.is_empty() { "" } else { "; " };
+        *why += &format!(
+            "{and}access bits cannot be had: a page counts as accessed where it has come back from \
+             swap since it was last asked about"
+        );
+        return Ok(());
     } else {
         return Err(LinuxError::Unsupported {
             what: "access bits of single pages cannot be had: there is no idle page tracking, and \

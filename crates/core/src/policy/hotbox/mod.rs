@@ -3,7 +3,8 @@
 //! Slow memory is accessed where it is. Blocks of it are scanned in turn; a page whose access bit was
 //! set twice is hot and unmapped, and its next touch moves it, if there is room. Room is made in the
 //! background by the kernel's lists, the faster the less is free. Where the share of accesses that
-//! fast memory serves has settled, all of that pauses (`hotbox-nothrottle`: never).
+//! fast memory serves has settled, all of that pauses (`hotbox-nothrottle`: never). `hotbox-eager`
+//! does not wait for the touch: for worlds that have no faults to offer.
 //!
 //! Not good for: memory whose hot pages change faster than slow memory is scanned. Departs from its
 //! source: one share for all processes; lists of Linux 6, not 4.9. Page tables and kernel memory are
@@ -51,6 +52,7 @@ pub const ENTRY: Entry = Entry {
             "of fast memory, from mark to mark",
         ),
         Param::scaled("rest", Kind::Duration, "100ms", "", "of eviction that found nothing"),
+        Param::fixed("eager", Kind::Switch, "off", "", "move what is hot before its next touch"),
     ],
     preset: &[],
     build: |settings, context| Ok(Box::new(Hotbox::new(settings, context))),
@@ -62,6 +64,15 @@ pub const NO_THROTTLE: Entry = Entry {
     group: Group::Variants,
     summary: "hotbox that never pauses",
     preset: &[("throttle", "off")],
+    ..ENTRY
+};
+
+/// `hotbox-eager`.
+pub const EAGER: Entry = Entry {
+    name: "hotbox-eager",
+    group: Group::Variants,
+    summary: "hotbox that moves hot pages when it finds them, not at their next touch",
+    preset: &[("eager", "on")],
     ..ENTRY
 };
 
@@ -95,6 +106,7 @@ struct Hotbox {
     /// `None` where nothing ever pauses.
     utility: Option<Utility>,
     gap: f64,
+    eager: bool,
     /// Folios that came under management and are to be split.
     folios: Vec<Region>,
     counters: Counters,
@@ -115,6 +127,7 @@ impl Hotbox {
             kswapd: Kswapd::new(context.scale, settings.duration("rest")),
             utility: settings.switch("throttle").then(|| Utility::new(rule)),
             gap: settings.number("watermark-gap"),
+            eager: settings.switch("eager"),
             folios: Vec::new(),
             counters: Counters::default(),
             settings,
@@ -156,7 +169,9 @@ impl Policy for Hotbox {
 
     fn needs(&self) -> Telemetry {
         let counters = self.utility.is_some();
-        Telemetry { faults: true, access_bits: true, counters, ..Telemetry::default() }
+        let faults = !self.eager;
+        let swap_faults = faults;
+        Telemetry { faults, swap_faults, access_bits: true, counters, ..Telemetry::default() }
     }
 
     fn observe(&mut self, now: Nanos, events: &[Event], view: &View<'_>) {
@@ -189,9 +204,14 @@ impl Policy for Hotbox {
         self.split_folios(view, plan);
         let leaving = self.lru.land(TierId::FAST, view);
         self.kswapd.run(now, &mut self.lru, leaving, view, &mut budget, plan);
-        if !self.is_paused() {
-            self.remote.run(now, view, plan);
+        if self.is_paused() {
+            return;
         }
+        if self.eager && self.remote.move_hot(view, &mut budget, plan) {
+            self.counters.no_room += 1;
+            self.kswapd.wake(marks(view, self.gap).high);
+        }
+        self.remote.run(now, view, plan);
     }
 
     fn next_wakeup(&self) -> Option<Nanos> {
@@ -239,6 +259,7 @@ impl Policy for Hotbox {
             ("touched_while_paused_pages_total", c.paused),
             ("touched_without_room_pages_total", c.no_room),
             ("promoted_in_fault_pages_total", c.promoted),
+            ("promoted_at_once_pages_total", r.moved),
             ("folios_split_total", c.splits),
         ] {
             sink(name, value as f64);

@@ -1,8 +1,10 @@
 //! The scanner of slow memory: blocks of pages in turn, and a state for each page (section 5.2).
 
 use crate::action::{Action, Lane, Plan, Scan};
+use crate::budget::Budget;
 use crate::event::{AccessBits, Level};
 use crate::placement::{PageState, View};
+use crate::policy::runs::Runs;
 use crate::types::*;
 use alloc::vec::Vec;
 
@@ -29,6 +31,7 @@ pub(super) struct Remote {
     pub(super) raised: u64,
     pub(super) lowered: u64,
     pub(super) armed: u64,
+    pub(super) moved: u64,
 }
 
 impl Remote {
@@ -45,6 +48,7 @@ impl Remote {
             raised: 0,
             lowered: 0,
             armed: 0,
+            moved: 0,
         }
     }
 
@@ -106,6 +110,40 @@ impl Remote {
             self.next = now.saturating_add(self.period);
             self.scan_block(view, plan);
         }
+    }
+
+    /// Proposes what was found hot for the fastest tier, in place of arming it; whether some found no
+    /// room: that is found again by later scans.
+    pub(super) fn move_hot(
+        &mut self,
+        view: &View<'_>,
+        budget: &mut Budget,
+        plan: &mut Plan,
+    ) -> bool {
+        let keep_free = view.limits(TierId::FAST).keep_free;
+        let mut room = view.free(TierId::FAST).saturating_sub(keep_free).0;
+        let mut full = false;
+        let mut runs = Runs::new(TierId::FAST, Lane::PROMOTE);
+        self.hot.sort_unstable();
+        let mut next = 0;
+        for page in self.hot.drain(..) {
+            let (state, unit) = (view.state(page), view.unit(page));
+            if !is_slow(state) || state.is_in_flight() || page.0 < next {
+                continue;
+            }
+            next = unit.end();
+            if u64::from(unit.pages) > room || unit.bytes() > budget.remaining {
+                full = true;
+                continue;
+            }
+            room -= u64::from(unit.pages);
+            budget.remaining = budget.remaining.saturating_sub(unit.bytes());
+            // It was hot there; where it comes back, that has to be found anew.
+            self.states[unit.range()].fill(0);
+            runs.push(unit, plan);
+        }
+        self.moved += runs.finish(plan);
+        full
     }
 
     /// Nothing is armed any more.

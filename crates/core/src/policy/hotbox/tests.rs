@@ -238,3 +238,33 @@ fn memory_that_goes_or_moves_takes_its_state_along() {
     block(&mut w);
     assert_eq!(armed(&w), [600], "210 is new and warm");
 }
+
+#[test]
+fn eager_moves_hot_pages_at_the_scan_that_finds_them() {
+    let mut w = world("hotbox-eager");
+    assert!(!w.engine.policy().needs().faults);
+    w.touch([200, 201]);
+    block(&mut w);
+    assert_eq!(w.tier(200), Some(SLOW), "warm");
+    w.touch([200]);
+    block(&mut w);
+    assert_eq!([200, 201].map(|page| w.tier(page)), [Some(TierId::FAST), Some(SLOW)]);
+    assert_eq!((armed(&w), w.metric("promoted_at_once_pages_total")), (Vec::new(), 1.0));
+    assert_eq!(w.metric("promoted_in_fault_pages_total"), 0.0);
+}
+
+#[test]
+fn eager_wakes_eviction_where_there_is_no_room() {
+    let mut w = World::new(4, "hotbox-eager");
+    w.outcome = MoveOutcome::Busy;
+    w.populate(PageRun::between(0, 8), false);
+    (0..40).for_each(|_| w.feed(&[]));
+    heat(&mut w, &[6]);
+    assert_eq!((w.used(), w.tier(6)), (4, Some(SLOW)));
+    assert!(w.metric("touched_without_room_pages_total") >= 1.0);
+    w.outcome = MoveOutcome::Moved;
+    w.now.0 += 200_000_000;
+    block(&mut w);
+    heat(&mut w, &[6]);
+    assert_eq!(w.tier(6), Some(TierId::FAST));
+}

@@ -20,8 +20,9 @@ use crate::types::*;
 const BATCH: u64 = 32;
 /// The first round looks at a list's pages shifted right by this (`DEF_PRIORITY`).
 const FIRST_PRIORITY: u32 = 12;
-/// How long an answer about access bits is waited for. Nothing in a kernel can be that late.
-const PATIENCE: Nanos = Nanos(1_000_000_000);
+/// How long an answer about access bits is waited for. Nothing in a kernel can be that late; outside
+/// of one, pages are looked at by turns.
+const PATIENCE: Nanos = Nanos(10_000_000_000);
 
 /// What has happened, for reports and tests; units, unless it says otherwise.
 #[derive(Clone, Copy, Debug, Default)]
