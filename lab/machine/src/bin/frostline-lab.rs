@@ -295,7 +295,11 @@ fn validate(args: &ValidateArgs) -> anyhow::Result<ExitCode> {
         let of = trials.iter().filter(|other| other.program == program);
         of.map(|other| other.watermarks).max_by_key(|marks| marks.low_pages).unwrap_or_default()
     };
-    for trial in &trials {
+    let wanted = |trial: &&Trial| {
+        plan.programs.iter().any(|program| program.name == trial.program)
+            && plan.systems.iter().any(|system| system.name == trial.system)
+    };
+    for trial in trials.iter().filter(wanted) {
         let node =
             predict::Node { full: full(&trial.program), watermarks: watermarks(&trial.program) };
         let work = programs::find(&trial.program)?;
@@ -332,7 +336,7 @@ fn validate(args: &ValidateArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What happened in the machine: read, or made to happen.
+/// What happened in the machine: read, or made to happen. What is read may be more than was asked for.
 fn trials(args: &ValidateArgs, plan: &Plan) -> anyhow::Result<Vec<Trial>> {
     if args.trials.is_empty() {
         let trials = compare::run(plan)?;
@@ -350,11 +354,6 @@ fn trials(args: &ValidateArgs, plan: &Plan) -> anyhow::Result<Vec<Trial>> {
     for path in &args.trials {
         all.extend(read(path).with_context(|| path.display().to_string())?);
     }
-    let wanted = |trial: &Trial| {
-        plan.programs.iter().any(|program| program.name == trial.program)
-            && plan.systems.iter().any(|system| system.name == trial.system)
-    };
-    all.retain(wanted);
     let place = |trial: &Trial| {
         let program = plan.programs.iter().position(|program| program.name == trial.program);
         let system = plan.systems.iter().position(|system| system.name == trial.system);
