@@ -51,7 +51,7 @@ impl Contestant {
         };
         let make = |name| make(name, &context).expect("it is registered");
         let tiers = EngineConfig::two_tiers(PageCount(FAST), PageCount(u64::from(PAGES)));
-        let (mut policy, mut world) = (make(name), Engine::new(tiers, make("first-touch")));
+        let (mut policy, mut world) = (make(name), Engine::new(tiers, make(IDLE)));
         let populated = |run, tier| Event::Populated { run, tier, huge: false };
         let fast = FAST as u32;
         let populated = [

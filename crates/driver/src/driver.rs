@@ -5,7 +5,6 @@ use crate::address_map::AddressMap;
 use crate::clock;
 use crate::error::DriverError;
 use crate::journal::{Entry, Journal, Setup};
-use crate::pacer::{Pacer, Rounds};
 use crate::place::Places;
 use crate::scans::Scans;
 use crate::source::Source;
@@ -14,6 +13,7 @@ use crate::source::rotation::Rotation;
 use crate::watched::{Selection, Watched};
 use crate::{Limit, SlowTiers};
 use frostline_core::Action;
+use frostline_core::daemon::{Growth, Pacer, Rounds};
 use frostline_core::engine::Engine;
 use frostline_core::event::Event;
 use frostline_core::hotness::bitmap::Bitmap;
@@ -36,7 +36,7 @@ mod targets;
 #[cfg(test)]
 mod tests;
 
-use limit::{Growth, Keeper};
+use limit::Keeper;
 
 /// How often targets, mappings and limits are looked at.
 const REFRESH: Nanos = Nanos(1_000_000_000);

@@ -13,7 +13,6 @@ mod driver;
 pub mod error;
 pub mod instances;
 pub mod journal;
-mod pacer;
 pub mod place;
 mod reconcile;
 mod scans;

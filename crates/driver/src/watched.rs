@@ -2,7 +2,7 @@
 
 use frostline_core::types::{Bytes, ProcessId};
 use frostline_linux::extents::ExtentChange;
-use frostline_linux::maps::{Mapping, MapsReader};
+use frostline_linux::maps::{self, Mapping, MapsReader};
 use frostline_linux::pagemap::Pagemap;
 use frostline_linux::process::{self, Target};
 use frostline_linux::span::{Span, difference, joined};
@@ -141,13 +141,8 @@ impl Watched {
         let unmapped = difference(&self.spans, &spans).into_iter();
         let unmapped = unmapped.map(|span| ExtentChange::Unmapped { span });
         let added = difference(&spans, &self.spans);
-        let mapped = tierable().flat_map(|mapping| {
-            let from = added.partition_point(|span| span.end() <= mapping.span.start);
-            let new = added[from..].iter().map(|span| span.intersect(mapping.span));
-            let new = new.take_while(|span| !span.is_empty());
-            let backing = mapping.kind.backing();
-            new.map(move |span| ExtentChange::Mapped { span, backing })
-        });
+        let mapped = maps::parts(tierable(), &added)
+            .map(|(span, backing)| ExtentChange::Mapped { span, backing });
         unmapped.chain(mapped).collect()
     }
 

@@ -5,7 +5,7 @@
 //! what `/proc/PID/maps` says. It may be ahead of records that are on their way, hence a difference
 //! counts when two readings in succession show it.
 
-use crate::maps::{Kind, Mapping};
+use crate::maps::{self, Kind, Mapping};
 use crate::perf::tracepoints::Change;
 use crate::span::{Span, difference, joined};
 use frostline_core::event::Backing;
@@ -123,13 +123,8 @@ impl Extents {
             }
         };
         removed.iter().for_each(|span| self.unmap(*span, &mut tell));
-        for mapping in tierable() {
-            let backing = mapping.kind.backing();
-            let from = added.partition_point(|span| span.end() <= mapping.span.start);
-            let to = added.partition_point(|span| span.start < mapping.span.end());
-            for span in &added[from..to.max(from)] {
-                self.insert(span.intersect(mapping.span), at_ns, backing, &mut tell);
-            }
+        for (span, backing) in maps::parts(tierable(), &added) {
+            self.insert(span, at_ns, backing, &mut tell);
         }
         let heap = mappings.iter().filter(|mapping| mapping.kind == Kind::Heap);
         let heap = heap.map(|mapping| mapping.span).reduce(|a, b| Span::between(a.start, b.end()));

@@ -48,6 +48,20 @@ impl Kind {
     }
 }
 
+/// The parts of `spans`, which are in order and apart, that lie in each of the mappings, and what
+/// the engine is told of them.
+pub fn parts<'a>(
+    mappings: impl Iterator<Item = &'a Mapping>,
+    spans: &[Span],
+) -> impl Iterator<Item = (Span, Backing)> {
+    mappings.flat_map(move |mapping| {
+        let from = spans.partition_point(|span| span.end() <= mapping.span.start);
+        let parts = spans[from..].iter().map(|span| span.intersect(mapping.span));
+        let backing = mapping.kind.backing();
+        parts.take_while(|part| !part.is_empty()).map(move |part| (part, backing))
+    })
+}
+
 /// One line of `/proc/PID/maps`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {

@@ -7,6 +7,7 @@
 use super::bloom::{HASHES, Increment, Step};
 use crate::types::Bytes;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 /// Largest count.
 pub const MAX: u32 = 15;
@@ -84,18 +85,20 @@ impl PairedBloom {
 
     /// Halves every long count, rounding down.
     pub fn halve_long(&mut self) {
-        for line in &mut self.lines {
-            for part in line.0.chunks_exact_mut(PART_BYTES) {
-                part[..LONG_BYTES].iter_mut().for_each(|byte| *byte = (*byte >> 1) & HALVED);
-            }
-        }
+        self.halve(0..LONG_BYTES);
     }
 
     /// Halves every short count, rounding down.
     pub fn halve_short(&mut self) {
+        self.halve(LONG_BYTES..PART_BYTES);
+    }
+
+    /// These bytes of every part. Inlined, so that the range is constant.
+    #[inline(always)]
+    fn halve(&mut self, bytes: Range<usize>) {
         for line in &mut self.lines {
             for part in line.0.chunks_exact_mut(PART_BYTES) {
-                part[LONG_BYTES..].iter_mut().for_each(|byte| *byte = (*byte >> 1) & HALVED);
+                part[bytes.clone()].iter_mut().for_each(|byte| *byte = (*byte >> 1) & HALVED);
             }
         }
     }
@@ -126,31 +129,39 @@ impl Places {
     }
 
     #[inline(always)]
-    fn value(self, part: usize, line: &Line) -> u32 {
-        let (byte, shift) = self.place(part);
-        (u32::from(line.0[byte % LINE_BYTES]) >> shift) & MAX
+    fn values(self, line: &Line) -> [u32; HASHES] {
+        let mut values = [0; HASHES];
+        for (part, value) in values.iter_mut().enumerate() {
+            let (byte, shift) = self.place(part);
+            *value = (u32::from(line.0[byte % LINE_BYTES]) >> shift) & MAX;
+        }
+        values
     }
 
     #[inline(always)]
     fn least(self, line: &Line) -> u32 {
-        let low = self.value(0, line).min(self.value(1, line));
-        low.min(self.value(2, line)).min(self.value(3, line))
+        least(self.values(line))
     }
 
     #[inline(always)]
     fn raise(self, line: &mut Line, all: bool) -> Step {
-        let from = self.least(line);
+        let values = self.values(line);
+        let from = least(values);
         if from == MAX {
             return Step { from, to: from };
         }
-        for part in 0..HASHES {
-            let value = self.value(part, line);
+        for (part, value) in values.into_iter().enumerate() {
             let (byte, shift) = self.place(part);
             let raised = (value == from) | (all & (value < MAX));
             line.0[byte % LINE_BYTES] += u8::from(raised) << shift;
         }
         Step { from, to: from + 1 }
     }
+}
+
+#[inline(always)]
+fn least([a, b, c, d]: [u32; HASHES]) -> u32 {
+    a.min(b).min(c.min(d))
 }
 
 #[cfg(test)]

@@ -4,16 +4,9 @@ use super::moving::{Demoted, Purpose};
 use super::{AUDIT_PART, Driver, MOVE_PAGES, Options};
 use crate::clock;
 use crate::error::DriverError;
-use crate::pacer::Patience;
+use frostline_core::daemon::Patience;
 use frostline_core::types::*;
 
-/// How long the policy is given to make room before the driver does.
-const GRACE: Nanos = Nanos(600_000_000);
-/// The same while memory grows: what comes next finds no room in fast memory meanwhile, and is more
-/// likely to be used than what has been there for longest.
-const GROWING_GRACE: Nanos = Nanos(100_000_000);
-/// Memory has grown where it is larger than within the last [`GRACE`] by one part in so many.
-const GROWN_PART: u64 = 128;
 /// Pages paged out at random per second to see who comes back: this share of the fast tier.
 const PROBED_SHARE: f64 = 1.0 / 600.0;
 /// A footprint that exceeds its limit by this share is still settling.
@@ -34,25 +27,6 @@ pub(super) struct Keeper {
     /// Pages that the hand has passed since the patience was last put to the test.
     passed: u64,
     over_since: Option<Nanos>,
-}
-
-/// Whether memory grows.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Growth {
-    resident: u64,
-    until: Nanos,
-}
-
-impl Growth {
-    /// So many pages are there now; how long the policy is given.
-    fn grace(&mut self, now: Nanos, resident: u64) -> Nanos {
-        if resident > self.resident + self.resident / GROWN_PART {
-            self.until = now.saturating_add(GRACE);
-            self.resident = resident;
-        }
-        self.resident = self.resident.min(resident);
-        if now < self.until { GROWING_GRACE } else { GRACE }
-    }
 }
 
 impl Driver {
@@ -206,23 +180,5 @@ impl Driver {
         runs.truncate(room);
         self.demote(&runs, swap, Purpose::Probe)?;
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_policy_has_less_time_while_memory_grows() {
-        let mut growth = Growth::default();
-        let ms = |ms: u64| Nanos(ms * 1_000_000);
-        assert_eq!(growth.grace(ms(0), 12_800), GROWING_GRACE);
-        assert_eq!(growth.grace(ms(599), 12_900), GROWING_GRACE);
-        assert_eq!(growth.grace(ms(600), 12_900), GRACE, "not by a 128th");
-        assert_eq!(growth.grace(ms(700), 12_901), GROWING_GRACE, "little by little");
-        assert_eq!(growth.grace(ms(1200), 10_000), GROWING_GRACE);
-        assert_eq!(growth.grace(ms(1300), 10_000), GRACE);
-        assert_eq!(growth.grace(ms(1400), 10_100), GROWING_GRACE, "what was lost comes again");
     }
 }

@@ -8,7 +8,7 @@
 
 use super::{Source, SourceStats, Touch, TouchKind};
 use crate::clock;
-use crate::pacer::Pacer;
+use frostline_core::daemon::Pacer;
 use frostline_core::event::SampleKind;
 use frostline_core::types::{Bytes, HUGE_PAGES, Nanos, Vpn};
 use frostline_linux::pagemap::Categories;

@@ -2,7 +2,6 @@
 
 use super::testing::*;
 use super::*;
-use crate::measure_footprint;
 use crate::size::FastSize;
 use frostline_core::action::{Action, Lane, MoveId};
 use frostline_core::event::MoveCause;
@@ -19,21 +18,6 @@ fn options(changes: &str, fast_pages: u64) -> SimOptions {
     SimOptions::new(machine, FastSize::Bytes(PageCount(fast_pages).bytes()))
 }
 
-fn run(steps: &[Step], script: Script, options: &SimOptions) -> (RunOutcome, Vec<Event>) {
-    let source = || Steps::new(steps.iter().cloned());
-    let footprint = measure_footprint(&mut source(), &options.machine).unwrap();
-    let (policy, log) = script.boxed();
-    let outcome = replay(&mut source(), &footprint, policy, options, &mut (), false).unwrap();
-    let events = log.lock().unwrap().clone();
-    (outcome, events)
-}
-
-/// Sampled, so that there is somebody who looks after the program.
-fn sampling(period: u32, actions: Vec<(u64, Action)>) -> Script {
-    let needs = Telemetry { load_sample_period: period, ..Telemetry::default() };
-    Script { needs, ..Script::new(actions) }
-}
-
 fn demote(id: u64, page: u32, pages: u32) -> Action {
     let run = PageRun { start: PageId(page), pages };
     Action::Migrate { id: MoveId(id), run, to: TierId(1), lane: Lane::DEMOTE }
@@ -45,7 +29,7 @@ fn a_thread_keeps_to_its_share_of_a_core_and_the_program_pays_for_it() {
     let actions = || (0..8).map(|i| (TOUCHED, demote(i, i as u32 * 128, 128))).collect();
     let seconds = |share: &str| {
         let options = options(&format!(":worker_share={share}:settling_share={share}"), 2048);
-        let (outcome, _) = run(&steps, sampling(1_000_000, actions()), &options);
+        let (outcome, _) = run_script(&steps, sampling(1_000_000, actions()), &options);
         assert_eq!(outcome.report.demoted_bytes, 1024 * PAGE_BYTES);
         (outcome.report.fast_hit_ratio, outcome.report.time_split.migrate)
     };
@@ -66,7 +50,7 @@ fn what_brings_pages_up_goes_before_what_brings_them_down() {
     let room = (TOUCHED, demote(0, 512, 64));
     let later = [demote(1, 0, 128), demote(2, 128, 128), promote].map(|what| (SETTLED, what));
     let actions = std::iter::once(room).chain(later).collect();
-    let (_, events) = run(&steps, sampling(1_000_000, actions), &options("", 1020));
+    let (_, events) = run_script(&steps, sampling(1_000_000, actions), &options("", 1020));
     let order: Vec<u64> = events
         .iter()
         .filter_map(|e| if let Event::MigrationDone { id, .. } = e { Some(id.0) } else { None })
@@ -81,13 +65,13 @@ fn a_kernel_gives_more_than_the_limit_and_the_keeper_takes_it_back() {
     let steps: Vec<Step> = (0..300_000).map(|i| load(i % 1000)).collect();
     let mut options = options("", 500);
     options.kernel_fast = Some(PageCount(700).bytes());
-    let (outcome, events) = run(&steps, sampling(1_000_000, Vec::new()), &options);
+    let (outcome, events) = run_script(&steps, sampling(1_000_000, Vec::new()), &options);
     assert_eq!(outcome.report.tiers[0].resident_bytes_max, 700 * PAGE_BYTES);
     assert_eq!(outcome.report.tiers[0].resident_bytes, 500 * PAGE_BYTES);
     let reclaimed = |e: &&Event| matches!(e, Event::Moved { cause: MoveCause::Reclaim, .. });
     assert_eq!(events.iter().filter(reclaimed).count(), 200);
     // Nobody looks after a program whose policy is told nothing.
-    let (outcome, events) = run(&steps, Script::new([]), &options);
+    let (outcome, events) = run_script(&steps, Script::new([]), &options);
     assert_eq!(outcome.report.tiers[0].resident_bytes, 700 * PAGE_BYTES);
     assert_eq!(events.iter().filter(reclaimed).count(), 0);
 }
@@ -99,7 +83,7 @@ fn the_keeper_spares_what_was_sampled() {
     steps.extend((0..300_000).map(|i| load(i % 100)));
     let mut options = options("", 500);
     options.kernel_fast = Some(PageCount(700).bytes());
-    let (outcome, events) = run(&steps, sampling(101, Vec::new()), &options);
+    let (outcome, events) = run_script(&steps, sampling(101, Vec::new()), &options);
     assert_eq!(outcome.report.tiers[0].resident_bytes, 500 * PAGE_BYTES);
     let taken = events.iter().filter_map(|e| match e {
         Event::Moved { run, cause: MoveCause::Reclaim, .. } => Some(run.start.0),
@@ -115,7 +99,7 @@ fn collapse_fails_where_programs_refuse_folios() {
     let collapses = |machine: &str| {
         let machine = Machine::parse(machine).unwrap();
         let options = SimOptions::new(machine, FastSize::Bytes(PageCount(2048).bytes()));
-        let (outcome, _) = run(&steps, Script::new([(300_000, collapse)]), &options);
+        let (outcome, _) = run_script(&steps, Script::new([(300_000, collapse)]), &options);
         let failed = outcome.report.counters["engine.failed_collapses"];
         (outcome.report.collapses, failed)
     };
@@ -128,7 +112,7 @@ fn moments_tell_what_has_happened_so_far() {
     let steps: Vec<Step> = (0..10_240).map(|i| load(i % 512)).collect();
     let mut options = options("", 256);
     options.moments = vec![25_600, 51_200, u64::MAX];
-    let (outcome, _) = run(&steps, Script::new([]), &options);
+    let (outcome, _) = run_script(&steps, Script::new([]), &options);
     let [first, second] = &outcome.moments[..] else { panic!("{:?}", outcome.moments) };
     let all = |moment: &Moment| moment.accesses.iter().sum::<u64>();
     // The clock advances by 10 with every access, and batches have 256.

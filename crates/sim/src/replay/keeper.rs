@@ -3,41 +3,23 @@
 use super::background::Job;
 use super::{Replay, Wait};
 use frostline_core::action::Lane;
+use frostline_core::daemon::Growth;
 use frostline_core::event::{Event, MoveCause};
 use frostline_core::hotness::bitmap::Bitmap;
 use frostline_core::types::*;
 
-/// How long a policy is given to make room before that is done for it: usually, and where memory
-/// has grown by one part in so many within that time.
-const GRACE_NS: f64 = 0.6e9;
-const GROWING_GRACE_NS: f64 = 0.1e9;
-const GROWN_PART: u64 = 128;
-/// How many pages then go at once.
+/// How many pages go at once where the policy makes no room.
 const RECLAIM_PAGES: u64 = 256;
 
 /// Keeps the limit of fast memory where the kernel does not.
 #[derive(Debug, Default)]
 pub(super) struct Keeper {
     over_since_ns: Option<f64>,
-    /// Pages that were there when memory last grew, and until when it is said to grow.
-    resident: u64,
-    grows_until_ns: f64,
+    growth: Growth,
     hand: u32,
     /// Sampled since the hand last passed.
     pub(super) spared: Bitmap,
     picked: Vec<PageRun>,
-}
-
-impl Keeper {
-    /// So many pages are there now; how long the policy is given.
-    fn grace_ns(&mut self, now_ns: f64, resident: u64) -> f64 {
-        if resident > self.resident + self.resident / GROWN_PART {
-            self.grows_until_ns = now_ns + GRACE_NS;
-            self.resident = resident;
-        }
-        self.resident = self.resident.min(resident);
-        if now_ns < self.grows_until_ns { GROWING_GRACE_NS } else { GRACE_NS }
-    }
 }
 
 impl Replay<'_> {
@@ -51,13 +33,13 @@ impl Replay<'_> {
         let view = self.engine.view();
         let resident = view.resident().0;
         let excess = view.over(fast).saturating_sub(view.reserved(next)).0;
-        let grace_ns = self.keeper.grace_ns(self.now_ns, resident);
+        let grace = self.keeper.growth.grace(Nanos(self.now_ns as u64), resident);
         if excess == 0 {
             self.keeper.over_since_ns = None;
             return;
         }
         let since_ns = *self.keeper.over_since_ns.get_or_insert(self.now_ns);
-        if self.now_ns - since_ns < grace_ns || !self.background.is_idle() {
+        if self.now_ns - since_ns < grace.0 as f64 || !self.background.is_idle() {
             return;
         }
         let wanted = excess.min(RECLAIM_PAGES).min(view.free(next).0);

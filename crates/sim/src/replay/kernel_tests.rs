@@ -21,20 +21,6 @@ fn options(changes: &str, kernel_pages: u64) -> SimOptions {
     }
 }
 
-fn run(steps: &[Step], script: Script, options: &SimOptions) -> (RunOutcome, Vec<Event>) {
-    let source = || Steps::new(steps.iter().cloned());
-    let footprint = measure_footprint(&mut source(), &options.machine).unwrap();
-    let (policy, log) = script.boxed();
-    let outcome = replay(&mut source(), &footprint, policy, options, &mut (), false).unwrap();
-    let events = log.lock().unwrap().clone();
-    (outcome, events)
-}
-
-fn sampling(period: u32, actions: Vec<(u64, Action)>) -> Script {
-    let needs = Telemetry { load_sample_period: period, ..Telemetry::default() };
-    Script { needs, ..Script::new(actions) }
-}
-
 fn demote(at_ms: u64, page: u32) -> (u64, Action) {
     let (run, to) = (PageRun::single(PageId(page)), TierId(1));
     (at_ms * 1_000_000, Action::Migrate { id: MoveId(at_ms), run, to, lane: Lane::DEMOTE })
@@ -62,7 +48,7 @@ fn what_is_mapped_anew_is_seen_when_mappings_are_read_again() {
     let actions = || vec![demote(900, 5), demote(900, 600), demote(1400, 601)];
     let counters = |changes: &str| {
         let options = options(&format!(":thp=off{changes}"), 2048);
-        let (outcome, _) = run(&steps, sampling(1_000_000, actions()), &options);
+        let (outcome, _) = run_script(&steps, sampling(1_000_000, actions()), &options);
         let counters = outcome.report.counters;
         (outcome.report.demoted_bytes / PAGE_BYTES, counters["engine.rejected_not_resident"])
     };
@@ -79,7 +65,7 @@ fn what_is_touched_later_is_seen_when_the_round_comes_by() {
     steps.extend(loads(0..16 * 512, 1000));
     let runs = |changes: &str| {
         let options = options(&format!(":thp=off{changes}"), 16 * 512);
-        populated(&run(&steps, sampling(1_000_000, Vec::new()), &options).1)
+        populated(&run_script(&steps, sampling(1_000_000, Vec::new()), &options).1)
     };
     let pages = |runs: &[PageRun]| runs.iter().map(|run| run.pages).sum::<u32>();
     let all = runs("");
@@ -98,7 +84,7 @@ fn samples_of_unseen_pages_are_dropped_and_their_accesses_count() {
     steps.extend(loads(512..1024, 2000));
     // Half of what is mapped later finds no room in fast memory.
     let options = options(":thp=off", 768);
-    let (outcome, events) = run(&steps, sampling(7, Vec::new()), &options);
+    let (outcome, events) = run_script(&steps, sampling(7, Vec::new()), &options);
     let seen = events.iter().position(
         |event| matches!(event, Event::Populated { run, .. } if run.contains(PageId(1023))),
     );
@@ -122,7 +108,7 @@ fn what_goes_unseen_leaves_nothing_behind() {
     steps.extend(loads(1024..1536, 1500));
     // There is room for two of the three.
     let (outcome, events) =
-        run(&steps, sampling(1_000_000, Vec::new()), &options(":thp=off", 1024));
+        run_script(&steps, sampling(1_000_000, Vec::new()), &options(":thp=off", 1024));
     assert!(populated(&events).iter().all(|run| run.end() <= 512 || run.start.0 >= 1024));
     assert_eq!(outcome.report.tiers[0].resident_bytes, 1024 * PAGE_BYTES);
     assert_eq!(outcome.report.tiers[1].resident_bytes_max, 0);
@@ -134,7 +120,7 @@ fn folios_beyond_the_fast_tier_are_for_who_asks() {
     let faults = |changes: &str, blocks: Option<u64>| {
         let mut options = options(changes, 2 * 512);
         options.kernel_blocks = blocks;
-        let (outcome, _) = run(&steps, Script::new([]), &options);
+        let (outcome, _) = run_script(&steps, Script::new([]), &options);
         let count = |name: &str| outcome.report.counters[name] as u64;
         (count("machine.huge_faults"), count("machine.base_faults"))
     };

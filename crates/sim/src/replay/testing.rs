@@ -1,5 +1,7 @@
 //! Traces and policies for tests.
 
+use super::{RunOutcome, SimOptions, replay};
+use crate::measure_footprint;
 use frostline_core::action::{Action, Plan};
 use frostline_core::budget::Budget;
 use frostline_core::event::{Event, Fault};
@@ -131,6 +133,36 @@ impl Script {
         let log = Arc::clone(&self.log);
         (Box::new(self), log)
     }
+}
+
+/// Measures and replays.
+pub(crate) fn replay_steps(
+    steps: &[Step],
+    policy: BoxedPolicy,
+    options: &SimOptions,
+    careful: bool,
+) -> RunOutcome {
+    let source = || Steps::new(steps.iter().cloned());
+    let footprint = measure_footprint(&mut source(), &options.machine).unwrap();
+    replay(&mut source(), &footprint, policy, options, &mut (), careful).unwrap()
+}
+
+/// What became of it, and what the script was told.
+pub(crate) fn run_script(
+    steps: &[Step],
+    script: Script,
+    options: &SimOptions,
+) -> (RunOutcome, Vec<Event>) {
+    let (policy, log) = script.boxed();
+    let outcome = replay_steps(steps, policy, options, false);
+    let events = log.lock().unwrap().clone();
+    (outcome, events)
+}
+
+/// Sampled, so that there is somebody who looks after the program.
+pub(crate) fn sampling(period: u32, actions: Vec<(u64, Action)>) -> Script {
+    let needs = Telemetry { load_sample_period: period, ..Telemetry::default() };
+    Script { needs, ..Script::new(actions) }
 }
 
 impl Policy for Script {

@@ -17,7 +17,11 @@ pub(super) fn options(machine: &str, fast_pages: u64) -> SimOptions {
     SimOptions::new(Machine::parse(machine).unwrap(), fast)
 }
 
-fn run(steps: &[Step], script: Script, options: &SimOptions) -> (RunOutcome, Vec<Event>) {
+pub(super) fn run(
+    steps: &[Step],
+    script: Script,
+    options: &SimOptions,
+) -> (RunOutcome, Vec<Event>) {
     let (policy, log) = script.boxed();
     let outcome = run_policy(steps, policy, options, false);
     let events = log.lock().unwrap().clone();
@@ -30,9 +34,7 @@ pub(super) fn run_policy(
     options: &SimOptions,
     careful: bool,
 ) -> RunOutcome {
-    let source = || Steps::new(steps.iter().cloned());
-    let footprint = measure_footprint(&mut source(), &options.machine).unwrap();
-    let outcome = replay(&mut source(), &footprint, policy, options, &mut (), careful).unwrap();
+    let outcome = replay_steps(steps, policy, options, careful);
     check(&outcome);
     outcome
 }

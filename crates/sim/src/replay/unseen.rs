@@ -6,6 +6,7 @@
 //! little. Until it comes by, a page counts nowhere, and samples of it mean nothing to it.
 
 use super::{Replay, Wait};
+use frostline_core::daemon::{Pacer, Rounds};
 use frostline_core::event::Event;
 use frostline_core::placement::PageState;
 use frostline_core::types::*;
@@ -19,11 +20,6 @@ const REFRESH_NS: f64 = 1e9;
 const FIRST_REFRESH_NS: f64 = 20e6;
 /// Regions of consecutive addresses that are looked through in one go.
 const REGIONS: usize = 8;
-/// Longest time for which an unused share is saved up.
-const SAVED_NS: f64 = 0.5e9;
-/// Shortest and longest rest after a round in which less than one page in [`FEW`] was new.
-const RESTS_NS: [f64; 2] = [1e9, 8e9];
-const FEW: u64 = 1024;
 /// A program whose memory has changed by one page in so many is looked at again at once.
 const CHANGED: u64 = 256;
 
@@ -31,7 +27,7 @@ const CHANGED: u64 = 256;
 type Address = (ProcessId, u64);
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Unseen {
     /// Share of a core that goes into looking; 0 where everything is known at once.
     share: f64,
@@ -46,43 +42,36 @@ pub(super) struct Unseen {
     fresh: BTreeSet<Region>,
     due_ns: f64,
     refresh_due_ns: f64,
-    allowance_ns: f64,
-    refilled_ns: f64,
+    pacer: Pacer,
+    /// Time that looking up where pages are has taken.
+    looked: Nanos,
     at: Address,
-    round: Round,
+    rounds: Rounds,
     /// Resident pages when that was last found to have changed.
     resident: u64,
-}
-
-/// A round over all that is mapped, and when it may begin.
-#[derive(Clone, Copy, Debug, Default)]
-struct Round {
-    pages: u64,
-    found: u64,
-    rest_ns: f64,
-    due_ns: f64,
-}
-
-impl Round {
-    fn note(&mut self, pages: u64, found: u64) {
-        self.pages += pages;
-        self.found += found;
-    }
-
-    fn end(&mut self, now_ns: f64) {
-        self.rest_ns = match self.found * FEW < self.pages || self.found == 0 {
-            true => (self.rest_ns * 2.0).clamp(RESTS_NS[0], RESTS_NS[1]),
-            false => 0.0,
-        };
-        self.due_ns = now_ns + self.rest_ns;
-        (self.pages, self.found) = (0, 0);
-    }
 }
 
 impl Unseen {
     /// For a daemon that looks with this share of a core; with 0, nothing stays unseen.
     pub(super) fn new(share: f64) -> Self {
-        Self { share, refresh_due_ns: FIRST_REFRESH_NS, ..Self::default() }
+        let mut pacer = Pacer::new(share, Nanos::ZERO);
+        pacer.refill(Nanos::ZERO);
+        Self {
+            share,
+            states: Vec::new(),
+            pages: [0; MAX_TIERS],
+            regions: BTreeMap::new(),
+            addresses: Vec::new(),
+            mapped: Vec::new(),
+            fresh: BTreeSet::new(),
+            due_ns: 0.0,
+            refresh_due_ns: FIRST_REFRESH_NS,
+            pacer,
+            looked: Nanos::ZERO,
+            at: Address::default(),
+            rounds: Rounds::default(),
+            resident: 0,
+        }
     }
 
     /// Whether pages stay unseen at first.
@@ -92,7 +81,7 @@ impl Unseen {
 
     /// Share of a core that looking takes at this time.
     pub(super) fn share_at(&self, now_ns: f64) -> f64 {
-        if now_ns >= self.round.due_ns { self.share } else { 0.0 }
+        if self.rounds.allows(Nanos(now_ns as u64)) { self.share } else { 0.0 }
     }
 
     /// A page's state where the engine does not know it.
@@ -256,7 +245,7 @@ impl Replay<'_> {
         unseen.refresh_due_ns = self.now_ns + REFRESH_NS;
         if resident.abs_diff(unseen.resident) > unseen.resident / CHANGED {
             unseen.resident = resident;
-            (unseen.round.rest_ns, unseen.round.due_ns) = (0.0, 0.0);
+            unseen.rounds.wake();
         }
         unseen.mapped.clear();
         let mut fresh = Vec::from_iter(std::mem::take(&mut unseen.fresh));
@@ -267,19 +256,19 @@ impl Replay<'_> {
 
     /// Goes on with the round, as far as the share of a core allows.
     fn look_round(&mut self) {
-        let unseen = &mut self.unseen;
-        let passed_ns = self.now_ns - std::mem::replace(&mut unseen.refilled_ns, self.now_ns);
-        unseen.allowance_ns += passed_ns * unseen.share;
-        unseen.allowance_ns = unseen.allowance_ns.min(SAVED_NS * unseen.share);
-        while self.unseen.allowance_ns > 0.0 && self.now_ns >= self.unseen.round.due_ns {
+        let now = Nanos(self.now_ns as u64);
+        self.unseen.pacer.refill(now);
+        while self.unseen.pacer.allows() && self.unseen.rounds.allows(now) {
             let mut regions = self.unseen.next_regions();
             if regions.is_empty() {
-                self.unseen.round.end(self.now_ns);
+                self.unseen.rounds.end(now);
                 break;
             }
             // Of what has been mapped since, nothing is known yet.
             regions.retain(|region| !self.unseen.fresh.contains(region));
-            self.unseen.allowance_ns -= self.look_through(&regions);
+            let ns = self.look_through(&regions);
+            self.unseen.looked = self.unseen.looked.saturating_add(Nanos(ns as u64));
+            self.unseen.pacer.charge(self.unseen.looked);
         }
     }
 
@@ -295,7 +284,7 @@ impl Replay<'_> {
             };
             found += self.unseen.reveal(*region, &mut self.pending);
         }
-        self.unseen.round.note(regions.len() as u64 * u64::from(HUGE_PAGES), found);
+        self.unseen.rounds.note(regions.len() as u64 * u64::from(HUGE_PAGES), found);
         let costs = &self.machine.costs;
         let (lookup_ns, found_ns) = (units as f64 * costs.lookup_ns, found as f64 * costs.found_ns);
         self.totals.upkeep += lookup_ns + found_ns;
@@ -308,19 +297,6 @@ impl Replay<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn rounds_that_find_little_come_less_often() {
-        let mut round = Round::default();
-        let mut rests = Vec::new();
-        for found in [0, 90, 0, 0, 0, 150, 0] {
-            round.note(100_000, found);
-            round.end(7e9);
-            rests.push((round.due_ns - 7e9) / 1e9);
-        }
-        // One page in a thousand is enough to go on.
-        assert_eq!(rests, [1.0, 2.0, 4.0, 8.0, 8.0, 0.0, 1.0]);
-    }
 
     #[test]
     fn a_folio_that_loses_a_part_is_told_as_base_pages() {

@@ -83,7 +83,7 @@ impl Replay<'_> {
 
     /// An access in a tier: what it did not wait for, because zeroing had brought the line.
     pub(super) fn spared_ns(&mut self, page: PageId, kind: AccessKind, tier: TierId) -> f64 {
-        if kind == AccessKind::WriteBack {
+        if kind == AccessKind::WriteBack || !self.zeroed.is_warm() {
             return 0.0;
         }
         self.zeroed.pass(1);

@@ -1,6 +1,7 @@
-//! Our own share of a processor, and what it allows.
+//! When a daemon that manages memory works, and when it waits: for the live driver, and for the
+//! simulator that stands for it.
 
-use frostline_core::types::Nanos;
+use crate::types::Nanos;
 
 /// Longest time for which unused allowance is saved up.
 const SAVED: Nanos = Nanos(500_000_000);
@@ -80,7 +81,7 @@ impl Rounds {
 
     /// The round is over.
     pub fn end(&mut self, now: Nanos) {
-        let (pages, found) = (std::mem::take(&mut self.pages), std::mem::take(&mut self.found));
+        let (pages, found) = (core::mem::take(&mut self.pages), core::mem::take(&mut self.found));
         self.rest = match found * FEW < pages || found == 0 {
             true => Nanos(self.rest.0 * 2).clamp(RESTS[0], RESTS[1]),
             false => Nanos::ZERO,
@@ -122,7 +123,7 @@ impl Patience {
 
     /// Judges what was noted since the last time; whether it was worth the effort.
     pub fn conclude(&mut self, now: Nanos) -> bool {
-        let (tried, done) = (std::mem::take(&mut self.tried), std::mem::take(&mut self.done));
+        let (tried, done) = (core::mem::take(&mut self.tried), core::mem::take(&mut self.done));
         if done * IN_VAIN >= tried {
             self.wait = Nanos::ZERO;
             return true;
@@ -130,6 +131,33 @@ impl Patience {
         self.wait = Nanos(self.wait.0 * 2).clamp(WAITS[0], WAITS[1]);
         self.until = now.saturating_add(self.wait);
         false
+    }
+}
+
+/// How long a policy is given to make room before that is done for it.
+const GRACE: Nanos = Nanos(600_000_000);
+/// The same while memory grows: what comes next finds no room in fast memory meanwhile, and is more
+/// likely to be used than what has been there for longest.
+const GROWING_GRACE: Nanos = Nanos(100_000_000);
+/// Memory has grown where it is larger than within the last [`GRACE`] by one part in so many.
+const GROWN_PART: u64 = 128;
+
+/// Whether memory grows.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Growth {
+    resident: u64,
+    until: Nanos,
+}
+
+impl Growth {
+    /// So many pages are there now; how long the policy is given.
+    pub fn grace(&mut self, now: Nanos, resident: u64) -> Nanos {
+        if resident > self.resident + self.resident / GROWN_PART {
+            self.until = now.saturating_add(GRACE);
+            self.resident = resident;
+        }
+        self.resident = self.resident.min(resident);
+        if now < self.until { GROWING_GRACE } else { GRACE }
     }
 }
 
@@ -205,5 +233,31 @@ mod tests {
         patience.note(160, 0);
         patience.conclude(Nanos(0));
         assert!(patience.allows(WAITS[0]), "the shortest wait again");
+    }
+
+    #[test]
+    fn one_page_in_a_thousand_is_enough_to_go_on() {
+        let mut rounds = Rounds::default();
+        let now = Nanos(7_000_000_000);
+        let mut rests = [0; 7];
+        for (found, rest) in [0, 90, 0, 0, 0, 150, 0].into_iter().zip(&mut rests) {
+            rounds.note(100_000, found);
+            rounds.end(now);
+            *rest = rounds.due.saturating_sub(now).0 / 1_000_000_000;
+        }
+        assert_eq!(rests, [1, 2, 4, 8, 8, 0, 1]);
+    }
+
+    #[test]
+    fn the_policy_has_less_time_while_memory_grows() {
+        let mut growth = Growth::default();
+        let ms = |ms: u64| Nanos(ms * 1_000_000);
+        assert_eq!(growth.grace(ms(0), 12_800), GROWING_GRACE);
+        assert_eq!(growth.grace(ms(599), 12_900), GROWING_GRACE);
+        assert_eq!(growth.grace(ms(600), 12_900), GRACE, "not by a 128th");
+        assert_eq!(growth.grace(ms(700), 12_901), GROWING_GRACE, "little by little");
+        assert_eq!(growth.grace(ms(1200), 10_000), GROWING_GRACE);
+        assert_eq!(growth.grace(ms(1300), 10_000), GRACE);
+        assert_eq!(growth.grace(ms(1400), 10_100), GROWING_GRACE, "what was lost comes again");
     }
 }
