@@ -522,6 +522,13 @@ impl Engine {
         if tier.index() < self.view().tiers() { Ok(()) } else { Err(Rejected::UnknownTier) }
     }
 
+    /// Whether an approved action waits for the page. Memory that was freed and allocated anew has
+    /// lost its flag, yet the report about its region is still to come.
+    fn is_busy(&self, page: PageId) -> bool {
+        self.placement.state(page).is_in_flight()
+            || !self.reshaping.is_empty() && self.reshaping.contains_key(&page.region())
+    }
+
     fn check_room(&self, to: TierId, pages: u32) -> Result<(), Rejected> {
         let keep_free = self.view().limits(to).keep_free.0;
         let room = self.placement.free(to).0 >= u64::from(pages) + keep_free;
@@ -531,7 +538,7 @@ impl Engine {
     fn check_move(&mut self, page: PageId, to: TierId, pages: u32) -> Result<(), Rejected> {
         let state = self.placement.state(page);
         let from = state.tier().ok_or(Rejected::NotResident)?;
-        if state.is_in_flight() {
+        if self.is_busy(page) {
             return Err(Rejected::InFlight);
         }
         if from == to {
@@ -546,7 +553,7 @@ impl Engine {
         let state = self.placement.state(region.first());
         if !state.is_huge() {
             Err(Rejected::NotHuge)
-        } else if state.is_in_flight() {
+        } else if self.is_busy(region.first()) {
             Err(Rejected::InFlight)
         } else {
             Ok(())
@@ -563,7 +570,7 @@ impl Engine {
             if state.is_huge() {
                 return Err(Rejected::AlreadyThere);
             }
-            if state.is_in_flight() {
+            if self.is_busy(page) {
                 return Err(Rejected::InFlight);
             }
         }

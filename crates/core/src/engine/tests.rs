@@ -156,6 +156,23 @@ fn pages_that_go_during_a_move_do_not_come_back() {
 }
 
 #[test]
+fn a_region_that_waits_for_a_report_is_left_alone_whatever_becomes_of_its_memory() {
+    let mut b = bench(EngineConfig::two_tiers(ANY_ROOM, ANY_ROOM));
+    let (region, all) = (Region(1), Region(1).run());
+    let split = Action::Split { region, lane: Lane::SCAN };
+    b.populate(all, SLOW, true);
+    assert_eq!(b.propose(&[split]).len(), 1);
+    b.now(&[Event::Unmapped { run: all }]);
+    b.populate(all, SLOW, true);
+    assert!(b.propose(&[split]).is_empty());
+    assert!(b.migrate(all, FAST).is_empty());
+    assert_eq!(b.rejected(Rejected::InFlight), 1 + 512);
+    b.now(&[Event::SplitDone { region, split: false }]);
+    assert_eq!(b.migrate(all, FAST), [(MoveId(1), all)]);
+    assert_eq!(b.engine.stats().anomalies, 0);
+}
+
+#[test]
 fn others_may_move_a_page_during_our_move() {
     let mut b = bench(EngineConfig::two_tiers(PageCount(8), ANY_ROOM));
     b.populate(run(0, 1), SLOW, false);
@@ -351,6 +368,16 @@ struct World {
     ended: u64,
 }
 
+impl World {
+    /// Whether a split or a collapse of the region has not been reported yet.
+    fn waits_for(&self, wanted: Region) -> bool {
+        self.reshaping.iter().any(|action| match *action {
+            Action::Split { region, .. } | Action::Collapse { region, .. } => region == wanted,
+            _ => false,
+        })
+    }
+}
+
 const OUTCOMES: [MoveOutcome; 5] = [
     MoveOutcome::Moved,
     MoveOutcome::Busy,
@@ -378,7 +405,11 @@ fn play(steps: &[Step]) -> (Vec<Action>, EngineStats) {
         for action in &new {
             match *action {
                 Action::Migrate { id, run, .. } => world.outstanding.push((id, run)),
-                other => world.reshaping.push(other),
+                Action::Split { region, .. } | Action::Collapse { region, .. } => {
+                    assert!(!world.waits_for(region), "{region:?} is already being reshaped");
+                    world.reshaping.push(*action);
+                }
+                other => panic!("{other:?} was not proposed"),
             }
         }
         all_actions.extend(new);
