@@ -7,51 +7,62 @@
 use super::bloom::{HASHES, Increment, Step};
 use crate::types::Bytes;
 use alloc::vec::Vec;
-use core::ops::Range;
 
 /// Largest count.
 pub const MAX: u32 = 15;
 
 const LINE_BYTES: usize = 64;
-/// Bytes of a line in which one of a key's counters of either kind lies: first those of the long
-/// count, then those of the short one.
-const PART_BYTES: usize = LINE_BYTES / HASHES;
-const LONG_BYTES: usize = 12;
-/// Counters of a part, by kind.
-const LONG: u64 = 2 * LONG_BYTES as u64;
-const SHORT: u64 = 2 * (PART_BYTES - LONG_BYTES) as u64;
-/// What remains of two counters when their byte is shifted right by one.
-const HALVED: u8 = 0x77;
+const WORDS: usize = LINE_BYTES / size_of::<u32>();
+/// Counters of a word, by kind: first those of the long count, then those of the short one.
+const LONG: u64 = 6;
+const SHORT: u64 = 2;
+/// Bits of the short counters in a word.
+const SHORT_BITS: u32 = 0xff00_0000;
+/// What remains of the counters when a word is shifted right by one.
+const HALVED: u32 = 0x7777_7777;
 
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-struct Line([u8; LINE_BYTES]);
+struct Line([u32; WORDS]);
 
-/// One position of eight bits in each sixteen.
-const LANES: u64 = 0x00ff_00ff_00ff_00ff;
+/// The lowest bit of each sixteen.
+const ONES: u64 = 0x0001_0001_0001_0001;
+/// First word of each part.
+const PARTS: u64 = 0x000c_0008_0004_0000;
 
-/// Where a key's counters are in the parts of a line, sixteen bits each.
+/// Where a key's counters are, sixteen bits for each part.
 #[derive(Clone, Copy, Debug)]
-struct Places(u64);
+struct Places {
+    words: u64,
+    /// Lowest bits of the counters in their words.
+    long: u64,
+    short: u64,
+}
 
 /// Counts of keys over a long and over a short time.
 #[derive(Clone, Debug)]
 pub struct PairedBloom {
     lines: Vec<Line>,
-    increment: Increment,
+    /// The largest counter that is raised, by the least of a key's counters. Looked up, as what
+    /// that is depends on the sample and is hard to foresee.
+    last: [u32; 1 + MAX as usize],
 }
 
 impl PairedBloom {
     /// Lines in which are at least so many counters of the long and of the short count.
     pub fn lines_for([long, short]: [u64; 2]) -> [u64; 2] {
-        let parts = HASHES as u64;
-        [long.div_ceil(parts * LONG), short.div_ceil(parts * SHORT)]
+        let words = WORDS as u64;
+        [long.div_ceil(words * LONG), short.div_ceil(words * SHORT)]
     }
 
     /// So many lines of counters, all 0; at least one.
     pub fn new(lines: u64, increment: Increment) -> Self {
         let lines = usize::try_from(lines.clamp(1, 1 << 32)).expect("a 64 bit machine");
-        Self { lines: alloc::vec![Line([0; LINE_BYTES]); lines], increment }
+        let last = core::array::from_fn(|least| match increment {
+            Increment::Conservative => (least as u32).min(MAX - 1),
+            Increment::All => MAX - 1,
+        });
+        Self { lines: alloc::vec![Line([0; WORDS]); lines], last }
     }
 
     /// Memory of the counters.
@@ -69,37 +80,45 @@ impl PairedBloom {
     /// The long and the short count of the key of a hash, at most [`MAX`].
     #[inline]
     pub fn get(&self, hash: u64) -> [u32; 2] {
-        let line = &self.lines[self.line(hash)];
-        let [long, short] = Places::of(hash);
-        [long.least(line), short.least(line)]
+        let (line, places) = (&self.lines[self.line(hash)], Places::of(hash));
+        let words = core::array::from_fn(|part| line.0[places.word(part)]);
+        [places.long, places.short].map(|bits| least(counters(words, bits)))
     }
 
     /// Counts the key of a hash once, both ways.
     #[inline(always)]
     pub fn increment(&mut self, hash: u64) -> [Step; 2] {
         let at = self.line(hash);
-        let (all, line) = (self.increment == Increment::All, &mut self.lines[at]);
-        let [long, short] = Places::of(hash);
-        [long.raise(line, all), short.raise(line, all)]
+        let last = &self.last;
+        let line = &mut self.lines[at];
+        let places = Places::of(hash);
+        let mut words = core::array::from_fn(|part| line.0[places.word(part)]);
+        let [long, short] = [places.long, places.short].map(|bits| counters(words, bits));
+        let steps = [
+            raise(&mut words, long, places.long, last),
+            raise(&mut words, short, places.short, last),
+        ];
+        for (part, word) in words.into_iter().enumerate() {
+            line.0[places.word(part)] = word;
+        }
+        steps
     }
 
     /// Halves every long count, rounding down.
     pub fn halve_long(&mut self) {
-        self.halve(0..LONG_BYTES);
+        self.halve(!SHORT_BITS);
     }
 
     /// Halves every short count, rounding down.
     pub fn halve_short(&mut self) {
-        self.halve(LONG_BYTES..PART_BYTES);
+        self.halve(SHORT_BITS);
     }
 
-    /// These bytes of every part. Inlined, so that the range is constant.
-    #[inline(always)]
-    fn halve(&mut self, bytes: Range<usize>) {
-        for line in &mut self.lines {
-            for part in line.0.chunks_exact_mut(PART_BYTES) {
-                part[bytes.clone()].iter_mut().for_each(|byte| *byte = (*byte >> 1) & HALVED);
-            }
+    /// Not inlined: with the bits known, it would be done byte by byte.
+    #[inline(never)]
+    fn halve(&mut self, bits: u32) {
+        for word in self.lines.iter_mut().flat_map(|line| &mut line.0) {
+            *word = ((*word >> 1) & HALVED & bits) | (*word & !bits);
         }
     }
 
@@ -110,53 +129,46 @@ impl PairedBloom {
 }
 
 impl Places {
-    /// Those of both counts. Bits of the hash that choose the line are the same for all keys in
-    /// it; multiplied, every bit below takes part.
+    /// Bits of the hash that choose the line are the same for all keys in it; multiplied, every bit
+    /// below takes part.
     #[inline(always)]
-    const fn of(hash: u64) -> [Self; 2] {
+    const fn of(hash: u64) -> Self {
         let bits = hash.wrapping_mul(0xd6e8_feb8_6659_fd93);
-        let long = ((((bits >> 8) & LANES) * LONG) >> 8) & LANES;
-        let short = (((bits & LANES) * SHORT) >> 8) & LANES;
-        let short = short + LONG * 0x0001_0001_0001_0001;
-        [Self(long), Self(short)]
-    }
-
-    /// The byte of a counter, and its lowest bit in that.
-    #[inline(always)]
-    const fn place(self, part: usize) -> (usize, u32) {
-        let counter = (self.0 >> (16 * part)) as usize % 32;
-        (part * PART_BYTES + counter / 2, (counter as u32 % 2) * 4)
-    }
-
-    #[inline(always)]
-    fn values(self, line: &Line) -> [u32; HASHES] {
-        let mut values = [0; HASHES];
-        for (part, value) in values.iter_mut().enumerate() {
-            let (byte, shift) = self.place(part);
-            *value = (u32::from(line.0[byte % LINE_BYTES]) >> shift) & MAX;
+        let first_short = 4 * LONG * ONES;
+        Self {
+            words: PARTS | ((bits >> 14) & (3 * ONES)),
+            long: (((bits & (0xff * ONES)) * (4 * LONG)) >> 8) & (0x1c * ONES),
+            short: first_short | ((bits >> 6) & (4 * ONES)),
         }
-        values
     }
 
     #[inline(always)]
-    fn least(self, line: &Line) -> u32 {
-        least(self.values(line))
+    const fn word(self, part: usize) -> usize {
+        (self.words >> (16 * part)) as usize % WORDS
     }
+}
 
-    #[inline(always)]
-    fn raise(self, line: &mut Line, all: bool) -> Step {
-        let values = self.values(line);
-        let from = least(values);
-        if from == MAX {
-            return Step { from, to: from };
-        }
-        for (part, value) in values.into_iter().enumerate() {
-            let (byte, shift) = self.place(part);
-            let raised = (value == from) | (all & (value < MAX));
-            line.0[byte % LINE_BYTES] += u8::from(raised) << shift;
-        }
-        Step { from, to: from + 1 }
+/// The counters of a count, which begin at these bits of the words.
+#[inline(always)]
+fn counters(words: [u32; HASHES], bits: u64) -> [u32; HASHES] {
+    core::array::from_fn(|part| words[part].wrapping_shr((bits >> (16 * part)) as u32) & MAX)
+}
+
+/// Raises those that are to be, of the counters that begin at these bits.
+#[inline(always)]
+fn raise(
+    words: &mut [u32; HASHES],
+    counters: [u32; HASHES],
+    bits: u64,
+    last: &[u32; 1 + MAX as usize],
+) -> Step {
+    let from = least(counters);
+    let last = last[(from & MAX) as usize];
+    for (part, word) in words.iter_mut().enumerate() {
+        let raised = u32::from(counters[part] <= last);
+        *word += raised.wrapping_shl((bits >> (16 * part)) as u32);
     }
+    Step { from, to: from + u32::from(from < MAX) }
 }
 
 #[inline(always)]
@@ -170,6 +182,25 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// Counters of a word.
+    const COUNTERS: usize = (LONG + SHORT) as usize;
+
+    fn is_short(counter: usize) -> bool {
+        counter % COUNTERS >= LONG as usize
+    }
+
+    impl Places {
+        /// Counters of the line, by kind.
+        fn counters(self) -> [[usize; HASHES]; 2] {
+            [self.long, self.short].map(|bits| {
+                core::array::from_fn(|part| {
+                    let bit = (bits >> (16 * part)) as usize % 32;
+                    self.word(part) * COUNTERS + bit / 4
+                })
+            })
+        }
+    }
+
     /// Every counter by itself.
     struct Slow {
         shape: PairedBloom,
@@ -179,13 +210,8 @@ mod tests {
 
     impl Slow {
         fn at(&self, hash: u64) -> [[usize; HASHES]; 2] {
-            let line = self.shape.line(hash) * LINE_BYTES;
-            Places::of(hash).map(|places| {
-                [0, 1, 2, 3].map(|part| {
-                    let (byte, shift) = places.place(part);
-                    (line + byte) * 2 + shift as usize / 4
-                })
-            })
+            let line = self.shape.line(hash) * WORDS;
+            Places::of(hash).counters().map(|places| places.map(|place| line * COUNTERS + place))
         }
         fn get(&self, hash: u64) -> [u32; 2] {
             self.at(hash).map(|at| at.map(|i| self.counters[i]).into_iter().min().unwrap())
@@ -203,7 +229,7 @@ mod tests {
         }
         fn halve(&mut self, short: bool) {
             for (i, count) in self.counters.iter_mut().enumerate() {
-                if (i / 2 % PART_BYTES >= LONG_BYTES) == short {
+                if is_short(i) == short {
                     *count /= 2;
                 }
             }
@@ -244,21 +270,20 @@ mod tests {
 
     #[test]
     fn counters_of_a_key_differ_and_use_their_room() {
-        let mut used = [[0u32; 2 * LINE_BYTES]; 2];
+        let mut used = [[0u32; WORDS * COUNTERS]; 2];
         for key in 0..20_000 {
-            let hash = hash(key, 1);
-            for (places, used) in Places::of(hash).iter().zip(&mut used) {
-                for part in 0..HASHES {
-                    let (byte, shift) = places.place(part);
-                    assert_eq!(byte / PART_BYTES, part);
-                    used[byte * 2 + shift as usize / 4] += 1;
+            let places = Places::of(hash(key, 1)).counters();
+            for (places, used) in places.iter().zip(&mut used) {
+                for (part, counter) in places.iter().enumerate() {
+                    assert_eq!(counter / COUNTERS / (WORDS / HASHES), part);
+                    used[*counter] += 1;
                 }
             }
         }
         for (counter, (long, short)) in used[0].iter().zip(&used[1]).enumerate() {
-            let is_long = counter / 2 % PART_BYTES < LONG_BYTES;
-            let (mine, other) = if is_long { (long, short) } else { (short, long) };
-            let expected = 20_000 / if is_long { LONG } else { SHORT } as u32;
+            let (mine, other, kind) =
+                if is_short(counter) { (short, long, SHORT) } else { (long, short, LONG) };
+            let expected = 20_000 / (kind as u32 * (WORDS / HASHES) as u32);
             assert_eq!(*other, 0);
             assert!(mine.abs_diff(expected) < expected / 4, "counter {counter}: {mine}");
         }

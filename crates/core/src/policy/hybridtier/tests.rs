@@ -279,21 +279,24 @@ fn promotion_is_limited_where_effort_is_adapted() {
 /// counts would not have made.
 fn false_promotions(spec: &str, fast: u64, window: u64) -> f64 {
     let settings = format_settings(spec, fast, window);
-    let pages = 1 << 22;
     let nothing = World::new(fast, "first-touch");
     let counters = settings.counters(&nothing.engine.view(), 1, 4.0);
     let increment = Increment::Conservative;
-    let mut filters: Box<dyn Tracker> = match settings.paired_lines(counters) {
-        Some(lines) => Box::new(PairedBloom::new(lines, increment)),
-        None => Box::new(Filters::<4, true>::new(counters, increment)),
-    };
+    match settings.paired_lines(counters) {
+        Some(lines) => wrong_share(PairedBloom::new(lines, increment), window),
+        None => wrong_share(Filters::<4, true>::new(counters, increment), window),
+    }
+}
+
+fn wrong_share<T: Tracker>(mut filters: T, window: u64) -> f64 {
+    let pages = 1 << 22;
     let mut truth = Exact::<u8>::default();
     let mut rng = Rng::new(5);
     let (mut promoted, mut samples) = (0u64, 0u64);
     for round in 0..4 {
         for _ in 0..window {
             let unit = rng.below(pages) as u32;
-            let seen = filters.sample(unit).momentum >= 3;
+            let seen = filters.sample(T::key(unit)).momentum >= 3;
             let true_momentum = truth.sample(unit).momentum;
             if round > 1 {
                 promoted += u64::from(seen && true_momentum < 3);
@@ -333,10 +336,11 @@ fn the_momentum_filter_is_not_swamped_at_any_size_of_fast_memory() {
 fn filters_agree_with_exact_counts() {
     let mut rng = Rng::new(9);
     let mut filters = Filters::<4, true>::new([20_430, 20_430], Increment::Conservative);
+    let key = Filters::<4, true>::key;
     let mut truth = Exact::<u8>::default();
     for i in 0..20_000 {
         let unit = (rng.below(1000).min(rng.below(1000))) as u32;
-        filters.sample(unit);
+        filters.sample(key(unit));
         truth.sample(unit);
         if i % 7000 == 6999 {
             filters.cool_frequency();
@@ -344,7 +348,7 @@ fn filters_agree_with_exact_counts() {
         }
     }
     let agree = (0..1000)
-        .filter(|unit| filters.averages(*unit).frequency == truth.averages(*unit).frequency);
+        .filter(|unit| filters.averages(key(*unit)).frequency == truth.averages(*unit).frequency);
     assert!(agree.count() >= 996);
     assert_eq!(truth.take(0).map(|a| a != Averages::default()), Some(true));
 }

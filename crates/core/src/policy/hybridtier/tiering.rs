@@ -4,7 +4,7 @@ use super::pace::Pace;
 use super::tracker::{Averages, Exact, Seen, Tracker};
 use crate::action::{Lane, Plan};
 use crate::budget::Budget;
-use crate::event::{Event, Sample};
+use crate::event::Event;
 use crate::hotness::bitmap::Bitmap;
 use crate::hotness::counts::CountHistogram;
 use crate::placement::{PageState, View};
@@ -47,6 +47,25 @@ struct Chance {
     unit: u32,
     frequency: u32,
     due: Nanos,
+}
+
+/// A unit to promote, and whether for its momentum alone. Ordered by unit, frequency first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Wanted(u64);
+
+impl Wanted {
+    #[inline(always)]
+    fn new(unit: u32, by_momentum: bool) -> Self {
+        Self(u64::from(unit) << 1 | u64::from(by_momentum))
+    }
+
+    fn unit(self) -> u32 {
+        (self.0 >> 1) as u32
+    }
+
+    fn by_momentum(self) -> bool {
+        self.0 & 1 == 1
+    }
 }
 
 /// What has happened, for reports and tests.
@@ -100,9 +119,8 @@ pub(super) struct Tiering<T> {
     since: u64,
     /// The least of `left`.
     due: u64,
-    /// Units of the batch to promote, each once.
-    batch: Vec<u32>,
-    wanted: Bitmap,
+    /// Units to promote, one for each sample that showed it.
+    batch: Vec<Wanted>,
     ready: bool,
     /// Units looked at again in the order of their time.
     chances: VecDeque<Chance>,
@@ -131,7 +149,6 @@ impl<T: Tracker> Tiering<T> {
             since: 0,
             due: rules.cool_frequency.min(rules.cool_momentum).min(rules.batch),
             batch: Vec::new(),
-            wanted: Bitmap::default(),
             ready: false,
             chances: VecDeque::new(),
             marked: Bitmap::default(),
@@ -179,50 +196,79 @@ impl<T: Tracker> Tiering<T> {
         (CHUNK_LINES / self.tracker.lines()).min(CHUNK)
     }
 
+    /// Loads memory of the tracker, for the cache.
+    #[inline(always)]
+    fn load(&self, keys: impl Iterator<Item = T::Key>) {
+        black_box(keys.fold(0, |all, key| all ^ self.tracker.touch(key)));
+    }
+
+    /// The same for units, of which there are at most [`CHUNK`]. As with samples, what finds the
+    /// memory is worked out first.
+    #[inline(always)]
+    fn load_units(&self, units: impl Iterator<Item = u32>) {
+        let mut keys = [T::Key::default(); CHUNK];
+        let mut count = 0;
+        for (key, unit) in keys.iter_mut().zip(units) {
+            *key = T::key(unit);
+            count += 1;
+        }
+        self.load(keys[..count].iter().copied());
+    }
+
     fn is_momentum_high(&self, momentum: u32) -> bool {
         self.rules.momentum.is_some_and(|high| momentum >= high)
     }
 
+    /// Takes in the samples with which the events begin, as many as are worked on together; gives
+    /// how many. What finds each one's memory is worked out first, then all of it is loaded: that
+    /// way more of it is under way at a time.
     #[inline(always)]
-    fn sample(&mut self, sample: &Sample, view: &View<'_>) {
-        let unit = self.unit(sample.page, view);
-        let seen = self.tracker.sample(unit);
-        if seen.frequency.from != seen.frequency.to {
-            let pages = if self.mixed { self.run(unit, view).pages } else { self.span };
-            self.histogram.step(seen.frequency.from, seen.frequency.to, u64::from(pages));
+    fn samples(&mut self, events: &[Event], view: &View<'_>) -> usize {
+        let most = self.chunk().min(usize::try_from(self.due - self.since).unwrap_or(CHUNK));
+        let mut chunk = [(T::Key::default(), 0, false); CHUNK];
+        let mut count = 0;
+        for (place, event) in chunk[..most].iter_mut().zip(events) {
+            let Event::Sample(sample) = event else { break };
+            let unit = self.unit(sample.page, view);
+            *place = (T::key(unit), unit, sample.tier == TierId::FAST);
+            count += 1;
         }
-        let fast = sample.tier == TierId::FAST;
-        if !fast && self.is_high(seen) {
-            self.want(unit, seen.frequency.to >= self.high);
+        let chunk = &chunk[..count];
+        self.load(chunk.iter().map(|(key, ..)| *key));
+        let (mut wanted, mut found) = ([Wanted::default(); CHUNK], 0);
+        for &(key, unit, fast) in chunk {
+            let seen = self.tracker.sample(key);
+            let is_high = self.seen(unit, fast, seen, view);
+            let by_momentum = seen.frequency.to < self.high;
+            wanted[found] = Wanted::new(unit, by_momentum);
+            found += usize::from(!fast & is_high);
         }
+        self.batch.extend_from_slice(&wanted[..found]);
+        self.since += count as u64;
+        if self.since == self.due {
+            self.intervals(view);
+        }
+        count
+    }
+
+    /// Counts what a sample did; whether it shows the unit to be hot.
+    #[inline(always)]
+    fn seen(&mut self, unit: u32, fast: bool, seen: Seen, view: &View<'_>) -> bool {
+        let pages = if self.mixed { self.run(unit, view).pages } else { self.span };
+        self.histogram.step(seen.frequency.from, seen.frequency.to, u64::from(pages));
+        let is_high = self.is_high(seen);
         if let Some(audit) = &mut self.audit {
             let truth = audit.sample(unit);
-            self.counters.agreed += u64::from(self.is_high(seen) == self.is_high(truth));
+            self.counters.agreed += u64::from(is_high == self.is_high(truth));
         }
         if let Some(pace) = &mut self.pace {
             pace.sample(fast, seen.frequency.from == self.tracker.most());
         }
-        self.since += 1;
-        if self.since == self.due {
-            self.intervals(view);
-        }
+        is_high
     }
 
     fn is_high(&self, seen: Seen) -> bool {
         seen.frequency.to >= self.high || self.is_momentum_high(seen.momentum)
-    }
-
-    fn want(&mut self, unit: u32, frequent: bool) {
-        if self.wanted.contains(unit) {
-            return;
-        }
-        self.wanted.insert(unit);
-        self.batch.push(unit);
-        if frequent {
-            self.counters.by_frequency += 1;
-        } else {
-            self.counters.by_momentum += 1;
-        }
     }
 
     fn intervals(&mut self, view: &View<'_>) {
@@ -293,9 +339,9 @@ impl<T: Tracker> Tiering<T> {
         run.start.0.div_ceil(self.span)..run.end() / self.span
     }
 
+    /// Any event but a sample.
     fn event(&mut self, event: &Event, view: &View<'_>) {
         match event {
-            Event::Sample(sample) => self.sample(sample, view),
             Event::Populated { run, huge, .. } => {
                 self.mixed |= *huge && self.span == 1;
                 self.forget(*run, view);
@@ -350,14 +396,22 @@ impl<T: Tracker> Tiering<T> {
         let mut room = view.free(TierId::FAST).saturating_sub(keep_free).0;
         let mut batch = core::mem::take(&mut self.batch);
         batch.sort_unstable();
+        batch.dedup_by_key(|wanted| wanted.unit());
         let mut runs = Runs::new(TierId::FAST, Lane::PROMOTE);
-        for unit in batch.drain(..) {
-            self.wanted.remove(unit);
-            match self.propose(unit, room, bytes, view, &mut runs, plan) {
-                Some(pages) => room -= pages,
-                None => self.counters.no_room += 1,
+        for some in batch.chunks(CHUNK) {
+            let first = |wanted: &Wanted| view.state(self.first_page(wanted.unit()));
+            black_box(some.iter().fold(0, |all, wanted| all ^ first(wanted).0));
+            for wanted in some {
+                let by_momentum = u64::from(wanted.by_momentum());
+                self.counters.by_momentum += by_momentum;
+                self.counters.by_frequency += 1 - by_momentum;
+                match self.propose(wanted.unit(), room, bytes, view, &mut runs, plan) {
+                    Some(pages) => room -= pages,
+                    None => self.counters.no_room += 1,
+                }
             }
         }
+        batch.clear();
         self.batch = batch;
         self.counters.promoted += runs.finish(plan);
     }
@@ -365,7 +419,7 @@ impl<T: Tracker> Tiering<T> {
     /// What a look at a unit in fast memory leads to, by the table of the rules: true where it is
     /// to leave at once.
     fn is_cold(&mut self, unit: u32, now: Nanos) -> bool {
-        let Averages { frequency, momentum } = self.tracker.averages(unit);
+        let Averages { frequency, momentum } = self.tracker.averages(T::key(unit));
         if self.is_momentum_high(momentum) {
             return false;
         }
@@ -385,17 +439,22 @@ impl<T: Tracker> Tiering<T> {
     /// grow, so that it is enough to have stayed there.
     fn lost_chances(&mut self, now: Nanos) -> Vec<u32> {
         let mut lost = Vec::new();
-        while let Some(chance) = self.chances.front().copied().filter(|chance| chance.due <= now) {
-            self.chances.pop_front();
-            self.marked.remove(chance.unit);
-            let Averages { frequency, momentum } = self.tracker.averages(chance.unit);
-            let grown = frequency > chance.frequency || frequency == self.tracker.most();
-            if grown || self.is_momentum_high(momentum) {
-                self.counters.kept += 1;
-            } else {
-                lost.push(chance.unit);
+        let due = self.chances.partition_point(|chance| chance.due <= now);
+        for first in (0..due).step_by(self.chunk()) {
+            let some = first..due.min(first + self.chunk());
+            self.load_units(self.chances.range(some.clone()).map(|chance| chance.unit));
+            for chance in self.chances.range(some) {
+                self.marked.remove(chance.unit);
+                let Averages { frequency, momentum } = self.tracker.averages(T::key(chance.unit));
+                let grown = frequency > chance.frequency || frequency == self.tracker.most();
+                if grown || self.is_momentum_high(momentum) {
+                    self.counters.kept += 1;
+                } else {
+                    lost.push(chance.unit);
+                }
             }
         }
+        self.chances.drain(..due);
         lost
     }
 
@@ -419,21 +478,19 @@ impl<T: Tracker> Tiering<T> {
     fn look_ahead(&self, ahead: &mut Vec<u32>, view: &View<'_>) {
         let units = view.pages() / self.span;
         let (mut from, mut left) = (self.cursor % units.max(1), self.lap.min(units));
-        let mut touched = 0;
         ahead.clear();
         while left > 0 && ahead.len() < self.chunk() {
             let some = left.min(units - from);
             let run = PageRun { start: self.first_page(from), pages: some * self.span };
             let found = view.first_in(TierId::FAST, run).map(|page| self.unit(page, view));
             if let Some(unit) = found {
-                touched ^= self.tracker.touch(unit);
                 ahead.push(unit);
             }
             let next = found.map_or(from + some, |unit| unit + self.units_of(unit, view));
             left -= (next - from).min(left);
             from = if next < units { next } else { 0 };
         }
-        black_box(touched);
+        self.load_units(ahead.iter().copied());
     }
 
     /// What a unit is in units of the address space: a huge page among base pages is 512.
@@ -487,17 +544,16 @@ impl<T: Tracker> Tiering<T> {
 
 impl<T: Tracker> Work for Tiering<T> {
     fn observe(&mut self, events: &[Event], view: &View<'_>) {
-        for chunk in events.chunks(self.chunk()) {
-            let mut touched = 0;
-            for event in chunk {
-                if let Event::Sample(sample) = event {
-                    touched ^= self.tracker.touch(self.unit(sample.page, view));
+        let mut rest = events;
+        while let Some(first) = rest.first() {
+            let done = match self.samples(rest, view) {
+                0 => {
+                    self.event(first, view);
+                    1
                 }
-            }
-            black_box(touched);
-            for event in chunk {
-                self.event(event, view);
-            }
+                samples => samples,
+            };
+            rest = &rest[done..];
         }
     }
 
@@ -556,10 +612,9 @@ impl<T: Tracker> Work for Tiering<T> {
     }
 
     fn bytes(&self) -> Bytes {
-        let lists = self.batch.capacity() * size_of::<u32>()
+        let lists = self.batch.capacity() * size_of::<Wanted>()
             + self.chances.capacity() * size_of::<Chance>();
-        let sets = self.wanted.bytes() + self.marked.bytes();
-        self.tracker.bytes() + sets + Bytes(lists as u64)
+        self.tracker.bytes() + self.marked.bytes() + Bytes(lists as u64)
     }
 
     fn classes(&self) -> [u64; 2] {

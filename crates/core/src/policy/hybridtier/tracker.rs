@@ -24,13 +24,16 @@ pub(super) struct Seen {
 
 /// Counts samples of units, by number.
 pub(super) trait Tracker: Send {
+    /// What finds a unit's memory.
+    type Key: Copy + Default;
     /// Cache lines that a sample needs, at most.
     fn lines(&self) -> usize;
+    fn key(unit: u32) -> Self::Key;
     /// Loads a unit's memory, for the cache. The value has no meaning.
-    fn touch(&self, unit: u32) -> u64;
+    fn touch(&self, key: Self::Key) -> u64;
     /// Counts a sample in both averages.
-    fn sample(&mut self, unit: u32) -> Seen;
-    fn averages(&self, unit: u32) -> Averages;
+    fn sample(&mut self, key: Self::Key) -> Seen;
+    fn averages(&self, key: Self::Key) -> Averages;
     fn cool_frequency(&mut self);
     fn cool_momentum(&mut self);
     /// Largest value of either.
@@ -57,26 +60,30 @@ impl<const BITS: u32, const BLOCKED: bool> Filters<BITS, BLOCKED> {
 }
 
 impl<const BITS: u32, const BLOCKED: bool> Tracker for Filters<BITS, BLOCKED> {
+    type Key = [u64; 2];
+
     fn lines(&self) -> usize {
         2 * if BLOCKED { 1 } else { HASHES }
     }
 
     #[inline(always)]
-    fn touch(&self, unit: u32) -> u64 {
-        self.frequency.touch(hash(unit, SEEDS[0])) ^ self.momentum.touch(hash(unit, SEEDS[1]))
+    fn key(unit: u32) -> [u64; 2] {
+        SEEDS.map(|seed| hash(unit, seed))
     }
 
     #[inline(always)]
-    fn sample(&mut self, unit: u32) -> Seen {
-        let frequency = self.frequency.increment(hash(unit, SEEDS[0]));
-        Seen { frequency, momentum: self.momentum.increment(hash(unit, SEEDS[1])).to }
+    fn touch(&self, [frequency, momentum]: [u64; 2]) -> u64 {
+        self.frequency.touch(frequency) ^ self.momentum.touch(momentum)
     }
 
-    fn averages(&self, unit: u32) -> Averages {
-        Averages {
-            frequency: self.frequency.get(hash(unit, SEEDS[0])),
-            momentum: self.momentum.get(hash(unit, SEEDS[1])),
-        }
+    #[inline(always)]
+    fn sample(&mut self, [frequency, momentum]: [u64; 2]) -> Seen {
+        let frequency = self.frequency.increment(frequency);
+        Seen { frequency, momentum: self.momentum.increment(momentum).to }
+    }
+
+    fn averages(&self, [frequency, momentum]: [u64; 2]) -> Averages {
+        Averages { frequency: self.frequency.get(frequency), momentum: self.momentum.get(momentum) }
     }
 
     fn cool_frequency(&mut self) {
@@ -104,23 +111,30 @@ impl<const BITS: u32, const BLOCKED: bool> Tracker for Filters<BITS, BLOCKED> {
 
 /// Both averages of a unit in one cache line.
 impl Tracker for PairedBloom {
+    type Key = u64;
+
     fn lines(&self) -> usize {
         1
     }
 
     #[inline(always)]
-    fn touch(&self, unit: u32) -> u64 {
-        self.touch(hash(unit, SEEDS[0]))
+    fn key(unit: u32) -> u64 {
+        hash(unit, SEEDS[0])
     }
 
     #[inline(always)]
-    fn sample(&mut self, unit: u32) -> Seen {
-        let [frequency, momentum] = self.increment(hash(unit, SEEDS[0]));
+    fn touch(&self, key: u64) -> u64 {
+        self.touch(key)
+    }
+
+    #[inline(always)]
+    fn sample(&mut self, key: u64) -> Seen {
+        let [frequency, momentum] = self.increment(key);
         Seen { frequency, momentum: momentum.to }
     }
 
-    fn averages(&self, unit: u32) -> Averages {
-        let [frequency, momentum] = self.get(hash(unit, SEEDS[0]));
+    fn averages(&self, key: u64) -> Averages {
+        let [frequency, momentum] = self.get(key);
         Averages { frequency, momentum }
     }
 
@@ -202,8 +216,15 @@ impl<C: Cell> Exact<C> {
 }
 
 impl<C: Cell> Tracker for Exact<C> {
+    type Key = u32;
+
     fn lines(&self) -> usize {
         1
+    }
+
+    #[inline(always)]
+    fn key(unit: u32) -> u32 {
+        unit
     }
 
     #[inline(always)]
