@@ -4,8 +4,10 @@
 //! taking samples in and deciding on promotions and demotions; not the engine's checks, nor the moves,
 //! which end at once, nor looking up in which tier a sample falls. Policies take turns by rounds, so
 //! that a busy machine slows all of them. `-- --quick` takes a tenth of the samples, `-- --only NAME`
-//! one policy without timing it; `-- --misses` runs that under cachegrind for each, and prints cache
-//! misses instead of times.
+//! one policy without timing it, `-- --huge` maps all memory by huge pages; `-- --misses` runs one
+//! policy after the other under cachegrind, and prints cache misses instead of times: for a sample,
+//! and as the share that the policy has in those of the last level where a sample stands for 200 of
+//! the program.
 
 mod samples;
 
@@ -44,7 +46,7 @@ struct Contestant {
 }
 
 impl Contestant {
-    fn new(name: &'static str) -> Self {
+    fn new(name: &'static str, huge: bool) -> Self {
         let context = PolicyContext {
             fast_pages: PageCount(FAST),
             total_pages_hint: PageCount(u64::from(PAGES)),
@@ -53,7 +55,7 @@ impl Contestant {
         let make = |name| make(name, &context).expect("it is registered");
         let tiers = EngineConfig::two_tiers(PageCount(FAST), PageCount(u64::from(PAGES)));
         let (mut policy, mut world) = (make(name), Engine::new(tiers, make(IDLE)));
-        let populated = |run, tier| Event::Populated { run, tier, huge: false };
+        let populated = |run, tier| Event::Populated { run, tier, huge };
         let fast = FAST as u32;
         let populated = [
             populated(PageRun::between(0, fast), TierId::FAST),
@@ -120,11 +122,12 @@ fn main() {
         return samples::misses::compare(&POLICIES, IDLE, ROUND / 10 * ROUNDS);
     }
     let only = args.iter().position(|arg| arg == "--only").map(|at| args[at + 1].as_str());
+    let huge = args.iter().any(|arg| arg == "--huge");
     let round = if args.iter().any(|arg| arg == "--quick") { ROUND / 10 } else { ROUND };
     let names = POLICIES.into_iter().chain([IDLE]);
     let mut contestants: Vec<Contestant> = names
         .filter(|name| only.map_or(*name != IDLE, |only| only == *name))
-        .map(Contestant::new)
+        .map(|name| Contestant::new(name, huge))
         .collect();
     let events = samples(round);
     for _ in 0..ROUNDS {

@@ -51,6 +51,21 @@ fn pages_of_high_frequency_are_promoted_by_batches() {
 }
 
 #[test]
+fn pages_by_their_frequency_are_those_before_the_program_ended() {
+    let mut w = exact(10, "");
+    base(&mut w, 20);
+    w.sample(0..4, 1);
+    w.sample([7], 15);
+    w.moves();
+    w.now = Nanos(w.now.0 + 1_000_000_000);
+    w.moves();
+    let shares = |w: &World| (w.metric("counted_pages_ratio"), w.metric("full_pages_ratio"));
+    assert_eq!(shares(&w), (0.25, 0.05));
+    w.feed(&[Event::Unmapped { run: PageRun::between(0, 20) }]);
+    assert_eq!(shares(&w), (0.25, 0.05));
+}
+
+#[test]
 fn momentum_promotes_what_has_no_frequency() {
     for (policy, tier) in [("hybridtier-exact", TierId::FAST), ("hybridtier-freq", SLOW)] {
         let spec = alloc::format!("{policy}:batch=40:momentum-cooling=2000:period=1");

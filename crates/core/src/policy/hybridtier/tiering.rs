@@ -131,6 +131,9 @@ pub(super) struct Tiering<T> {
     /// changed that makes units cold.
     cursor: u32,
     lap: u32,
+    /// Pages at the last decision: all, those counted at least once, those counted to the most.
+    /// Later ones may be those of a program that ends.
+    pages: [u64; 3],
     counters: Counters,
 }
 
@@ -155,6 +158,7 @@ impl<T: Tracker> Tiering<T> {
             demoting: false,
             cursor: 0,
             lap: u32::MAX,
+            pages: [0; 3],
             counters: Counters::default(),
         }
     }
@@ -558,6 +562,8 @@ impl<T: Tracker> Work for Tiering<T> {
     }
 
     fn decide(&mut self, now: Nanos, view: &View<'_>, budget: Budget, plan: &mut Plan) {
+        let full = self.histogram.at_least(self.tracker.most());
+        self.pages = [view.resident().0, self.histogram.counted(), full];
         let mut bytes = budget.remaining;
         if core::mem::take(&mut self.ready) {
             let allowed = self.pace.as_mut().map(|pace| pace.allowance(now));
@@ -603,6 +609,9 @@ impl<T: Tracker> Work for Tiering<T> {
         ] {
             sink(name, value as f64);
         }
+        let [pages, counted, full] = self.pages.map(|pages| pages as f64);
+        sink("counted_pages_ratio", (counted / pages.max(1.0)).min(1.0));
+        sink("full_pages_ratio", (full / pages.max(1.0)).min(1.0));
         if let Some(pace) = &self.pace {
             pace.metrics(sink);
         }
