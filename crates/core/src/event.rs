@@ -62,6 +62,9 @@ pub struct Fault {
     pub write: bool,
     /// Process that faulted.
     pub process: ProcessId,
+    /// Its thread, as the world numbers them; 0 where that is not known.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub thread: u32,
 }
 
 /// Who moved a page that the engine did not move.

@@ -341,7 +341,7 @@ impl World {
         self.touched = self.touched.rotate_left(5) ^ u64::from(page.0);
         let Some(tier) = state.tier().filter(|_| state.is_armed()) else { return };
         self.faults += 1;
-        let fault = Fault { page, tier, write, process: ProcessId(0) };
+        let fault = Fault { page, tier, write, process: ProcessId(0), thread: 0 };
         // Pages are only exchanged for such of the same size.
         let huge = state.is_huge();
         let unit = |page: PageId| if huge { page.region().run() } else { PageRun::single(page) };

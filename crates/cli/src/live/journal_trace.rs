@@ -334,7 +334,7 @@ mod tests {
     fn refault(page: u32) -> [Event; 2] {
         let (page, tier) = (PageId(page), TierId(1));
         let (run, to, cause) = (PageRun::single(page), TierId::FAST, MoveCause::Refault);
-        let fault = Event::Fault(Fault { page, tier, write: false, process: PID });
+        let fault = Event::Fault(Fault { page, tier, write: false, process: PID, thread: 0 });
         [fault, Event::Moved { run, to, cause }]
     }
 

@@ -239,7 +239,7 @@ fn armed_pages_ask_the_policy_once() {
     assert_eq!(b.propose(&[arm]), [arm]);
     assert_ne!(b.engine.states()[0] & PageState::ATTENTION, 0);
     *b.fault.lock().unwrap() = Some(FaultDecision::MoveHere(FAST));
-    let fault = |page| Fault { page, tier: SLOW, write: false, process: ProcessId(0) };
+    let fault = |page| Fault { page, tier: SLOW, write: false, process: ProcessId(0), thread: 0 };
     let answer = b.engine.on_fault(Nanos::ZERO, &fault(PageId(0)));
     assert_eq!(answer, FaultDecision::MoveHere(FAST));
     b.now(&[Event::Moved { run: run(0, 1), to: FAST, cause: MoveCause::FaultDecision }]);
@@ -258,8 +258,13 @@ fn a_folio_is_armed_as_one() {
     b.populate(run(512, 2), SLOW, false);
     let arm = Action::Arm { run: run(0, 514), lane: Lane::SCAN };
     assert_eq!(b.propose(&[arm]), [arm]);
-    let fault =
-        |page| Fault { page: PageId(page), tier: SLOW, write: false, process: ProcessId(0) };
+    let fault = |page| Fault {
+        page: PageId(page),
+        tier: SLOW,
+        write: false,
+        process: ProcessId(0),
+        thread: 0,
+    };
     b.engine.on_fault(Nanos::ZERO, &fault(77));
     b.engine.on_fault(Nanos::ZERO, &fault(512));
     let armed: Vec<u32> =

@@ -13,9 +13,10 @@
 mod tests;
 
 use super::kernel::Watermarks;
-use super::kernel::hint::{Arms, HintScan, Hotness, PACE, Pace, Threshold};
+use super::kernel::hint::{Arms, HintScan, Hotness, Threshold};
 use super::kernel::kswapd::Kswapd;
 use super::kernel::lru::Lru;
+use super::kernel::scan_period::{Counts, Ending, PACE, Pace};
 use super::registry::{Entry, Group};
 use super::settings::{Kind, Param, Settings};
 use super::{Allocation, ConfigSink, FaultDecision, MetricSink, Policy, PolicyContext, Telemetry};
@@ -31,6 +32,8 @@ const PARAMS: &[Param] = &[
     PACE[1],
     PACE[2],
     PACE[3],
+    PACE[4],
+    PACE[5],
     Param::scaled("hot", Kind::Duration, "1s", "", "latency of a hot page, at first"),
     Param::scaled("adjust", Kind::Duration, "60s", "", "interval of changes of the threshold"),
     Param::fixed("rate", Kind::Bytes, "64GiB", "per second", "promoted at most"),
@@ -111,7 +114,7 @@ impl Autonuma {
         let demotes = settings.switch("demotion");
         let lists = if demotes { context.total_pages_hint } else { PageCount::ZERO };
         Self {
-            scan: HintScan::new(Arms::Slow, pace, context.total_pages_hint),
+            scan: HintScan::new(Arms::Slow, Counts::Fast, pace, context),
             threshold: Threshold::new(
                 settings.duration("hot"),
                 settings.duration("adjust"),
@@ -152,6 +155,22 @@ impl Autonuma {
                 false
             }
         }
+    }
+
+    fn judge(&mut self, now: Nanos, fault: &Fault, view: &View<'_>) -> Ending {
+        let pages = u64::from(view.unit(fault.page).pages);
+        if fault.tier == TierId::FAST || !self.is_hot(now, fault, pages, view) {
+            return Ending::Stayed;
+        }
+        let marks = Watermarks::of(view, self.gap);
+        if view.free(TierId::FAST).0 < marks.high + pages {
+            self.counters.no_room += 1;
+            if let Some(kswapd) = &mut self.kswapd {
+                kswapd.wake(marks.promote.max(marks.high + pages));
+            }
+            return Ending::Failed;
+        }
+        Ending::Promoted
     }
 }
 
@@ -195,19 +214,12 @@ impl Policy for Autonuma {
 
     fn on_fault(&mut self, now: Nanos, fault: &Fault, view: &View<'_>) -> FaultDecision {
         self.counters.faults += 1;
-        let pages = u64::from(view.unit(fault.page).pages);
-        if fault.tier == TierId::FAST || !self.is_hot(now, fault, pages, view) {
-            return FaultDecision::Stay;
+        let ending = self.judge(now, fault, view);
+        self.scan.fault(now, fault, ending, view);
+        match ending {
+            Ending::Promoted => FaultDecision::MoveHere(TierId::FAST),
+            Ending::Failed | Ending::Stayed => FaultDecision::Stay,
         }
-        let marks = Watermarks::of(view, self.gap);
-        if view.free(TierId::FAST).0 < marks.high + pages {
-            self.counters.no_room += 1;
-            if let Some(kswapd) = &mut self.kswapd {
-                kswapd.wake(marks.promote.max(marks.high + pages));
-            }
-            return FaultDecision::Stay;
-        }
-        FaultDecision::MoveHere(TierId::FAST)
     }
 
     fn allocation_headroom(&self) -> f64 {

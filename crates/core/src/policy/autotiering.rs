@@ -12,7 +12,8 @@
 #[cfg(test)]
 mod tests;
 
-use super::kernel::hint::{Arms, HintScan, PACE, Pace};
+use super::kernel::hint::{Arms, HintScan};
+use super::kernel::scan_period::{Counts, Ending, PACE, Pace};
 use super::registry::{Entry, Group};
 use super::settings::{Kind, Param, Settings};
 use super::{ConfigSink, FaultDecision, MetricSink, Policy, PolicyContext, Telemetry};
@@ -36,6 +37,8 @@ pub const ENTRY: Entry = Entry {
         PACE[1],
         PACE[2],
         PACE[3],
+        PACE[4],
+        PACE[5],
         Param::fixed(
             "mode",
             Kind::Choice(&["background", "exchange"]),
@@ -89,7 +92,7 @@ impl Autotiering {
     fn new(settings: Settings, context: &PolicyContext) -> Self {
         let pages = usize::try_from(context.total_pages_hint.0).unwrap_or(0);
         Self {
-            scan: HintScan::new(Arms::Everything, Pace::read(&settings), context.total_pages_hint),
+            scan: HintScan::new(Arms::Everything, Counts::All, Pace::read(&settings), context),
             exchanges: settings.word("mode") == "exchange",
             reserve: settings.number("reserve"),
             history: Vec::with_capacity(pages),
@@ -192,6 +195,38 @@ impl Autotiering {
     fn reserve(&self, view: &View<'_>) -> u64 {
         (view.limits(TierId::FAST).capacity.0 as f64 * self.reserve) as u64
     }
+
+    fn judge(&mut self, fault: &Fault, view: &View<'_>) -> FaultDecision {
+        let first = view.unit(fault.page).start;
+        if let Some(bits) = self.history.get_mut(first.index()) {
+            *bits |= 1;
+        }
+        if fault.tier == TierId::FAST {
+            self.file(first, view);
+            return FaultDecision::Stay;
+        }
+        let huge = view.state(fault.page).is_huge();
+        let pages = u64::from(view.unit(fault.page).pages);
+        if view.free(TierId::FAST).0 >= view.limits(TierId::FAST).keep_free.0 + pages {
+            return FaultDecision::MoveHere(TierId::FAST);
+        }
+        self.counters.no_room += 1;
+        if !self.exchanges {
+            self.counters.woken += u64::from(self.target == 0);
+            self.target = self.reserve(view).max(pages);
+            return FaultDecision::Stay;
+        }
+        match self.take_coldest(self.level(first), Some(huge), view) {
+            Some(victim) => {
+                self.counters.exchanged += pages;
+                FaultDecision::Exchange(victim.start)
+            }
+            None => {
+                self.counters.not_colder += 1;
+                FaultDecision::Stay
+            }
+        }
+    }
 }
 
 impl Policy for Autotiering {
@@ -214,6 +249,7 @@ impl Policy for Autotiering {
                     let step = if huge { HUGE_PAGES } else { 1 };
                     for start in run.iter().step_by(step as usize) {
                         self.history[start.index()] = 0;
+                        self.scan.fresh(start);
                         self.file(start, view);
                     }
                 }
@@ -269,37 +305,16 @@ impl Policy for Autotiering {
         Some(if self.target > 0 { Nanos::ZERO } else { self.scan.next() })
     }
 
-    fn on_fault(&mut self, _: Nanos, fault: &Fault, view: &View<'_>) -> FaultDecision {
+    fn on_fault(&mut self, now: Nanos, fault: &Fault, view: &View<'_>) -> FaultDecision {
         self.counters.faults += 1;
-        let first = view.unit(fault.page).start;
-        if let Some(bits) = self.history.get_mut(first.index()) {
-            *bits |= 1;
-        }
-        if fault.tier == TierId::FAST {
-            self.file(first, view);
-            return FaultDecision::Stay;
-        }
-        let huge = view.state(fault.page).is_huge();
-        let pages = u64::from(view.unit(fault.page).pages);
-        if view.free(TierId::FAST).0 >= view.limits(TierId::FAST).keep_free.0 + pages {
-            return FaultDecision::MoveHere(TierId::FAST);
-        }
-        self.counters.no_room += 1;
-        if !self.exchanges {
-            self.counters.woken += u64::from(self.target == 0);
-            self.target = self.reserve(view).max(pages);
-            return FaultDecision::Stay;
-        }
-        match self.take_coldest(self.level(first), Some(huge), view) {
-            Some(victim) => {
-                self.counters.exchanged += pages;
-                FaultDecision::Exchange(victim.start)
-            }
-            None => {
-                self.counters.not_colder += 1;
-                FaultDecision::Stay
-            }
-        }
+        let decision = self.judge(fault, view);
+        let ending = match decision {
+            FaultDecision::Stay if fault.tier == TierId::FAST => Ending::Stayed,
+            FaultDecision::Stay => Ending::Failed,
+            _ => Ending::Promoted,
+        };
+        self.scan.fault(now, fault, ending, view);
+        decision
     }
 
     fn allocation_headroom(&self) -> f64 {

@@ -83,7 +83,8 @@ impl World {
             self.accessed.insert(page);
             let state = self.engine.view().state(PageId(page));
             let Some(tier) = state.tier().filter(|_| state.is_armed()) else { continue };
-            let fault = Fault { page: PageId(page), tier, write: false, process: ProcessId(0) };
+            let fault =
+                Fault { page: PageId(page), tier, write: false, process: ProcessId(0), thread: 0 };
             let cause = MoveCause::FaultDecision;
             let moved = |page, to| Event::Moved { run: PageRun::single(page), to, cause };
             let mut events = alloc::vec![Event::Fault(fault)];

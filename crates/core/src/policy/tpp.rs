@@ -12,9 +12,10 @@
 mod tests;
 
 use super::kernel::Watermarks;
-use super::kernel::hint::{Arms, HintScan, PACE, Pace};
+use super::kernel::hint::{Arms, HintScan};
 use super::kernel::kswapd::Kswapd;
 use super::kernel::lru::{List, Lru};
+use super::kernel::scan_period::{Counts, Ending, PACE, Pace};
 use super::registry::{Entry, Group};
 use super::settings::{Kind, Param, Settings};
 use super::{Allocation, ConfigSink, FaultDecision, MetricSink, Policy, PolicyContext, Telemetry};
@@ -36,6 +37,8 @@ pub const ENTRY: Entry = Entry {
         PACE[1],
         PACE[2],
         PACE[3],
+        PACE[4],
+        PACE[5],
         Param::fixed("free", Kind::Ratio, "0.02", "", "of fast memory that demotion keeps free"),
         Param::fixed("watermark-gap", Kind::Ratio, "0.001", "", "of fast memory for allocations"),
         Param::scaled("rest", Kind::Duration, "100ms", "", "of demotion that found nothing"),
@@ -70,7 +73,7 @@ impl Tpp {
     fn new(settings: Settings, context: &PolicyContext) -> Self {
         let pace = Pace::read(&settings);
         Self {
-            scan: HintScan::new(Arms::Slow, pace, context.total_pages_hint),
+            scan: HintScan::new(Arms::Slow, Counts::All, pace, context),
             lru: Lru::new(context.total_pages_hint),
             kswapd: Kswapd::new(context.scale, settings.duration("rest")),
             free: settings.number("free"),
@@ -89,6 +92,25 @@ impl Tpp {
             self.kswapd.wake(wanted);
         }
     }
+
+    fn judge(&mut self, fault: &Fault, view: &View<'_>) -> Ending {
+        if fault.tier == TierId::FAST {
+            return Ending::Stayed;
+        }
+        if self.lru.list_of(fault.page) != Some(List::Active) {
+            self.counters.first += 1;
+            self.lru.file(fault.page, List::Active);
+            return Ending::Stayed;
+        }
+        let pages = u64::from(view.unit(fault.page).pages);
+        let least = view.limits(TierId::FAST).keep_free.0 + pages;
+        if view.free(TierId::FAST).0 < least {
+            self.counters.no_room += 1;
+            self.kswapd.wake(least);
+            return Ending::Failed;
+        }
+        Ending::Promoted
+    }
 }
 
 impl Policy for Tpp {
@@ -103,8 +125,12 @@ impl Policy for Tpp {
     fn observe(&mut self, _: Nanos, events: &[Event], view: &View<'_>) {
         for event in events {
             self.lru.observe(event, view);
-            if let Event::Moved { run, to: TierId::FAST, cause: MoveCause::FaultDecision } = event {
-                self.counters.promoted += u64::from(run.pages);
+            match event {
+                Event::Populated { run, .. } => run.iter().for_each(|page| self.scan.fresh(page)),
+                Event::Moved { run, to: TierId::FAST, cause: MoveCause::FaultDecision } => {
+                    self.counters.promoted += u64::from(run.pages);
+                }
+                _ => {}
             }
         }
         self.check_room(view);
@@ -126,24 +152,14 @@ impl Policy for Tpp {
         Some(kswapd.map_or(self.scan.next(), |wakeup| wakeup.min(self.scan.next())))
     }
 
-    fn on_fault(&mut self, _: Nanos, fault: &Fault, view: &View<'_>) -> FaultDecision {
+    fn on_fault(&mut self, now: Nanos, fault: &Fault, view: &View<'_>) -> FaultDecision {
         self.counters.faults += 1;
-        if fault.tier == TierId::FAST {
-            return FaultDecision::Stay;
+        let ending = self.judge(fault, view);
+        self.scan.fault(now, fault, ending, view);
+        match ending {
+            Ending::Promoted => FaultDecision::MoveHere(TierId::FAST),
+            Ending::Failed | Ending::Stayed => FaultDecision::Stay,
         }
-        if self.lru.list_of(fault.page) != Some(List::Active) {
-            self.counters.first += 1;
-            self.lru.file(fault.page, List::Active);
-            return FaultDecision::Stay;
-        }
-        let pages = u64::from(view.unit(fault.page).pages);
-        let least = view.limits(TierId::FAST).keep_free.0 + pages;
-        if view.free(TierId::FAST).0 < least {
-            self.counters.no_room += 1;
-            self.kswapd.wake(least);
-            return FaultDecision::Stay;
-        }
-        FaultDecision::MoveHere(TierId::FAST)
     }
 
     fn allocation_headroom(&self) -> f64 {

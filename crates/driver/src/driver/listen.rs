@@ -41,7 +41,8 @@ impl Driver {
                     self.accounts.refaults += 1;
                     if !self.places.is_direct(tier) {
                         let run = PageRun::single(page);
-                        events.push(Event::Fault(Fault { page, tier, write: false, process }));
+                        let fault = Fault { page, tier, write: false, process, thread: 0 };
+                        events.push(Event::Fault(fault));
                         let cause = MoveCause::Refault;
                         events.push(Event::Moved { run, to: TierId::FAST, cause });
                     }

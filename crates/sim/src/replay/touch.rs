@@ -217,7 +217,7 @@ impl Replay<'_> {
         if !direct {
             self.totals.refaults += 1;
         }
-        let fault = Fault { page, tier, write, process };
+        let fault = Fault { page, tier, write, process, thread: stream };
         let decision = self.engine.on_fault(self.now(), &fault);
         self.pending.push(Event::Fault(fault));
         let cause = if direct { MoveCause::FaultDecision } else { MoveCause::Refault };

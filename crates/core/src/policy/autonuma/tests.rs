@@ -6,10 +6,11 @@ use crate::policy::{PolicyContext, make};
 use crate::types::*;
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 /// Scans of 16 pages every 100 ms, and no page hot because of ample room.
 fn spec(more: &str) -> String {
-    format!("autonuma:scan-size=64KiB:ample=1TiB{more}")
+    format!("autonuma:scan-size=64KiB:scan-delay=500ms:ample=1TiB{more}")
 }
 
 /// 1000 pages of fast memory that are full, and 100 pages of slow; watermarks 1, 2 and 3 pages.
@@ -42,12 +43,12 @@ fn slow_memory_is_armed_in_turn_after_a_delay() {
 #[test]
 fn scans_come_oftener_the_more_they_have_to_see_but_for_a_floor() {
     let scans = |pages: u32| {
-        let mut w = World::new("autonuma:scan-size=64KiB:scan-delay=0s:scan-floor=100ms", 4000);
+        let mut w = World::new("autonuma:scan-size=64KiB:scan-delay=10ms:scan-floor=100ms", 4000);
         w.populate(0..pages);
-        w.pass(ms(2050));
+        w.pass(ms(2200));
         w.metric("hint_scans_total")
     };
-    assert_eq!([16, 64, 160, 1000].map(scans), [3.0, 9.0, 21.0, 21.0]);
+    assert_eq!([16, 64, 160, 1000].map(scans), [2.0, 8.0, 20.0, 20.0]);
 }
 
 #[test]
@@ -104,7 +105,7 @@ fn where_everything_is_hot_demotion_rests() {
 
 #[test]
 fn without_demotion_nothing_leaves_and_only_free_room_is_filled() {
-    let mut w = World::new("autonuma-nodemote:scan-size=64KiB:scan-floor=100ms:ample=1TiB", 1000);
+    let mut w = World::new("autonuma-nodemote:scan-size=64KiB:scan-delay=500ms:ample=1TiB", 1000);
     w.populate(0..1100);
     w.pass(ms(1850));
     w.touch([1000]);
@@ -138,7 +139,7 @@ fn ample_room_makes_every_page_hot_and_sets_the_threshold_back() {
 #[test]
 fn the_rate_limits_promotions_and_lowers_the_threshold() {
     // 5 pages a second.
-    let rate = "rate=20KiB:adjust=2s:scan-size=4MiB:scan-delay=3s:ample=1TiB";
+    let rate = "rate=20KiB:adjust=2s:scan-size=4MiB:scan-delay=1500ms:ample=1TiB";
     let mut w = World::new(&format!("autonuma-nodemote:{rate}"), 1000);
     w.populate(0..1100);
     w.feed(&[crate::Event::Freed { run: PageRun::between(0, 50) }]);
@@ -157,7 +158,7 @@ fn the_rate_limits_promotions_and_lowers_the_threshold() {
 #[test]
 fn the_ancestor_takes_writes_for_hotter() {
     for (name, promoted) in [("autonuma", 0), ("tiering-0.8", 1)] {
-        let spec = format!("{name}:demotion=off:scan-size=4MiB:ample=1TiB");
+        let spec = format!("{name}:demotion=off:scan-size=4MiB:scan-delay=500ms:ample=1TiB");
         let mut w = World::new(&spec, 1000);
         w.populate(0..1100);
         w.feed(&[crate::Event::Freed { run: PageRun::between(0, 50) }]);
@@ -174,7 +175,7 @@ fn a_folio_faults_once_and_moves_whole() {
     let mut w = World::new("autonuma:ample=1TiB", 1024);
     (0..3).for_each(|region| w.populate_huge(region));
     assert_eq!([0, 512, 1024].map(|p| w.tier(p)), [Some(0), Some(1), Some(1)], "the watermark");
-    w.pass(ms(1010));
+    w.scan();
     assert!(w.is_armed(512) && w.is_armed(1535));
     w.touch([700]);
     assert!(!w.is_armed(512), "one entry of the page table");
@@ -200,4 +201,68 @@ fn scaled_it_is_as_quick_as_the_memory_is_small() {
         }
     });
     assert_eq!(size, format!("{}", (256 << 20) / 100 + 1));
+}
+
+/// All memory is armed at once, and there is room for 200 pages.
+fn roomy(more: &str) -> World {
+    let mut w = World::new(&format!("autonuma-nodemote:scan-size=16MiB:ample=1TiB{more}"), 1000);
+    w.populate(0..1100);
+    w.feed(&[crate::Event::Freed { run: PageRun::between(0, 200) }]);
+    w
+}
+
+#[test]
+fn promotions_double_the_period_after_every_pass_up_to_the_maximum() {
+    let mut w = roomy(":scan-period-max=5s:scan-cost=0ns:hot=100s");
+    let mut intervals = Vec::new();
+    for round in 0..5 {
+        let before = w.now;
+        w.scan();
+        intervals.push((w.now - before).0 / 1_000_000);
+        // Two promotions, of which the first one makes the period longer.
+        w.touch([1000 + 2 * round, 1001 + 2 * round]);
+    }
+    assert_eq!(intervals, [2000, 2008, 4008, 5008, 5008]);
+    assert_eq!(w.metric("scan_period_ns"), 5e9);
+    assert_eq!(w.metric("scan_period_doubled_total"), 5.0);
+    assert_eq!(w.metric("hint_faults_counted_pages_total"), 10.0);
+}
+
+#[test]
+fn faults_that_promote_nothing_do_not_count() {
+    let mut w = roomy("");
+    w.pass(ms(1010));
+    w.pass(ms(995));
+    let (cold, period) = (w.metric("hint_faults_cold_total"), w.metric("scan_period_ns"));
+    w.pass(ms(100_000));
+    w.touch(1000..1010);
+    assert_eq!(w.metric("hint_faults_cold_total"), cold + 10.0, "touched too late");
+    let mut full = full(":demotion=off");
+    full.pass(ms(1850));
+    full.touch([1000]);
+    assert_eq!(full.metric("hint_faults_without_room_total"), 1.0);
+    for w in [w, full] {
+        assert_eq!(w.metric("hint_faults_counted_pages_total"), 0.0);
+        assert_eq!(w.metric("scan_period_doubled_total"), 0.0);
+    }
+    assert_eq!(period, 1e9);
+}
+
+#[test]
+fn a_scan_takes_a_stretch_as_a_whole_where_anything_in_it_is_armed() {
+    // Slow memory is in the first page, and in 200 at the end.
+    let mut w = World::new("autonuma:scan-size=2MiB:scan-floor=10ms:ample=1TiB", 1000);
+    w.populate(0..1100);
+    w.feed(&[crate::Event::Moved {
+        run: PageRun::between(0, 1),
+        to: TierId(1),
+        cause: crate::event::MoveCause::Reclaim,
+    }]);
+    w.scan();
+    assert!(w.is_armed(0));
+    assert_eq!(w.metric("armed_pages_total"), 1.0, "what comes behind is another scan's");
+    w.scan();
+    assert_eq!(w.metric("armed_pages_total"), 26.0);
+    w.scan();
+    assert_eq!(w.metric("armed_pages_total"), 102.0);
 }

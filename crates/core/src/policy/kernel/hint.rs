@@ -1,14 +1,16 @@
 //! Hint faults: parts of memory are armed in turn, and how long it takes until a page is touched
 //! tells how hot it is.
 //!
-//! Source: `kernel/sched/fair.c` (`task_numa_work`, `task_scan_min`, `should_numa_migrate_memory`,
-//! `numa_promotion_adjust_threshold`), Linux 6. Not modelled: that the kernel arms pages in the
-//! program's own time (at most 3 % of it; here a worker does), and scans apart for every process.
+//! Source: `kernel/sched/fair.c` (`task_numa_work`, `should_numa_migrate_memory`,
+//! `numa_promotion_adjust_threshold`), Linux 6; how often is in [`super::scan_period`]. Not modelled:
+//! that the kernel arms pages in the program's own time (at most 3 % of it; here a worker does),
+//! scans apart for every process, and ends a scan's stretch where a mapping ends.
 
+use super::scan_period::{Counts, Ending, Pace, ScanPeriod, Told};
 use crate::action::{Action, Lane, Plan};
+use crate::event::Fault;
 use crate::placement::{PageState, View};
-use crate::policy::MetricSink;
-use crate::policy::settings::{Kind, Param, Settings};
+use crate::policy::{MetricSink, PolicyContext};
 use crate::types::*;
 use alloc::vec::Vec;
 
@@ -24,85 +26,80 @@ pub enum Arms {
     Everything,
 }
 
-/// How often how much is armed.
-#[derive(Clone, Copy, Debug)]
-pub struct Pace {
-    /// Pages in one scan (`numa_balancing_scan_size_mb`).
-    pub size: u64,
-    /// Between two scans, divided by the scans that all memory takes
-    /// (`numa_balancing_scan_period_min_ms`).
-    pub period: Nanos,
-    /// Between two scans, at least (`MAX_SCAN_WINDOW`).
-    pub floor: Nanos,
-    /// Before the first one (`numa_balancing_scan_delay_ms`).
-    pub delay: Nanos,
-}
-
-/// Parameters of a [`Pace`], as several policies declare them.
-pub const PACE: [Param; 4] = [
-    Param::scaled("scan-size", Kind::Bytes, "256MiB", "", "armed in one scan"),
-    Param::scaled("scan-period", Kind::Duration, "1s", "", "of scans, over scans for all memory"),
-    Param::scaled("scan-floor", Kind::Duration, "100ms", "", "least interval of scans"),
-    Param::scaled("scan-delay", Kind::Duration, "1s", "", "before the first scan"),
-];
-
-impl Pace {
-    /// As set by [`PACE`].
-    pub fn read(settings: &Settings) -> Self {
-        Self {
-            size: Bytes(settings.count("scan-size")).pages().0,
-            period: settings.duration("scan-period"),
-            floor: settings.duration("scan-floor"),
-            delay: settings.duration("scan-delay"),
-        }
-    }
-}
-
 /// Arms memory in turn, and remembers when.
 #[derive(Clone, Debug)]
 pub struct HintScan {
     arms: Arms,
-    pace: Pace,
-    next: Nanos,
+    /// Pages in one scan.
+    size: u64,
+    period: ScanPeriod,
     cursor: u32,
-    /// Pages that the last scan armed beyond its size: a folio is armed whole, and the next ones
+    /// Pages that the last scan took beyond its size: a folio is armed whole, and the next ones
     /// wait for it.
     owed: u64,
     /// When a unit was armed last, in microseconds that wrap; at its first page.
     armed_at: Vec<u32>,
+    /// Who was the last to fault in a unit, 0 for nobody; at its first page. Empty where that
+    /// does not matter.
+    last: Vec<u8>,
+    remembers: bool,
     scans: u64,
-    passes: u64,
     armed_pages: u64,
 }
 
 impl HintScan {
-    /// Begins after the pace's delay.
-    pub fn new(arms: Arms, pace: Pace, hint: PageCount) -> Self {
-        let pages = usize::try_from(hint.0).unwrap_or(0);
-        let pace = Pace { size: pace.size.max(1), floor: Nanos(pace.floor.0.max(1)), ..pace };
+    /// Begins after twice the pace's delay.
+    pub fn new(arms: Arms, counts: Counts, pace: Pace, context: &PolicyContext) -> Self {
+        let pages = usize::try_from(context.total_pages_hint.0).unwrap_or(0);
+        let remembers = counts == Counts::All;
         Self {
             arms,
-            pace,
-            next: pace.delay,
+            size: pace.size,
+            period: ScanPeriod::new(pace, counts, context.scale),
             cursor: 0,
             owed: 0,
             armed_at: Vec::with_capacity(pages),
+            last: Vec::with_capacity(if remembers { pages } else { 0 }),
+            remembers,
             scans: 0,
-            passes: 0,
             armed_pages: 0,
         }
     }
 
     /// When the next scan is due.
     pub fn next(&self) -> Nanos {
-        self.next
+        self.period.due()
     }
 
-    /// Reports scans, passes through all memory that have ended, and pages armed.
+    /// Reports scans, passes through all memory that have ended, pages armed, and the period.
     pub fn metrics(&self, sink: &mut MetricSink<'_>) {
         sink("hint_scans_total", self.scans as f64);
-        sink("hint_scan_passes_total", self.passes as f64);
         sink("armed_pages_total", self.armed_pages as f64);
+        self.period.metrics(sink);
+    }
+
+    /// Nobody has faulted in a unit that begins here.
+    pub fn fresh(&mut self, first: PageId) {
+        if let Some(last) = self.last.get_mut(first.index()) {
+            *last = 0;
+        }
+    }
+
+    /// Takes note of what a fault of an armed page led to.
+    pub fn fault(&mut self, now: Nanos, fault: &Fault, ending: Ending, view: &View<'_>) {
+        let unit = view.unit(fault.page);
+        let thread = 1 + (fault.thread % u32::from(u8::MAX)) as u8;
+        let known = if self.remembers { view.pages() as usize } else { 0 };
+        self.last.resize(self.last.len().max(known), 0);
+        let before = self.last.get_mut(unit.start.index());
+        let before = before.map_or(0, |last| core::mem::replace(last, thread));
+        let told = Told {
+            pages: u64::from(unit.pages),
+            local: fault.tier == TierId::FAST,
+            private: before == 0 || before == thread,
+            ending,
+        };
+        self.period.fault(now, told, view.resident());
     }
 
     /// Scans where the time has come. `note` is told of every unit that is armed or still is.
@@ -113,41 +110,55 @@ impl HintScan {
         plan: &mut Plan,
         note: &mut dyn FnMut(PageRun),
     ) {
-        if now < self.next {
+        if now < self.next() || !self.period.start(now, view.resident()) {
             return;
         }
-        let windows = view.resident().0.div_ceil(self.pace.size).max(1);
-        let period = self.pace.floor.0.max(self.pace.period.0 / windows);
-        self.next = now.saturating_add(Nanos(period));
         self.scans += 1;
         let known = view.pages();
         self.armed_at.resize(self.armed_at.len().max(known as usize), 0);
-        let (mut size, mut passed) =
-            (self.pace.size.saturating_sub(self.owed), PASSED_OVER * self.pace.size);
-        self.owed = self.owed.saturating_sub(self.pace.size);
+        let mut looked = 0;
+        let (mut size, mut passed) = (self.size.saturating_sub(self.owed), PASSED_OVER * self.size);
+        self.owed = self.owed.saturating_sub(self.size);
         let mut open = PageRun { start: PageId(self.cursor), pages: 0 };
         while size > 0 && passed > 0 && self.cursor < known {
-            let page = PageId(self.cursor);
-            let huge = view.state(page).is_huge();
-            let first = if huge { page.region().first() } else { page };
-            let end = page.region().run().end();
-            let part =
-                if huge { u64::from(end - first.0) } else { size.min(u64::from(end - first.0)) };
-            let part = PageRun { start: first, pages: part as u32 };
-            let armed = self.arm(now, part, view, &mut open, plan, note);
-            let pages = u64::from(part.pages);
-            if armed > 0 {
-                self.owed += pages.saturating_sub(size);
-                size = size.saturating_sub(pages);
+            // A stretch in which anything is armed counts as a whole.
+            let stretch = size.min(u64::from(known - self.cursor));
+            let (mut seen, mut armed) = (0, 0);
+            while seen < stretch {
+                let page = PageId(self.cursor);
+                let huge = view.state(page).is_huge();
+                let first = if huge { page.region().first() } else { page };
+                let rest = u64::from(page.region().run().end() - first.0);
+                let pages = if huge { rest } else { rest.min(stretch - seen) };
+                let part = PageRun { start: first, pages: pages as u32 };
+                armed += self.arm(now, part, view, &mut open, plan, note);
+                looked += self.resident(part, view);
+                seen += pages;
+                self.cursor = part.end();
             }
-            passed = passed.saturating_sub(pages);
-            self.cursor = part.end();
+            if armed > 0 {
+                self.owed += seen.saturating_sub(size);
+                size = size.saturating_sub(seen);
+            }
+            passed = passed.saturating_sub(seen);
         }
         propose(open, plan);
+        self.period.took(looked);
         if self.cursor >= known {
             self.cursor = 0;
-            self.passes += u64::from(known > 0);
+            if known > 0 {
+                self.period.passed();
+            }
         }
+    }
+
+    /// Entries of page tables that a part has.
+    fn resident(&self, part: PageRun, view: &View<'_>) -> u64 {
+        if view.state(part.start).is_huge() {
+            return 1;
+        }
+        let states = &view.states()[part.range()];
+        states.iter().filter(|state| PageState(**state).is_resident()).count() as u64
     }
 
     /// Arms what can be armed of a part of a region; gives the pages.
@@ -198,7 +209,7 @@ impl HintScan {
 
     /// Memory held.
     pub fn bytes(&self) -> Bytes {
-        Bytes((self.armed_at.capacity() * size_of::<u32>()) as u64)
+        Bytes((self.armed_at.capacity() * size_of::<u32>() + self.last.capacity()) as u64)
     }
 }
 

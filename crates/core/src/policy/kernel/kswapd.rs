@@ -1,11 +1,13 @@
 //! The kernel's thread that makes room in a tier by demoting what its inactive list ends with.
 //!
 //! Woken, it takes batches out of the lists' older ends, has their access bits read, and demotes
-//! what was not accessed, until so much is free as was asked for. Each round that finds less than
-//! a batch to demote lets it look at twice as much in the next one; where even the whole lists give
-//! nothing, it rests. Pages of the active list become inactive where that list is short.
+//! what was not accessed, until so much is free as was asked for. A round looks at a share of the
+//! lists, and ends before where it has demoted as many pages as shall be free. One that saw fewer or
+//! demoted nothing lets the next one look at twice as much; where even the whole lists give nothing,
+//! it rests. Pages of the active list become inactive where that list is short.
 //!
-//! Source: `mm/vmscan.c` (`balance_pgdat`, `shrink_lruvec`, `demote_folio_list`), Linux 6. Not
+//! Source: `mm/vmscan.c` (`balance_pgdat`, `kswapd_shrink_node`, `shrink_lruvec`,
+//! `demote_folio_list`), Linux 6, which calls that many pages the zone's high watermark. Not
 //! modelled: file pages apart from anonymous ones, memory groups, reclaim of the slowest tier.
 
 use super::lru::{List, Lru, Verdict};
@@ -37,6 +39,17 @@ struct Counters {
     unanswered: u64,
 }
 
+/// A look at a share of the lists.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    /// Pages of the active and the inactive list that are still to be looked at.
+    left: [u64; 2],
+    /// Pages that were taken out of the inactive list.
+    scanned: u64,
+    /// Pages that had been demoted before.
+    before: u64,
+}
+
 /// The thread of the fastest tier.
 #[derive(Clone, Debug)]
 pub struct Kswapd {
@@ -47,8 +60,8 @@ pub struct Kswapd {
     /// Pages that shall be free; 0 while it sleeps.
     target: u64,
     priority: u32,
-    /// Pages proposed to be demoted in the round under way; `None` before the first one.
-    reclaimed: Option<u64>,
+    /// `None` before the first one.
+    round: Option<Round>,
     resting_until: Nanos,
     /// When the batch under way was taken out.
     asked: Nanos,
@@ -64,7 +77,7 @@ impl Kswapd {
             rest,
             target: 0,
             priority: FIRST_PRIORITY,
-            reclaimed: None,
+            round: None,
             resting_until: Nanos::ZERO,
             asked: Nanos::ZERO,
             counters: Counters::default(),
@@ -118,6 +131,7 @@ impl Kswapd {
         plan: &mut Plan,
     ) {
         let leaving = leaving + self.settle(lru, view, budget, plan);
+        let departed = lru.departed(TierId::FAST) + leaving;
         if lru.isolated(TierId::FAST) > 0 {
             if now >= self.asked.saturating_add(PATIENCE) {
                 self.counters.unanswered += lru.abandon(TierId::FAST) as u64;
@@ -127,39 +141,47 @@ impl Kswapd {
         if self.target == 0 || now < self.resting_until {
             return;
         }
+        self.asked = now;
+        if let Some(round) = self.round
+            && round.left != [0; 2]
+            && departed < round.before + self.target
+        {
+            return self.take_out(round, lru, plan);
+        }
         if view.free(TierId::FAST).0 + leaving >= self.target {
-            (self.target, self.priority, self.reclaimed) = (0, FIRST_PRIORITY, None);
+            (self.target, self.priority, self.round) = (0, FIRST_PRIORITY, None);
             return;
         }
-        match self.reclaimed {
-            Some(pages) if pages >= BATCH || self.priority > 0 => {
-                self.priority -= u32::from(pages < BATCH);
-            }
-            Some(pages) => {
+        if let Some(round) = self.round
+            && (round.scanned < self.target || departed <= round.before)
+        {
+            if self.priority > 0 {
+                self.priority -= 1;
+            } else {
                 self.priority = FIRST_PRIORITY;
-                if pages == 0 {
+                if departed <= round.before {
                     self.counters.rests += 1;
                     self.resting_until = now.saturating_add(self.rest);
-                    self.reclaimed = None;
+                    self.round = None;
                     return;
                 }
             }
-            None => {}
         }
-        self.asked = now;
-        self.reclaimed = Some(0);
-        self.take_out(lru, plan);
+        let share = |list| (lru.pages(TierId::FAST, list) >> self.priority).max(BATCH);
+        let low = lru.inactive_is_low(TierId::FAST, self.scale);
+        let left = [if low { share(List::Active) } else { 0 }, share(List::Inactive)];
+        self.take_out(Round { left, scanned: 0, before: departed }, lru, plan);
     }
 
-    fn take_out(&mut self, lru: &mut Lru, plan: &mut Plan) {
-        let tier = TierId::FAST;
-        let share = |pages: u64| (pages >> self.priority).max(BATCH);
-        if lru.inactive_is_low(tier, self.scale) {
-            let pages = share(lru.pages(tier, List::Active));
-            lru.isolate(tier, List::Active, pages, Lane::SCAN, plan);
+    /// The next batch of a round.
+    fn take_out(&mut self, mut round: Round, lru: &mut Lru, plan: &mut Plan) {
+        for (list, left) in [List::Active, List::Inactive].into_iter().zip(&mut round.left) {
+            let pages = (*left).min(BATCH);
+            let taken = lru.isolate(TierId::FAST, list, pages, Lane::SCAN, plan);
+            *left = if taken == 0 { 0 } else { left.saturating_sub(taken) };
+            round.scanned += if list == List::Inactive { taken } else { 0 };
         }
-        let pages = share(lru.pages(tier, List::Inactive));
-        lru.isolate(tier, List::Inactive, pages, Lane::SCAN, plan);
+        self.round = Some(round);
     }
 
     /// Treats what is known of pages that were taken out; gives the pages proposed to leave.
@@ -202,7 +224,6 @@ impl Kswapd {
             }
         }
         self.counters.demoted += runs.finish(plan);
-        self.reclaimed = self.reclaimed.map(|pages| pages + leaving);
         leaving
     }
 }

@@ -4,6 +4,9 @@
 pub mod hint;
 pub mod kswapd;
 pub mod lru;
+pub mod scan_period;
+#[cfg(test)]
+mod scan_period_tests;
 #[cfg(test)]
 pub(super) mod testing;
 

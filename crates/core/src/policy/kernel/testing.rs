@@ -27,6 +27,8 @@ pub(in crate::policy) struct World {
     pub(in crate::policy) moved: Vec<(PageRun, TierId, By)>,
     /// Faults of armed pages.
     pub(in crate::policy) faults: u64,
+    /// Who accesses pages.
+    pub(in crate::policy) thread: u32,
     /// Pages whose access bit is set.
     accessed: BTreeSet<u32>,
     /// Pages that are accessed all the time.
@@ -47,6 +49,7 @@ impl World {
             outcome: MoveOutcome::Moved,
             moved: Vec::new(),
             faults: 0,
+            thread: 0,
             accessed: BTreeSet::new(),
             busy: 0..0,
             checked: 0,
@@ -86,7 +89,7 @@ impl World {
         self.accessed.insert(if folio { id.region().first().0 } else { page });
         let Some(tier) = state.tier().filter(|_| state.is_armed()) else { return };
         self.faults += 1;
-        let fault = Fault { page: id, tier, write, process: ProcessId(0) };
+        let fault = Fault { page: id, tier, write, process: ProcessId(0), thread: self.thread };
         let decision = self.engine.on_fault(self.now, &fault);
         let mut events = Vec::from([Event::Fault(fault)]);
         let unit = |page: PageId| if folio { page.region().run() } else { PageRun::single(page) };
@@ -165,6 +168,14 @@ impl World {
             self.feed(&[]);
         }
         self.now = end;
+    }
+
+    /// Lets time pass until there was a scan for hint faults.
+    pub(in crate::policy) fn scan(&mut self) {
+        let scans = self.metric("hint_scans_total");
+        while self.metric("hint_scans_total") == scans {
+            self.pass(ms(1));
+        }
     }
 
     /// Moves since the last time: pages, destination and by whom.

@@ -65,7 +65,7 @@ fn faults(pages: &[u32], fast: usize) -> u64 {
             Some(TierId::FAST) => {}
             Some(tier) => {
                 faults += 1;
-                let fault = Fault { page: run.start, tier, write: false, process };
+                let fault = Fault { page: run.start, tier, write: false, process, thread: 0 };
                 engine.on_fault(now, &fault);
                 room(&mut engine);
                 let (to, cause) = (TierId::FAST, MoveCause::Refault);

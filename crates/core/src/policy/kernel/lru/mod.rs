@@ -117,6 +117,8 @@ pub struct Lru {
     isolated: [VecDeque<PageId>; MAX_TIERS],
     /// Units that moves were proposed for.
     moving: Vec<PageId>,
+    /// Pages that have been moved out of each tier so.
+    departed: [u64; MAX_TIERS],
 }
 
 impl Lru {
@@ -128,7 +130,13 @@ impl Lru {
             lists: [[empty; 2]; MAX_TIERS],
             isolated: Default::default(),
             moving: Vec::new(),
+            departed: [0; MAX_TIERS],
         }
+    }
+
+    /// Pages of a tier that are in another one since [`Self::land`].
+    pub fn departed(&self, tier: TierId) -> u64 {
+        self.departed[tier.index()]
     }
 
     /// Pages in a list; those that were taken out of it do not count.
@@ -299,6 +307,9 @@ impl Lru {
                 return true;
             }
             self.refile(first, view);
+            if self.nodes[first.index()].tier() != node.tier() {
+                self.departed[node.tier().index()] += node.pages();
+            }
             false
         });
         self.moving = moving;
