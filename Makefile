@@ -7,7 +7,7 @@ export RUST_BACKTRACE ?= 1
 .PHONY: help build test test-all lint demo bench clean
 
 help:
-	@echo 'make build   the frostline program, in target/release'
+	@echo 'make build   the frostline program and its agent, in target/release'
 	@echo 'make test    every check: format, lints, documentation, tidiness, tests'
 	@echo 'make test-all  the same, and 200 kills of a running frostline'
 	@echo 'make demo    tiers a redis-server, records it, compares placements of its memory'

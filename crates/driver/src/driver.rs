@@ -21,6 +21,7 @@ use frostline_core::rng::Rng;
 use frostline_core::types::*;
 use frostline_linux::Root;
 use frostline_linux::process::Target;
+use frostline_linux::span::{Span, joined};
 use queue::Queue;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -97,6 +98,8 @@ pub struct Driver {
     pub(crate) footprint: Bytes,
     /// Why a process that belongs to the selection is left alone.
     pub(crate) refused: BTreeMap<u32, String>,
+    /// Address space of targets in which nothing is looked at, ascending and apart.
+    left_out: Vec<Span>,
     journal: Option<Journal>,
     queue: Queue,
     pacer: Pacer,
@@ -161,6 +164,7 @@ impl Driver {
             now: Nanos::ZERO,
             footprint: Bytes::ZERO,
             refused: BTreeMap::new(),
+            left_out: Vec::new(),
             journal,
             queue: Queue::default(),
             pacer: Pacer::new(options.settling_cpu_share, clock::thread_cpu()),
@@ -187,6 +191,18 @@ impl Driver {
     /// Another limit of fast memory; takes effect within a second.
     pub fn set_fast(&mut self, fast: Limit) {
         self.options.fast = fast;
+    }
+
+    /// Leaves address space of its targets alone from the next look at mappings on: what a driver
+    /// that manages its own process needs itself.
+    pub fn leave_out(&mut self, mut spans: Vec<Span>) {
+        spans.sort_unstable_by_key(|span| span.start);
+        self.left_out = joined(spans.into_iter());
+    }
+
+    /// Memory that sources share with the kernel, beside what is allocated.
+    pub fn buffer_bytes(&self) -> u64 {
+        self.sources.iter().map(|source| source.buffer_bytes()).sum()
     }
 
     /// Gives up room that buffers do not use.

@@ -69,6 +69,16 @@ impl Drop for Instance {
     }
 }
 
+/// Removes what process `pid` has left there, for a program that has no place itself: one that the
+/// process has executed keeps its number and its start.
+pub fn forget(root: &Root, pid: u32) {
+    for name in root.list(FOLDER).unwrap_or_default() {
+        if name.split('-').next().is_some_and(|number| number.parse() == Ok(pid)) {
+            let _ = fs::remove_file(root.path(format!("{FOLDER}/{name}")));
+        }
+    }
+}
+
 /// All that run, by number of their process and by name.
 ///
 /// # Errors

@@ -10,6 +10,7 @@ pub mod accounts;
 mod address_map;
 pub mod clock;
 mod driver;
+pub mod environment;
 pub mod error;
 pub mod instances;
 pub mod journal;

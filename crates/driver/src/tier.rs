@@ -66,7 +66,7 @@ impl SlowTier {
     }
 
     /// Without its parameters: `node:1`, `zram`.
-    fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         match self {
             Self::Zram { .. } => "zram".into(),
             other => other.to_string(),

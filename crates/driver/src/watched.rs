@@ -134,10 +134,11 @@ impl Watched {
     }
 
     /// How the mappings that were read last differ from [`Self::spans`]: what is new in each of
-    /// them by itself.
-    pub fn changes(&self) -> Vec<ExtentChange> {
+    /// them by itself. Nothing is in `left_out`, ascending and apart.
+    pub fn changes(&self, left_out: &[Span]) -> Vec<ExtentChange> {
         let tierable = || self.mappings.iter().filter(|mapping| mapping.is_tierable());
         let spans = joined(tierable().map(|mapping| mapping.span));
+        let spans = difference(&spans, left_out);
         let unmapped = difference(&self.spans, &spans).into_iter();
         let unmapped = unmapped.map(|span| ExtentChange::Unmapped { span });
         let added = difference(&spans, &self.spans);
@@ -241,7 +242,7 @@ mod tests {
         let mut changes = |lines: &[String]| {
             std::fs::write(folder.join("maps"), lines.concat()).unwrap();
             watched.read_mappings().unwrap();
-            let changes = watched.changes();
+            let changes = watched.changes(&[]);
             for change in &changes {
                 if let ExtentChange::Mapped { span, .. } = change {
                     watched.add(*span);

@@ -62,7 +62,11 @@ pub fn advise(target: &Target, advice: Advice, spans: &[Span]) -> Result<Advised
         let batch = &rest[..batch_len(rest, limits)];
         let ranges: Vec<AddressRange> = batch.iter().map(range).collect();
         let wanted: u64 = ranges.iter().map(|range| range.len_bytes).sum();
-        match memory::process_madvise(target_fd(target), &ranges, advice) {
+        let advised = match target.is_this_process() {
+            true => memory::madvise_own(&ranges, advice),
+            false => memory::process_madvise(target_fd(target), &ranges, advice),
+        };
+        match advised {
             Ok(bytes) => {
                 done.bytes += Bytes(bytes);
                 // The kernel counts whole ranges: the next one is the one that failed. Alone at

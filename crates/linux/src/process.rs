@@ -128,6 +128,11 @@ impl Target {
         self.identity.pid
     }
 
+    /// Whether it is the process that asks.
+    pub fn is_this_process(&self) -> bool {
+        self.pid() == std::process::id()
+    }
+
     /// Number and start.
     pub fn identity(&self) -> Identity {
         self.identity

@@ -1,6 +1,8 @@
 //! Where `/proc`, `/sys` and `/dev` are.
 
 use crate::error::LinuxError;
+use rustix::fs::{Dir, Mode, OFlags, open};
+use rustix::io::Errno;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -73,15 +75,20 @@ impl Root {
     /// Where it exists and cannot be read.
     pub fn list(&self, path: impl AsRef<Path>) -> Result<Vec<String>, LinuxError> {
         let path = self.path(path);
-        let entries = match fs::read_dir(&path) {
+        // Not by the C library, which would take memory from the program that we may live in.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let entries = match open(&path, flags, Mode::empty()).and_then(Dir::new) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(LinuxError::io("list", path, &error)),
+            Err(Errno::NOENT) => return Ok(Vec::new()),
+            Err(errno) => return Err(LinuxError::io("list", path, &errno.into())),
         };
         let mut names = Vec::new();
         for entry in entries {
-            let entry = entry.map_err(|error| LinuxError::io("list", &path, &error))?;
-            names.push(entry.file_name().to_string_lossy().into_owned());
+            let entry = entry.map_err(|errno| LinuxError::io("list", &path, &errno.into()))?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name != "." && name != ".." {
+                names.push(name);
+            }
         }
         names.sort_unstable();
         Ok(names)

@@ -18,6 +18,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("frostline-sim", &["frostline-core", "frostline-trace", "frostline-bound"]),
     ("frostline-linux", &["frostline-core"]),
     ("frostline-driver", &["frostline-core", "frostline-trace", "frostline-linux"]),
+    ("frostline-agent", &["frostline-core", "frostline-linux", "frostline-driver"]),
 ];
 
 /// A member of this workspace, parsed; fuzzing stands apart, as cargo-fuzz demands.

@@ -147,30 +147,37 @@ fn has_citation(line: &str) -> bool {
     year || words.iter().any(|word| line.contains(word))
 }
 
-/// Root of the only crate with unsafe code, and the folder that holds all of it.
-const UNSAFE_ROOT: &str = "crates/linux/src/lib.rs";
+/// The folder that holds all unsafe code.
 const UNSAFE_FOLDER: &str = "crates/linux/src/sys/";
+/// Roots of crates with a module that may be unsafe, and the line that declares it: that folder, and
+/// what the dynamic linker has to find in a preloaded library.
+const UNSAFE_MODULES: [(&str, &str); 2] =
+    [("crates/linux/src/lib.rs", "mod sys;"), ("crates/agent/src/lib.rs", "mod entry;")];
 
-/// Unsafe code is allowed in one folder.
+/// Unsafe code is allowed in one folder and one file.
 pub fn unsafe_stays_put(file: &File, _: &Tree, found: &mut Findings<'_>) {
     if file.path.starts_with(UNSAFE_FOLDER) || file.path.starts_with("xtask/") {
         return;
     }
-    for (number, line) in file.lines() {
-        if line.contains("allow(unsafe_code)") && file.path != UNSAFE_ROOT {
+    let module = UNSAFE_MODULES.iter().find(|(root, _)| *root == file.path);
+    let mut lines = file.lines().peekable();
+    while let Some((number, line)) = lines.next() {
+        let next = lines.peek().map(|(_, line)| *line);
+        let allowed = module.is_some_and(|(_, declared)| next == Some(*declared));
+        if line.contains("allow(unsafe_code)") && !allowed {
             found(number, format!("unsafe code belongs into {UNSAFE_FOLDER}"));
         }
     }
 }
 
-/// Crates contain no unsafe code outside [`UNSAFE_FOLDER`], and the core no standard library.
+/// Crates contain no unsafe code outside of [`UNSAFE_MODULES`], and the core no standard library.
 pub fn crate_root(file: &File, _: &Tree, found: &mut Findings<'_>) {
     let in_crates = ["crates/", "demo/", "lab/", "xtask/"].iter().any(|f| file.path.starts_with(f));
     if !in_crates || !["src/lib.rs", "src/main.rs"].iter().any(|root| file.path.ends_with(root)) {
         return;
     }
-    let wanted =
-        if file.path == UNSAFE_ROOT { "#![deny(unsafe_code)]" } else { "#![forbid(unsafe_code)]" };
+    let may = UNSAFE_MODULES.iter().any(|(root, _)| *root == file.path);
+    let wanted = if may { "#![deny(unsafe_code)]" } else { "#![forbid(unsafe_code)]" };
     if !file.text.contains(wanted) {
         found(1, format!("'{wanted}' is missing"));
     }
@@ -277,6 +284,22 @@ mod tests {
         assert_eq!(one(crate_root, core, "#![forbid(unsafe_code)]\n"), [1]);
         assert_eq!(one(crate_root, core, &format!("{head}#[cfg(test)]\nextern crate std;\n")), []);
         assert_eq!(one(crate_root, core, &format!("{head}extern crate std;\n")), [3]);
+    }
+
+    #[test]
+    fn unsafe_code_is_where_it_belongs() {
+        let allows = |module: &str| format!("#[allow(unsafe_code)]\nmod {module};\n");
+        for (path, module, lines) in [
+            ("crates/linux/src/lib.rs", "sys", &[][..]),
+            ("crates/linux/src/lib.rs", "perf", &[1]),
+            ("crates/linux/src/sys/mod.rs", "x", &[]),
+            ("crates/agent/src/lib.rs", "entry", &[]),
+            ("crates/agent/src/lib.rs", "work", &[1]),
+            ("crates/agent/src/work.rs", "entry", &[1]),
+            ("crates/driver/src/lib.rs", "sys", &[1]),
+        ] {
+            assert_eq!(one(unsafe_stays_put, path, &allows(module)), lines, "{path} {module}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `frostline run`: runs a program with less fast memory.
 
 use crate::errors::with_code;
+use crate::live::inside::{Agent, Inside};
 use crate::live::options::Tiering;
 use crate::live::session::Session;
 use crate::progress::note;
@@ -10,6 +11,7 @@ use frostline_record::Forwarder;
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::Duration;
 
@@ -28,7 +30,8 @@ Examples:
   frostline run --policy memtis --slow zram:size=8GiB --fast 2GiB -- ./server --port 8000
   frostline run --slow node:1 --fast 1:2 --journal j -- make -j4
   frostline run --fast 2GiB --slow node:1 --limit node:1=4GiB --slow zram -- ./server
-  frostline run --dry-run -- sort big.txt";
+  frostline run --dry-run -- sort big.txt
+  frostline run --in-process --policy hybridtier --fast 1:8 -- ./server";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -38,6 +41,14 @@ pub struct Args {
     /// Leave the programs that PROGRAM starts alone
     #[arg(long)]
     no_children: bool,
+    /// Have the program tier itself: one thread of a library that is preloaded into it does the
+    /// work, without rights to look into others; a dry run prints how
+    #[arg(long)]
+    in_process: bool,
+    /// That library [default: what FROSTLINE_AGENT names, or libfrostline_agent.so beside frostline
+    /// or in ../lib]
+    #[arg(long, value_name = "FILE", requires = "in_process")]
+    agent: Option<PathBuf>,
     /// The program to run, and its arguments
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
@@ -53,15 +64,17 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     args.tiering.resolve(&root)?;
     let (program, rest) = args.command.split_first().expect("clap demands one");
     let name = program.to_string_lossy().into_owned();
-    let mut child = Command::new(program).args(rest).spawn().map_err(|error| {
-        let (code, hint) = match error.kind() {
-            ErrorKind::NotFound => (127, "is it installed, and its folder in PATH?"),
-            _ => (126, "is it executable? (chmod +x)"),
-        };
-        with_code(code, format!("cannot run {name}: {error}"), hint)
-    })?;
-    let pid = rustix::process::Pid::from_child(&child);
-    let forwarder = Forwarder::start(pid)?;
+    let mut command = Command::new(program);
+    command.args(rest);
+    if args.in_process {
+        let agent = Agent::find(args.agent.as_deref())?;
+        let inside = Inside::new(&root, &args.tiering, agent, !args.no_children)?;
+        if args.tiering.dry_run {
+            return inside.explain(&args.command);
+        }
+        return run_inside(&root, inside, command, &name);
+    }
+    let (mut child, forwarder) = start(&mut command, &name)?;
     let who = Selection::Process { pid: child.id(), tree: !args.no_children };
     match Session::begin(&root, &args.tiering, who, &name) {
         Ok(session) => tend(session, &mut child)?,
@@ -72,6 +85,44 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let status = child.wait()?;
     drop(forwarder);
     Ok(code_of(status))
+}
+
+/// Starts the program; signals are passed on to it until the second value is dropped.
+fn start(command: &mut Command, name: &str) -> anyhow::Result<(Child, Forwarder)> {
+    let child = command.spawn().map_err(|error| {
+        let (code, hint) = match error.kind() {
+            ErrorKind::NotFound => (127, "is it installed, and its folder in PATH?"),
+            _ => (126, "is it executable? (chmod +x)"),
+        };
+        with_code(code, format!("cannot run {name}: {error}"), hint)
+    })?;
+    let forwarder = Forwarder::start(rustix::process::Pid::from_child(&child))?;
+    Ok((child, forwarder))
+}
+
+/// The program tiers itself: waits for its end, says what came of it, and undoes what was set up.
+fn run_inside(
+    root: &Root,
+    inside: Inside,
+    mut command: Command,
+    name: &str,
+) -> anyhow::Result<ExitCode> {
+    let prepared = inside.set_up(root, &mut command);
+    if let Err(error) = &prepared {
+        note(&format!("{name} runs without tiering: {error:#}"));
+    }
+    let started = start(&mut command, name);
+    let waited = started.and_then(|(mut child, forwarder)| {
+        let status = child.wait()?;
+        drop(forwarder);
+        Ok((child.id(), status))
+    });
+    if let Ok(prepared) = prepared {
+        let told = prepared.end(root, name, waited.as_ref().ok().map(|(pid, _)| *pid));
+        // The program's own end counts.
+        told.unwrap_or_else(|error| note(&format!("{error:#}")));
+    }
+    Ok(code_of(waited?.1))
 }
 
 /// Drives until the program has ended.

@@ -3,6 +3,7 @@
 mod board;
 pub mod config;
 pub mod fleet;
+pub mod inside;
 pub mod journal_trace;
 pub mod metrics;
 pub mod options;

@@ -10,18 +10,9 @@ use std::path::PathBuf;
 
 /// What is done where nothing else is asked for.
 pub mod default {
+    pub use frostline_driver::environment::default::*;
     /// Policy.
     pub const POLICY: &str = "memtis";
-    /// Fast memory.
-    pub const FAST: &str = "50%";
-    /// Share of one core.
-    pub const CPU_LIMIT: &str = "1.5%";
-    /// Share of one core until the limit of fast memory holds.
-    pub const SETTLING_CPU_LIMIT: &str = "6%";
-    /// Source of samples.
-    pub const SAMPLES: &str = "auto";
-    /// Seed of random choices.
-    pub const SEED: u64 = 1;
 }
 
 /// Arguments of every command that tiers a running program.

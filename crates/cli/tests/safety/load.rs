@@ -14,20 +14,25 @@ use std::time::SystemTime;
 /// done here.
 pub fn load_program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| {
-        let folder = Path::new(env!("CARGO_BIN_EXE_frostline")).parent().expect("a folder");
-        let program = folder.join("frostline-load");
-        if changed(&program) < newest(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../load/src")) {
-            let mut cargo = Command::new(env!("CARGO"));
-            cargo.args(["build", "--quiet", "--package", "frostline-load", "--target-dir"]);
-            cargo.arg(folder.parent().expect("a folder"));
-            if folder.ends_with("release") {
-                cargo.arg("--release");
-            }
-            assert!(cargo.status().expect("it runs").success(), "frostline-load is not built");
-        }
-        program
-    })
+    PROGRAM.get_or_init(|| built("frostline-load", "frostline-load", &["load"]))
+}
+
+/// What a package of this workspace builds, after its sources, and those of others in `crates`,
+/// have changed for the last time.
+pub fn built(package: &str, file: &str, sources: &[&str]) -> PathBuf {
+    let folder = Path::new(env!("CARGO_BIN_EXE_frostline")).parent().expect("a folder");
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let file = folder.join(file);
+    let sources = sources.iter().map(|name| newest(&crates.join(name).join("src")));
+    if changed(&file) < sources.max().expect("sources") {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet", "--package", package, "--target-dir"]);
+        cargo.arg(folder.parent().expect("a folder"));
+        // As tests are built, whose libraries are there already.
+        cargo.args(["--profile", if folder.ends_with("release") { "release" } else { "test" }]);
+        assert!(cargo.status().expect("it runs").success(), "{package} is not built");
+    }
+    file
 }
 
 fn changed(path: &Path) -> SystemTime {
@@ -35,8 +40,9 @@ fn changed(path: &Path) -> SystemTime {
 }
 
 fn newest(folder: &Path) -> SystemTime {
-    let files = std::fs::read_dir(folder).expect("sources").flatten();
-    files.map(|file| changed(&file.path())).max().expect("sources")
+    let files = std::fs::read_dir(folder).expect("sources").flatten().map(|file| file.path());
+    let times = files.map(|path| if path.is_dir() { newest(&path) } else { changed(&path) });
+    times.max().expect("sources")
 }
 
 /// Runs the load under frostline, with options as for [`run`].

@@ -3,6 +3,7 @@
 
 mod daemon;
 mod fragments;
+mod inside;
 mod journal;
 mod kill;
 mod load;

@@ -69,7 +69,7 @@ impl Driver {
             Some(allocations) => {
                 allocations.compare(pid, mappings, at_ns, |change| changes.push(change));
             }
-            None => changes = watched.changes(),
+            None => changes = watched.changes(&self.left_out),
         }
         for change in changes {
             self.change(pid, change, events);

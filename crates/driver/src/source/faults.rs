@@ -33,6 +33,10 @@ impl Faults {
             self.sampler.follow(pid);
             return Ok(());
         }
+        // Where a process manages itself, so do its children.
+        if pid == std::process::id() {
+            self.sampler.keep_to_threads();
+        }
         self.sampler.attach(root, pid, Start::Now).map(|_| ())
     }
 
@@ -51,6 +55,11 @@ impl Faults {
         });
         self.sampler.take_lifecycle();
         self.rescan.poll(|| self.sampler.rescan(root))
+    }
+
+    /// As [`super::Source::buffer_bytes`].
+    pub fn buffer_bytes(&self) -> u64 {
+        self.sampler.ring_bytes() as u64
     }
 
     /// As [`super::Source::stats`].

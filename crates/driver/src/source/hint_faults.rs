@@ -80,6 +80,10 @@ impl Source for HintFaults {
         self.armed.is_some()
     }
 
+    fn buffer_bytes(&self) -> u64 {
+        self.faults.buffer_bytes()
+    }
+
     fn stats(&self) -> SourceStats {
         self.faults.stats()
     }

@@ -140,6 +140,11 @@ pub trait Source {
         0
     }
 
+    /// Memory that it shares with the kernel, beside what it allocates.
+    fn buffer_bytes(&self) -> u64 {
+        0
+    }
+
     /// Is content with less memory from now on, where it can be.
     fn save_memory(&mut self) {}
 

@@ -77,13 +77,21 @@ impl Pmu {
         }
     }
 
+    fn attach_to(sampler: &mut PmuSampler, root: &Root, pid: u32) -> Result<usize, LinuxError> {
+        // Where a process manages itself, so do its children.
+        if pid == std::process::id() {
+            sampler.keep_to_threads();
+        }
+        sampler.attach(root, pid, Start::Now)
+    }
+
     fn replace(&mut self, period: u32) -> Result<(), LinuxError> {
         self.retire();
         if period == 0 {
             return Ok(());
         }
         let mut sampler = PmuSampler::new(&self.root, &self.source, period.into())?;
-        self.pids.retain(|pid| match sampler.attach(&self.root, *pid, Start::Now) {
+        self.pids.retain(|pid| match Self::attach_to(&mut sampler, &self.root, *pid) {
             Err(error) if error.is_gone() => false,
             Err(error) => {
                 self.broken = Some(error);
@@ -109,7 +117,7 @@ impl Source for Pmu {
         match &mut self.sampler {
             Some(sampler) if child => sampler.follow(pid),
             Some(sampler) => {
-                sampler.attach(root, pid, Start::Now)?;
+                Self::attach_to(sampler, root, pid)?;
             }
             None => {}
         }

@@ -39,6 +39,10 @@ impl Source for Refaults {
         })
     }
 
+    fn buffer_bytes(&self) -> u64 {
+        self.0.buffer_bytes()
+    }
+
     fn stats(&self) -> SourceStats {
         self.0.stats()
     }

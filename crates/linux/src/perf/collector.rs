@@ -69,6 +69,8 @@ pub(crate) struct Collector {
     /// Threads that seem unwatched, and the poll after which they first did.
     suspects: HashMap<u32, u64>,
     processes: BTreeSet<u32>,
+    /// Processes that watched ones start are none of ours.
+    only_threads: bool,
     /// Starts and ends of threads, and new programs, that have not been put in order yet.
     unsettled: Vec<Change>,
     lifecycle: Vec<Lifecycle>,
@@ -124,6 +126,7 @@ impl Collector {
             origin: HashMap::new(),
             suspects: HashMap::new(),
             processes: BTreeSet::new(),
+            only_threads: false,
             unsettled: Vec::new(),
             lifecycle: Vec::new(),
             lost_by_records: 0,
@@ -162,6 +165,20 @@ impl Collector {
         }
         self.processes.insert(pid);
         Ok(attached)
+    }
+
+    /// Watches no processes that watched ones start, from the next attaching on: somebody else
+    /// does.
+    pub fn keep_to_threads(&mut self) {
+        self.only_threads = true;
+        self.inherit_threads(true);
+    }
+
+    fn inherit_threads(&mut self, only: bool) {
+        for spec in &mut self.specs {
+            let attrs = std::iter::once(&mut spec.attr).chain(&mut spec.leader);
+            attrs.for_each(|attr| attr.inherit_threads = only);
+        }
     }
 
     /// Includes a process in [`Self::rescan`] that may be watched already by inheritance.
@@ -222,6 +239,9 @@ impl Collector {
                     for spec in &mut self.specs {
                         spec.attr.count_lost = false;
                     }
+                }
+                Err(libc::EINVAL) if self.specs.iter().any(|spec| spec.attr.inherit_threads) => {
+                    self.inherit_threads(false);
                 }
                 other => return other,
             }
@@ -408,7 +428,7 @@ impl Collector {
 
     fn started(&mut self, change: Change, (parent, parent_tid): (u32, u32)) {
         let Change { time_ns, pid, tid, .. } = change;
-        if !self.concerns_us(parent) {
+        if !self.concerns_us(parent) || (self.only_threads && pid != parent) {
             return;
         }
         let origin = self.origin.get(&parent_tid).copied().unwrap_or(UNKNOWN);

@@ -93,6 +93,11 @@ impl FaultSampler {
         self.0.attach(root, pid, start)
     }
 
+    /// Watches no processes that watched ones start, from the next attaching on.
+    pub fn keep_to_threads(&mut self) {
+        self.0.keep_to_threads();
+    }
+
     /// Lets [`Self::rescan`] look after a process that a watched one may have started.
     pub fn follow(&mut self, pid: u32) {
         self.0.follow(pid);

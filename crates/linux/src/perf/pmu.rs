@@ -378,6 +378,11 @@ impl PmuSampler {
         });
     }
 
+    /// As [`super::faults::FaultSampler::keep_to_threads`].
+    pub fn keep_to_threads(&mut self) {
+        self.collector.keep_to_threads();
+    }
+
     /// As [`super::faults::FaultSampler::follow`].
     pub fn follow(&mut self, pid: u32) {
         self.collector.follow(pid);

@@ -94,6 +94,23 @@ pub fn process_madvise(
     u64::try_from(result).map_err(|_| last_errno())
 }
 
+/// madvise(2) of this process's own memory, range by range, for which no rights are needed. Gives
+/// what [`process_madvise`] does.
+pub fn madvise_own(ranges: &[AddressRange], advice: Advice) -> Result<u64, i32> {
+    let mut done = 0;
+    for range in ranges.iter().take(MOST_RANGES) {
+        let start = ptr::without_provenance_mut(range.start as usize);
+        // SAFETY: no kind of `Advice` changes contents or unmaps anything.
+        let result = unsafe { libc::madvise(start, range.len_bytes as usize, advice as i32) };
+        match result {
+            0 => done += range.len_bytes,
+            _ if done > 0 => break,
+            _ => return Err(last_errno()),
+        }
+    }
+    Ok(done)
+}
+
 /// move_pages(2): asks for the nodes of pages (`node` is `None`) or moves them, as far as they
 /// belong to process `pid` alone. `status` gets a node or a negative error number for each address
 /// that the kernel came to and keeps its value for the others. Gives the number of pages that were

@@ -28,6 +28,8 @@ pub struct Attr {
     pub disabled: bool,
     /// Whether threads and processes that a watched thread starts are watched, too.
     pub inherit: bool,
+    /// Of these, only threads (Linux 5.13).
+    pub inherit_threads: bool,
     /// Whether the event is enabled when the watched thread executes another program.
     pub enable_on_exec: bool,
     /// Whether what the kernel does for a program is left out.
@@ -58,6 +60,7 @@ impl Attr {
         attr.set_precise_ip(u64::from(self.precise.min(3)));
         attr.set_disabled(u64::from(self.disabled));
         attr.set_inherit(u64::from(self.inherit));
+        attr.set_inherit_thread(u64::from(self.inherit && self.inherit_threads));
         attr.set_enable_on_exec(u64::from(self.enable_on_exec));
         attr.set_exclude_kernel(u64::from(self.exclude_kernel));
         attr.set_exclude_hv(u64::from(self.exclude_kernel));

@@ -1,0 +1,39 @@
+//! Where the dynamic linker, `fork` and the end of the program call in, on the program's own
+//! threads: nothing here allocates, and nothing takes longer than it must.
+
+use crate::words::{self, WORDS};
+use crate::{life, work};
+use frostline_driver::environment::POLICY;
+use frostline_linux::inside;
+
+// SAFETY: the dynamic linker calls what stands in this section once, before the program's `main`,
+// by the convention that the type names.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEGIN: extern "C" fn() = begin;
+
+// SAFETY: as above, when the program ends by `exit` or by returning from `main`.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static END: extern "C" fn() = life::end_of_program;
+
+extern "C" fn begin() {
+    let Some(words) = words::read() else { return };
+    let _ = WORDS.set(words);
+    if !words::follows_children() {
+        // SAFETY: the program's `main` has not begun, so that no other thread of it reads its
+        // environment.
+        unsafe { std::env::remove_var(POLICY) };
+    }
+    if words::leaves_alone() {
+        return;
+    }
+    // Without it, children have no thread, and all else is as it should be.
+    let _ = inside::after_fork(forked);
+    life::begin(&work::THREAD);
+}
+
+extern "C" fn forked() {
+    crate::ARENA.forget();
+    life::forked(&work::THREAD, words::follows_children());
+}

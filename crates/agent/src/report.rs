@@ -1,0 +1,74 @@
+//! The numbers of this process, for who wants to know.
+
+use crate::words;
+use frostline_driver::environment::STATUS;
+use frostline_driver::instances::{self, Instance};
+use frostline_driver::{Driver, DriverError, Status, clock};
+use frostline_linux::Root;
+use std::path::{Path, PathBuf};
+
+/// Publishes numbers every second, and when the program ends.
+pub struct Report {
+    name: String,
+    /// What `frostline status` sees; nothing without the right to write there.
+    instance: Option<Instance>,
+    /// A file of this process alone.
+    file: Option<PathBuf>,
+    last: Status,
+}
+
+impl Report {
+    /// Begins with the present numbers.
+    ///
+    /// # Errors
+    /// Where somebody else manages this process.
+    pub fn begin(root: &Root, name: String, driver: &Driver) -> Result<Self, DriverError> {
+        let status = status(&name, driver);
+        // Of the program that this process has run before.
+        instances::forget(root, status.pid);
+        let instance = match Instance::claim(root, &status) {
+            Err(error @ DriverError::Managed { .. }) => return Err(error),
+            other => other.ok(),
+        };
+        let folder = words::get(STATUS).filter(|folder| !folder.is_empty());
+        let file = folder.map(|folder| {
+            Path::new(folder).join(format!("{}-{}.json", status.pid, status.start_ticks))
+        });
+        let report = Self { name, instance, file, last: status };
+        report.tell(&report.last);
+        Ok(report)
+    }
+
+    /// Tells the present numbers.
+    pub fn publish(&mut self, driver: &Driver) {
+        self.last = status(&self.name, driver);
+        self.tell(&self.last);
+    }
+
+    /// Tells the last ones: of memory those of the second before, when the program had not given
+    /// it back.
+    pub fn end(self, driver: &Driver) {
+        let Status { accounts, seconds, cpu_seconds, .. } = status(&self.name, driver);
+        self.tell(&Status { accounts, seconds, cpu_seconds, ..self.last.clone() });
+    }
+
+    /// Where that fails, others see older ones.
+    fn tell(&self, status: &Status) {
+        if let Some(instance) = &self.instance {
+            let _ = instance.publish(status);
+        }
+        if let (Some(file), Ok(text)) = (&self.file, serde_json::to_vec(status)) {
+            let next = file.with_extension("next");
+            let _ = std::fs::write(&next, text).and_then(|()| std::fs::rename(&next, file));
+        }
+    }
+}
+
+/// Ours are the thread, the arena and what the kernel writes for us; all else is the program's.
+fn status(name: &str, driver: &Driver) -> Status {
+    Status {
+        cpu_seconds: clock::thread_cpu().as_secs_f64(),
+        own_rss_bytes: crate::ARENA.touched_bytes() + driver.buffer_bytes(),
+        ..driver.status(name)
+    }
+}

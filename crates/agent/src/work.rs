@@ -1,0 +1,192 @@
+//! What the agent's thread does.
+
+use crate::report::Report;
+use crate::{life, remarks, words};
+use frostline_core::types::{Bytes, Nanos};
+use frostline_driver::start::Stopwatch;
+use frostline_driver::{Driver, DriverError, Selection, SlowTier, environment, start};
+use frostline_linux::inside::{Ending, Thread};
+use frostline_linux::process::{self, Target};
+use frostline_linux::topology::{self, Topology};
+use frostline_linux::{LinuxError, Root, Span, swap};
+use std::fmt::Display;
+use std::panic::catch_unwind;
+use std::time::{Duration, Instant};
+
+/// Room for the thread's stack.
+const STACK_BYTES: usize = 1 << 20;
+/// What of the stack may lie above the place where it is looked for.
+const STACK_ABOVE_BYTES: u64 = 64 << 10;
+/// The thread.
+pub static THREAD: Thread = Thread { name: c"frostline-agent", stack_bytes: STACK_BYTES, work };
+
+/// Programs that end before that, or become others, cost a thread that sleeps, and no more.
+const LEAST_AGE: Duration = Duration::from_millis(200);
+/// Programs with less memory of their own are not worth the effort.
+const LEAST_BYTES: Bytes = Bytes(4 << 20);
+/// Between two looks at a program that is too small.
+const LOOK: Duration = Duration::from_millis(500);
+/// Between two looks whether the program's first thread is there.
+const WATCH: Duration = Duration::from_millis(100);
+/// How often others are told.
+const PUBLISH: Nanos = Nanos(1_000_000_000);
+
+/// Why the work ends.
+enum End {
+    /// The program ends, or is gone.
+    OfProgram,
+    /// Its first thread has ended by itself.
+    OfFirstThread,
+}
+
+fn work(files: Result<(), i32>) -> Ending {
+    life::thread_begins();
+    std::panic::set_hook(Box::new(|info| refuse(&format!("a defect in frostline: {info}"))));
+    let done = catch_unwind(|| manage(files));
+    let (ending, for_good) = match done {
+        Ok(Ok(End::OfProgram)) => (Ending::Quiet, false),
+        Ok(Ok(End::OfFirstThread)) => (Ending::ProgramLeft, false),
+        Ok(Err(error)) => {
+            refuse(&error);
+            (Ending::Quiet, true)
+        }
+        Err(_) => (Ending::Quiet, true),
+    };
+    life::thread_ends(for_good);
+    ending
+}
+
+fn refuse(why: &dyn Display) {
+    remarks::complain(&format!("the program goes on without tiering: {why}"));
+}
+
+fn manage(files: Result<(), i32>) -> Result<End, Box<dyn Display>> {
+    let root = Root::system();
+    let pid = std::process::id();
+    if words::WORDS.get().is_none_or(words::Words::is_cut) {
+        return Err(Box::new("the variables FROSTLINE... are too long"));
+    }
+    // What is asked for makes sense or not, however small the program is.
+    let options =
+        environment::options(|name| words::get(name).map(str::to_owned), || choose(&root));
+    let options = options.map_err(boxed)?;
+    files.map_err(|errno| boxed(LinuxError::call("close_range", 0, errno)))?;
+    if options.slow.zram().is_some() && options.swap_device.is_none() {
+        return Err(Box::new(
+            "nobody has set up zram; hint: `frostline run --in-process` does, or take \
+             FROSTLINE_SLOW=swap",
+        ));
+    }
+    let mut watch = Watch::new(&root, pid);
+    if let Some(end) = watch.pause(LEAST_AGE) {
+        return Ok(end);
+    }
+    let target = Target::open(&root, pid).map_err(boxed)?;
+    let large = |target: &Target| {
+        let usage = target.usage()?;
+        Ok(usage.anonymous.saturating_add(usage.swapped) >= LEAST_BYTES)
+    };
+    while !large(&target).map_err(|error: LinuxError| boxed(error))? {
+        if let Some(end) = watch.pause(LOOK) {
+            return Ok(end);
+        }
+    }
+    let name = target.comm().map_err(boxed)?;
+    let who = Selection::Process { pid, tree: false };
+    let (driver, notes) = start(root.clone(), options, who).map_err(boxed)?;
+    for text in notes {
+        remarks::note(&text);
+    }
+    drive(driver, &root, name, &mut watch).map_err(boxed)
+}
+
+fn boxed(error: impl Display + 'static) -> Box<dyn Display> {
+    Box::new(error)
+}
+
+fn drive(
+    mut driver: Driver,
+    root: &Root,
+    name: String,
+    watch: &mut Watch<'_>,
+) -> Result<End, DriverError> {
+    driver.leave_out(own_memory());
+    let clock = Stopwatch::start();
+    driver.step(Nanos::ZERO)?;
+    let mut report = Report::begin(root, name, &driver)?;
+    let mut publish_due = PUBLISH;
+    loop {
+        let now = clock.elapsed();
+        let next = driver.step(now)?;
+        if now >= publish_due {
+            publish_due = now.saturating_add(PUBLISH);
+            driver.leave_out(own_memory());
+            report.publish(&driver);
+        }
+        if driver.is_idle() {
+            return Ok(End::OfProgram);
+        }
+        let pause = Duration::from_nanos(next.saturating_sub(clock.elapsed()).0);
+        if let Some(end) = watch.pause(pause.max(Duration::from_millis(1))) {
+            report.end(&driver);
+            return Ok(end);
+        }
+    }
+}
+
+/// Memory that this thread uses itself.
+fn own_memory() -> Vec<Span> {
+    let here = 0_u8;
+    let here = std::ptr::from_ref(&here).addr() as u64;
+    let stack =
+        Span::of_addresses(here.saturating_sub(STACK_BYTES as u64), here + STACK_ABOVE_BYTES);
+    let mut spans = crate::ARENA.spans();
+    spans.push(stack);
+    spans
+}
+
+/// The slow tier where the environment names none.
+fn choose(root: &Root) -> SlowTier {
+    let candidates = Topology::read(root).map(|topology| topology.slow_tier_candidates());
+    match candidates.unwrap_or_default().first() {
+        Some(topology::SlowTier::Node(node)) => SlowTier::Node(*node),
+        _ if swap::devices(root).is_ok_and(|devices| devices.is_empty()) => SlowTier::Observe,
+        _ => SlowTier::Swap,
+    }
+}
+
+/// Waits, and notices how the program ends.
+struct Watch<'a> {
+    root: &'a Root,
+    pid: u32,
+    looked: Instant,
+}
+
+impl<'a> Watch<'a> {
+    fn new(root: &'a Root, pid: u32) -> Self {
+        Self { root, pid, looked: Instant::now() }
+    }
+
+    /// Waits for so long; `Some` where there is nothing left to do.
+    fn pause(&mut self, time: Duration) -> Option<End> {
+        let until = Instant::now() + time;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if life::is_asked() {
+                return Some(End::OfProgram);
+            }
+            if self.looked.elapsed() >= WATCH {
+                self.looked = Instant::now();
+                // A thread that has ended while others go on stays as a zombie.
+                let stat = process::stat(self.root, self.pid);
+                if stat.is_ok_and(|stat| stat.state == 'Z') {
+                    return Some(End::OfFirstThread);
+                }
+            }
+            if left.is_zero() {
+                return None;
+            }
+            life::pause(left.min(WATCH));
+        }
+    }
+}

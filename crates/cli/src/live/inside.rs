@@ -1,0 +1,267 @@
+//! Programs that tier themselves, by a library that is preloaded into them.
+
+use super::options::Tiering;
+use super::slow::SlowMemory;
+use super::summary;
+use crate::errors::failure;
+use crate::progress::note;
+use frostline_driver::environment::{self, CHILDREN, STATUS};
+use frostline_driver::{Options, Status};
+use frostline_linux::Root;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// File of the library.
+const FILE: &str = "libfrostline_agent.so";
+/// Variable that says where it is.
+const AGENT: &str = "FROSTLINE_AGENT";
+/// By which the dynamic linker is told of it.
+const PRELOAD: &str = "LD_PRELOAD";
+
+/// The library.
+#[derive(Debug)]
+pub struct Agent(PathBuf);
+
+impl Agent {
+    /// Where the user says, or beside this program.
+    ///
+    /// # Errors
+    /// Where it is not there, or its path cannot be told to the dynamic linker.
+    pub fn find(given: Option<&Path>) -> anyhow::Result<Self> {
+        let named = std::env::var_os(AGENT).filter(|path| !path.is_empty()).map(PathBuf::from);
+        let given = given.or(named.as_deref());
+        let found = match given {
+            Some(path) => Some(path.to_owned()).filter(|path| path.is_file()),
+            None => {
+                let program = fs::canonicalize("/proc/self/exe").unwrap_or_default();
+                let folder = program.parent().unwrap_or(Path::new("/"));
+                let places = [folder.join(FILE), folder.join("../lib").join(FILE)];
+                places.into_iter().find(|path| path.is_file())
+            }
+        };
+        let Some(path) = found.and_then(|path| fs::canonicalize(path).ok()) else {
+            let place = given.map_or(FILE.into(), |path| path.display().to_string());
+            return Err(failure(
+                format!("the library for --in-process is not there: {place}"),
+                format!(
+                    "build it (cargo build --release -p frostline-agent) and put {FILE} beside \
+                         frostline, or say where it is with --agent"
+                ),
+            ));
+        };
+        if path.as_os_str().as_bytes().iter().any(|byte| b" :\n".contains(byte)) {
+            return Err(failure(
+                format!("a library in '{}' cannot be preloaded", path.display()),
+                "put it where the path has neither spaces nor colons",
+            ));
+        }
+        Ok(Self(path))
+    }
+
+    /// All that is preloaded, ours first: it begins when the others have.
+    fn preload(&self, others: Option<&OsStr>) -> OsString {
+        let mut all = self.0.clone().into_os_string();
+        if let Some(others) = others.filter(|others| !others.is_empty()) {
+            all.push(":");
+            all.push(others);
+        }
+        all
+    }
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub struct Inside {
+    agent: Agent,
+    options: Options,
+    why: Option<String>,
+    summary: Option<PathBuf>,
+    children: bool,
+}
+
+impl Inside {
+    /// From what was asked for.
+    ///
+    /// # Errors
+    /// Where that is more than an agent can do.
+    pub fn new(
+        root: &Root,
+        tiering: &Tiering,
+        agent: Agent,
+        children: bool,
+    ) -> anyhow::Result<Self> {
+        let beyond = [
+            (tiering.journal.is_some(), "--journal"),
+            (tiering.series.is_some(), "--series"),
+            (tiering.extents, "--extents"),
+        ];
+        if let Some((_, option)) = beyond.into_iter().find(|(asked, _)| *asked) {
+            return Err(failure(
+                format!("{option} does not go with --in-process"),
+                format!("leave one of them out: from outside, `frostline run` knows {option}"),
+            ));
+        }
+        let (options, why) = tiering.resolve(root)?;
+        Ok(Self { agent, options, why, summary: tiering.summary.clone(), children })
+    }
+
+    fn variables(&self) -> Vec<(&'static str, OsString)> {
+        let preload = self.agent.preload(std::env::var_os(PRELOAD).as_deref());
+        let mut all = vec![(PRELOAD, preload)];
+        let words = environment::variables(&self.options).into_iter();
+        all.extend(words.map(|(name, value)| (name, value.into())));
+        all.push((CHILDREN, if self.children { "on" } else { "off" }.into()));
+        all
+    }
+
+    /// Prints what would be set, as a shell understands it.
+    ///
+    /// # Errors
+    /// Where standard output cannot be written.
+    pub fn explain(&self, program: &[OsString]) -> anyhow::Result<ExitCode> {
+        if let Some(why) = &self.why {
+            note(why);
+        }
+        if self.options.slow.swap().is_some() {
+            note(
+                "before that, vm.page-cluster is set to 0, and a zram device set up where asked for",
+            );
+        }
+        let quoted = |text: &OsStr| {
+            let text = text.to_string_lossy();
+            let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=%,+@".contains(c);
+            match !text.is_empty() && text.chars().all(plain) {
+                true => text.into_owned(),
+                false => format!("'{}'", text.replace('\'', "'\\''")),
+            }
+        };
+        let mut text = String::from("env");
+        for (name, value) in self.variables() {
+            text += &format!(" {name}={}", quoted(&value));
+        }
+        for word in program {
+            text += &format!(" {}", quoted(word));
+        }
+        crate::output::text(&(text + "\n"))?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Sets up what the program needs, and has `command` run with the library.
+    ///
+    /// # Errors
+    /// Where rights are missing; the command is as it was.
+    pub fn set_up(mut self, root: &Root, command: &mut Command) -> anyhow::Result<Prepared> {
+        if let Some(why) = &self.why {
+            note(why);
+        }
+        let folder = tempfile::Builder::new().prefix("frostline-").tempdir()?;
+        let slow = SlowMemory::set_up(root, &self.options.slow)?;
+        self.options.swap_device = slow.only_device(&self.options.slow);
+        for name in environment::VARIABLES {
+            command.env_remove(name);
+        }
+        if let Some(log) = std::env::var_os(environment::LOG) {
+            command.env(environment::LOG, log);
+        }
+        command.envs(self.variables()).env(STATUS, folder.path());
+        Ok(Prepared { slow, folder, summary: self.summary })
+    }
+}
+
+/// What was set up for a program that tiers itself.
+pub struct Prepared {
+    slow: SlowMemory,
+    folder: tempfile::TempDir,
+    summary: Option<PathBuf>,
+}
+
+impl Prepared {
+    /// Says what came of it, and undoes it; `pid` is the program's, where it ran.
+    ///
+    /// # Errors
+    /// Where the summary cannot be written.
+    pub fn end(self, root: &Root, name: &str, pid: Option<u32>) -> anyhow::Result<()> {
+        let all = statuses(self.folder.path(), pid);
+        // What agents have set themselves, and nobody is left to undo.
+        let _ =
+            frostline_linux::changes::restore(root, frostline_linux::changes::SwapOff::WhenUnused);
+        self.slow.take_down();
+        match all.split_first() {
+            Some((first, rest)) => {
+                note(&summary::text(first));
+                if !rest.is_empty() {
+                    let moved: u64 = rest.iter().map(|s| s.accounts.demoted_bytes()).sum();
+                    note(&format!(
+                        "{} more processes tiered themselves; {} moved to slow tiers",
+                        rest.len(),
+                        crate::units::bytes(moved as f64)
+                    ));
+                }
+            }
+            None if pid.is_some() => {
+                note(&format!(
+                    "{name} told nothing of tiering: it was too small, ended at once, became \
+                               another user, or is of a kind that libraries are not preloaded into"
+                ));
+            }
+            None => {}
+        }
+        if let Some(path) = self.summary {
+            fs::File::create(&path)?.write_all(crate::output::envelope(&all)?.as_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+/// What processes have left, the program itself first.
+fn statuses(folder: &Path, pid: Option<u32>) -> Vec<Status> {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    let files = files.filter(|file| file.path().extension().is_some_and(|kind| kind == "json"));
+    let mut all: Vec<Status> = files
+        .filter_map(|file| serde_json::from_slice(&fs::read(file.path()).ok()?).ok())
+        .collect();
+    all.sort_by_key(|status| (Some(status.pid) != pid, status.start_ticks, status.pid));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_library_is_preloaded_before_others() {
+        let agent = Agent("/lib/a.so".into());
+        assert_eq!(agent.preload(None), "/lib/a.so");
+        assert_eq!(agent.preload(Some(OsStr::new(""))), "/lib/a.so");
+        assert_eq!(agent.preload(Some(OsStr::new("/x.so y.so"))), "/lib/a.so:/x.so y.so");
+    }
+
+    #[test]
+    fn a_library_must_be_there_under_a_path_that_the_linker_reads() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = Agent::find(Some(&folder.path().join("a.so"))).unwrap_err();
+        assert!(missing.to_string().contains("hint: "), "{missing}");
+        let odd = folder.path().join("a b.so");
+        fs::write(&odd, "").unwrap();
+        let error = Agent::find(Some(&odd)).unwrap_err().to_string();
+        assert!(error.contains("spaces"), "{error}");
+    }
+
+    #[test]
+    fn the_program_comes_first_among_those_that_have_told() {
+        let folder = tempfile::tempdir().unwrap();
+        for pid in [5, 9, 7] {
+            let status = Status { pid, start_ticks: pid.into(), ..Status::default() };
+            let file = folder.path().join(format!("{pid}-{pid}.json"));
+            fs::write(file, serde_json::to_vec(&status).unwrap()).unwrap();
+        }
+        fs::write(folder.path().join("8-8.json"), "{\"pid\":").unwrap();
+        fs::write(folder.path().join("8-8.next"), "").unwrap();
+        let pids: Vec<u32> = statuses(folder.path(), Some(7)).iter().map(|s| s.pid).collect();
+        assert_eq!(pids, [7, 5, 9]);
+    }
+}

@@ -1,0 +1,15 @@
+//! What code needs that lives in the process of another program: memory, a thread, and files that
+//! the program has nothing to do with.
+
+pub use crate::sys::arena::Arena;
+pub use crate::sys::inside::{Ending, Thread, after_fork, start};
+use rustix::fd::OwnedFd;
+use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
+
+/// The program's standard error, seen from a thread that has files of its own. To be used at once
+/// and dropped: who reads from the other end waits for the last writer.
+pub fn standard_error() -> Option<OwnedFd> {
+    const STDERR: i32 = 2;
+    let process = pidfd_open(getpid(), PidfdFlags::empty()).ok()?;
+    pidfd_getfd(process, STDERR, PidfdGetfdFlags::empty()).ok()
+}
