@@ -216,6 +216,18 @@ fn folder() -> &'static Path {
 /// # Errors
 /// What cargo printed, where it could not build the program.
 pub fn program(name: &str) -> Result<PathBuf, String> {
+    built(name, &["--workspace", "--bin", name])
+}
+
+/// The library that a program tiers itself with, as [`program`] gives programs.
+///
+/// # Errors
+/// As there.
+pub fn agent() -> Result<PathBuf, String> {
+    built("libfrostline_agent.so", &["--package", "frostline-agent"])
+}
+
+fn built(name: &str, what: &[&str]) -> Result<PathBuf, String> {
     let caller = env::current_exe().map_err(|error| error.to_string())?;
     let beside = caller.parent().ok_or("no target directory")?;
     // Tests lie one deeper than programs.
@@ -229,7 +241,8 @@ pub fn program(name: &str) -> Result<PathBuf, String> {
     let optimised = profile.file_name().is_some_and(|name| name == "release");
     let built = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .current_dir(folder())
-        .args(["build", "--workspace", "--locked", "--quiet", "--bin", name])
+        .args(["build", "--locked", "--quiet"])
+        .args(what)
         .args(["--profile", if optimised { "release" } else { "test" }, "--target-dir"])
         .arg(target)
         .stdin(Stdio::null())

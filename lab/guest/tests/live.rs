@@ -1,7 +1,7 @@
 //! The live engine between two nodes: `frostline run` tiers a load whose hot pages are known and
 //! whose memory is checked.
 
-use frostline_guest::{Guest, Outcome, Report, program};
+use frostline_guest::{Guest, Outcome, Report, agent, program};
 use std::sync::LazyLock;
 
 /// An emulated processor is slow, hence the shares of it. What the kernel counted and what
@@ -50,17 +50,19 @@ tiered() {
     settings | tr '\n' ' ' && echo after
     return $code
 }
-# Policies that look at pages in turn, or count samples otherwise.
+# Policies that look at pages in turn, or count samples otherwise; from outside and from inside.
 other() {
     before=$(migrated)
-    frostline run --policy $1 --slow node:1 --fast 40% $limits --summary /out/$1 -- \
+    frostline run --policy $1 --slow node:1 --fast 40% $limits --summary /out/$1 $3 -- \
         frostline-load --size 64MiB --hot 20% --cold-rate 500/s --writes 10% --checksums \
         --fork-rate 1/s --churn 4/s --seconds $2 >/tmp/load3 2>/tmp/notes3
     code=$?
     cat /tmp/load3 /tmp/notes3
     echo "kernel $(($(migrated) - before))"
     awk -F '[ ":,]+' '$2 == "remote_blocks_total" { print "blocks", $3 }
-        $2 == "samples_total" { print "counted", $3 }' /out/$1
+        $2 == "samples_total" { print "counted", $3 }
+        $2 == "pid" { print "process" }' /out/$1
+    settings | tr '\n' ' ' && echo after
     return $code
 }
 killed() {
@@ -101,6 +103,7 @@ section killed killed
 section choices choices
 section hybridtier other hybridtier 20
 section hotbox other hotbox 20
+section inside other hybridtier 20 --in-process
 "#;
 
 static LIVE: LazyLock<Outcome> = LazyLock::new(|| {
@@ -111,7 +114,10 @@ static LIVE: LazyLock<Outcome> = LazyLock::new(|| {
             Err(error) => return Outcome::Failed(error),
         }
     }
-    guest.run(SCRIPT)
+    match agent() {
+        Ok(path) => guest.file(path).run(SCRIPT),
+        Err(error) => Outcome::Failed(error),
+    }
 });
 
 /// With more than 1 GiB free in fast memory, the kernel promotes whatever is touched, at any rate.
@@ -274,6 +280,15 @@ fn hybridtier_and_hotbox_leave_memory_whole() {
     assert!(hotbox.contains("(eager=on), which departs from its source"), "{hotbox}");
     assert!(hotbox.contains("never pauses"), "{hotbox}");
     assert!(number(hotbox, "blocks") > 0.0, "{hotbox}");
+}
+
+#[test]
+fn a_program_moves_its_own_pages_between_nodes() {
+    let Some(text) = section("inside") else { return };
+    assert_eq!(number(text, "mismatches"), 0.0, "{text}");
+    assert!(number(text, "kernel") > 1000.0 && number(text, "counted") > 0.0, "{text}");
+    assert!(text.contains("\nprocess\n") && !text.contains("without tiering"), "{text}");
+    assert!(text.ends_with("\n0 65536 after"), "what the agent has set is undone: {text}");
 }
 
 #[test]

@@ -2,8 +2,8 @@
 //! were moved in fact.
 
 use crate::load::{built, load_program};
-use crate::support::{frostline, moved, text, wait_until};
-use crate::system::{System, number, status_kib, succeeds};
+use crate::support::{Running, frostline, moved, status_of, text, wait_until};
+use crate::system::{System, clean, number, status_kib, succeeds};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -184,6 +184,52 @@ fn a_program_that_closes_all_files_keeps_its_own() {
     let run = built.run("closes 2.5");
     run.whole(0);
     run.moved_in(1);
+    system.finish();
+}
+
+#[test]
+fn who_reads_a_programs_output_does_not_wait_for_the_agent() {
+    let (Some(system), Some(built)) = (System::take(), Built::new()) else { return };
+    let result = built.path("result");
+    let mut command = command(TIERING);
+    command.arg("--").arg(built.path("program")).args(["detaches", "4"]).env("RESULT", &result);
+    let output = command.output().expect("it runs");
+    let pid: u32 = text(&output.stdout).trim().parse().expect("a number");
+    let done = || std::fs::read_to_string(&result).is_ok_and(|text| text == "whole\n");
+    assert!(!done(), "the output has ended before the program in the background has");
+    let mut out_kib = 0;
+    wait_until("the program in the background ends", || {
+        out_kib = out_kib.max(status_kib(pid, "VmSwap"));
+        done()
+    });
+    assert!(out_kib > MUCH >> 10, "{out_kib} KiB");
+    wait_until("its memory is freed", || !Path::new(&format!("/proc/{pid}")).exists());
+    system.finish();
+}
+
+#[test]
+fn a_program_that_tiers_itself_is_seen_and_not_tiered_twice() {
+    let (Some(system), Some(built)) = (System::take(), Built::new()) else { return };
+    let mut command = command(TIERING);
+    command.arg("--").arg(built.path("program")).args(["plain", "5"]);
+    let mut outside = Running::start(command.stdout(Stdio::null()).stderr(Stdio::null()));
+    let mut pid = None;
+    wait_until("the program is seen", || {
+        let path = format!("/proc/{0}/task/{0}/children", outside.pid());
+        let child = std::fs::read_to_string(path).unwrap_or_default();
+        pid = child.split_whitespace().next().and_then(|pid| pid.parse::<u32>().ok());
+        pid.is_some_and(|pid| status_of(pid).is_some())
+    });
+    let pid = pid.expect("seen");
+    let mut attach = frostline();
+    let output = attach.args(["attach", &pid.to_string(), "--slow", "none"]).output();
+    let told = text(&output.expect("it runs").stderr);
+    assert!(told.contains(&format!("already managed by frostline, process {pid}")), "{told}");
+    // Whoever has set the slow tier up may be gone.
+    outside.kill();
+    wait_until("pages are out", || status_kib(pid, "VmSwap") > MUCH >> 10);
+    assert_eq!(clean(&[]).kept, 1, "the program's pages are on the swap device");
+    wait_until("the program ends", || !Path::new(&format!("/proc/{pid}")).exists());
     system.finish();
 }
 

@@ -136,6 +136,27 @@ static void open_and_write(int round) {
     }
 }
 
+/* Goes into the background: who reads what this program prints shall see the end of it at once. */
+static void detach(void) {
+    const char *path = getenv("RESULT");
+    FILE *result = path ? fopen(path, "w") : NULL;
+    if (!result) fail("RESULT");
+    fflush(stdout);
+    pid_t child = fork();
+    if (child < 0) fail("fork");
+    if (child > 0) {
+        printf("%d\n", child);
+        /* The slow tier is taken down now unless pages are there. */
+        usleep(seconds / 2 * 1e6);
+        exit(0);
+    }
+    setsid();
+    for (int fd = 0; fd < 3; fd++) close(fd);
+    use(seconds, NULL);
+    fprintf(result, "whole\n");
+    exit(0);
+}
+
 /* The first thread ends; the other one's last words are in a buffer when it does. */
 static void *last_words(void *unused) {
     use(seconds, NULL);
@@ -164,6 +185,7 @@ int main(int argc, char **argv) {
     if (strcmp(mode, "family") == 0) family();
     else if (strcmp(mode, "forks") == 0) use(seconds, fork_once);
     else if (strcmp(mode, "closes") == 0) use(seconds, open_and_write);
+    else if (strcmp(mode, "detaches") == 0) detach();
     else if (strcmp(mode, "nobody") == 0) become_nobody();
     else if (strcmp(mode, "leaves") == 0) {
         pthread_t thread;
