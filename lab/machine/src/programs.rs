@@ -11,6 +11,9 @@ pub struct Program {
     pub comm: &'static str,
     /// Its arguments, the program first; `$seed` stands for the seed.
     pub command: &'static str,
+    /// The server that the program starts, and whose accesses count, with its arguments; the
+    /// program finds it at `$socket` with `--server $socket`. Empty where there is none.
+    pub server: &'static [&'static str],
     /// Node 0, in MiB. About 90 of them are the guest's own.
     pub fast_mib: u64,
     /// Node 1, in MiB.
@@ -25,6 +28,7 @@ pub const ALL: &[Program] = &[
         comm: "frostline-load",
         command: "frostline-load --size 256MiB --hot 25% --scatter last --hot-accesses 90% \
                   --writes 0 --operations 20M --seconds 3600 --seed $seed",
+        server: &[],
         fast_mib: 272,
         slow_mib: 512,
     },
@@ -33,6 +37,7 @@ pub const ALL: &[Program] = &[
         comm: "frostline-load",
         command: "frostline-load --size 256MiB --hot 25% --hot-accesses 90% --writes 0 \
                   --operations 20M --seconds 3600 --seed $seed",
+        server: &[],
         fast_mib: 272,
         slow_mib: 512,
     },
@@ -41,6 +46,7 @@ pub const ALL: &[Program] = &[
         comm: "frostline-load",
         command: "frostline-load --size 256MiB --hot 20% --scatter block --hot-accesses 90% \
                   --writes 0 --operations 20M --shift-operations 5M --seconds 3600 --seed $seed",
+        server: &[],
         fast_mib: 208,
         slow_mib: 512,
     },
@@ -49,6 +55,7 @@ pub const ALL: &[Program] = &[
         comm: "frostline-load",
         command: "frostline-load --size 512MiB --hot 1/64 --hot-accesses 100% --writes 0 \
                   --operations 20M --huge --seconds 3600 --seed $seed",
+        server: &[],
         fast_mib: 272,
         slow_mib: 768,
     },
@@ -56,6 +63,7 @@ pub const ALL: &[Program] = &[
         name: "btree",
         comm: "lab-program",
         command: "lab-program btree --keys 1500000 --lookups 2500000 --seed $seed",
+        server: &[],
         fast_mib: 192,
         slow_mib: 512,
     },
@@ -63,6 +71,17 @@ pub const ALL: &[Program] = &[
         name: "redis",
         comm: "redis-server",
         command: "lab-program redis --keys 180000 --requests 600000 --seed $seed",
+        server: &[
+            "redis-server",
+            "--port",
+            "0",
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+            "--unixsocket",
+            "$socket",
+        ],
         fast_mib: 224,
         slow_mib: 512,
     },
@@ -70,6 +89,7 @@ pub const ALL: &[Program] = &[
         name: "bfs",
         comm: "lab-program",
         command: "lab-program bfs --scale 20 --degree 16 --searches 2 --seed $seed",
+        server: &[],
         fast_mib: 192,
         slow_mib: 512,
     },

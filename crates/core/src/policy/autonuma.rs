@@ -2,17 +2,20 @@
 //!
 //! Slow memory is armed in turn, 256 MiB at a time. Who touches an armed page soon enough, within a
 //! threshold that follows the rate of promotions, promotes it then and there, as long as more than
-//! the high watermark is free; otherwise the thread is woken that demotes from the inactive list.
-//! `autonuma-nodemote` has no such thread; `tiering-0.8`, the ancestor, doubles the threshold for
-//! writes.
+//! the high watermark is free; otherwise the thread is woken that demotes from the inactive list, or
+//! with `lru=generations` from the oldest generation. `autonuma-nodemote` has no such thread;
+//! `tiering-0.8`, the ancestor, doubles the threshold for writes.
 //!
-//! Not good for: memory that is touched once, which is promoted all the same. Not modelled: MGLRU;
-//! that arming takes the program's own time; and that fast memory is exchanged between sockets.
+//! Not good for: memory that is touched once, which is promoted all the same. Not modelled: that
+//! arming takes the program's own time; and that fast memory is exchanged between sockets.
 
+#[cfg(test)]
+mod generations_tests;
 #[cfg(test)]
 mod tests;
 
 use super::kernel::Watermarks;
+use super::kernel::generations::Generations;
 use super::kernel::hint::{Arms, HintScan, Hotness, Threshold};
 use super::kernel::kswapd::Kswapd;
 use super::kernel::lru::Lru;
@@ -43,6 +46,13 @@ const PARAMS: &[Param] = &[
     Param::fixed("watermark-gap", Kind::Ratio, "0.001", "", "of fast memory, from mark to mark"),
     Param::fixed("demotion", Kind::Switch, "on", "", "make room for promotions"),
     Param::scaled("rest", Kind::Duration, "100ms", "", "of demotion that found nothing"),
+    Param::fixed(
+        "lru",
+        Kind::Choice(&["lists", "generations"]),
+        "lists",
+        "",
+        "how old pages are found: active and inactive, or MGLRU",
+    ),
 ];
 
 /// Share of fast memory that, where free, makes every page hot.
@@ -88,14 +98,82 @@ struct Counters {
     promoted: u64,
 }
 
+/// Who makes room.
+enum Reclaim {
+    Nobody,
+    Lists(Box<Lru>, Kswapd),
+    Generations(Generations),
+}
+
+impl Reclaim {
+    fn new(settings: &Settings, context: &PolicyContext) -> Self {
+        let rest = settings.duration("rest");
+        let hint = context.total_pages_hint;
+        match (settings.switch("demotion"), settings.word("lru")) {
+            (false, _) => Self::Nobody,
+            (true, "generations") => Self::Generations(Generations::new(hint, rest)),
+            (true, _) => Self::Lists(Box::new(Lru::new(hint)), Kswapd::new(context.scale, rest)),
+        }
+    }
+
+    fn wake(&mut self, free: u64) {
+        match self {
+            Self::Nobody => {}
+            Self::Lists(_, kswapd) => kswapd.wake(free),
+            Self::Generations(generations) => generations.wake(free),
+        }
+    }
+
+    fn observe(&mut self, event: &Event, view: &View<'_>) {
+        match self {
+            Self::Nobody => {}
+            Self::Lists(lru, _) => lru.observe(event, view),
+            Self::Generations(generations) => generations.observe(event, view),
+        }
+    }
+
+    fn run(&mut self, now: Nanos, view: &View<'_>, budget: &mut Budget, plan: &mut Plan) {
+        match self {
+            Self::Nobody => {}
+            Self::Lists(lru, kswapd) => {
+                let leaving = lru.land(TierId::FAST, view);
+                kswapd.run(now, lru, leaving, view, budget, plan);
+            }
+            Self::Generations(generations) => generations.run(now, view, budget, plan),
+        }
+    }
+
+    fn next_wakeup(&self) -> Option<Nanos> {
+        match self {
+            Self::Nobody => None,
+            Self::Lists(lru, kswapd) => kswapd.next_wakeup(lru),
+            Self::Generations(generations) => generations.next_wakeup(),
+        }
+    }
+
+    fn metrics(&self, sink: &mut MetricSink<'_>) {
+        match self {
+            Self::Nobody => {}
+            Self::Lists(_, kswapd) => kswapd.metrics(sink),
+            Self::Generations(generations) => generations.metrics(sink),
+        }
+    }
+
+    fn bytes(&self) -> Bytes {
+        match self {
+            Self::Nobody => Bytes::ZERO,
+            Self::Lists(lru, _) => lru.bytes(),
+            Self::Generations(generations) => generations.bytes(),
+        }
+    }
+}
+
 /// The kernel's tiering; made by [`super::make`].
 struct Autonuma {
     settings: Settings,
     scan: HintScan,
     threshold: Threshold,
-    lru: Lru,
-    /// `None` where nothing is demoted.
-    kswapd: Option<Kswapd>,
+    reclaim: Reclaim,
     write_factor: f64,
     ample: u64,
     gap: f64,
@@ -110,9 +188,6 @@ impl Autonuma {
         let rate = Bytes(settings.count("rate")).pages().0 as f64;
         let pace = Pace::read(&settings);
         let limit = (rate * window.as_secs_f64()) as u64;
-        let rest = settings.duration("rest");
-        let demotes = settings.switch("demotion");
-        let lists = if demotes { context.total_pages_hint } else { PageCount::ZERO };
         Self {
             scan: HintScan::new(Arms::Slow, Counts::Fast, pace, context),
             threshold: Threshold::new(
@@ -121,8 +196,7 @@ impl Autonuma {
                 limit,
                 window,
             ),
-            lru: Lru::new(lists),
-            kswapd: demotes.then(|| Kswapd::new(context.scale, rest)),
+            reclaim: Reclaim::new(&settings, context),
             write_factor: settings.number("write-factor"),
             ample: Bytes(settings.count("ample")).pages().0,
             gap: settings.number("watermark-gap"),
@@ -165,9 +239,7 @@ impl Autonuma {
         let marks = Watermarks::of(view, self.gap);
         if view.free(TierId::FAST).0 < marks.high + pages {
             self.counters.no_room += 1;
-            if let Some(kswapd) = &mut self.kswapd {
-                kswapd.wake(marks.promote.max(marks.high + pages));
-            }
+            self.reclaim.wake(marks.promote.max(marks.high + pages));
             return Ending::Failed;
         }
         Ending::Promoted
@@ -180,14 +252,13 @@ impl Policy for Autonuma {
     }
 
     fn needs(&self) -> Telemetry {
-        Telemetry { faults: true, access_bits: self.kswapd.is_some(), ..Telemetry::default() }
+        let access_bits = !matches!(self.reclaim, Reclaim::Nobody);
+        Telemetry { faults: true, access_bits, ..Telemetry::default() }
     }
 
     fn observe(&mut self, _: Nanos, events: &[Event], view: &View<'_>) {
         for event in events {
-            if self.kswapd.is_some() {
-                self.lru.observe(event, view);
-            }
+            self.reclaim.observe(event, view);
             if let Event::Moved { run, to: TierId::FAST, cause: MoveCause::FaultDecision } = event {
                 self.counters.promoted += u64::from(run.pages);
             }
@@ -200,16 +271,16 @@ impl Policy for Autonuma {
     }
 
     fn decide(&mut self, now: Nanos, view: &View<'_>, mut budget: Budget, plan: &mut Plan) {
-        if let Some(kswapd) = &mut self.kswapd {
-            let leaving = self.lru.land(TierId::FAST, view);
-            kswapd.run(now, &mut self.lru, leaving, view, &mut budget, plan);
-        }
+        self.reclaim.run(now, view, &mut budget, plan);
         self.scan.run(now, view, plan, &mut |_| {});
     }
 
     fn next_wakeup(&self) -> Option<Nanos> {
-        let kswapd = self.kswapd.as_ref().and_then(|kswapd| kswapd.next_wakeup(&self.lru));
-        Some(kswapd.map_or(self.scan.next(), |wakeup| wakeup.min(self.scan.next())))
+        Some(
+            self.reclaim
+                .next_wakeup()
+                .map_or(self.scan.next(), |wakeup| wakeup.min(self.scan.next())),
+        )
     }
 
     fn on_fault(&mut self, now: Nanos, fault: &Fault, view: &View<'_>) -> FaultDecision {
@@ -249,9 +320,7 @@ impl Policy for Autonuma {
             sink(name, value as f64);
         }
         self.scan.metrics(sink);
-        if let Some(kswapd) = &self.kswapd {
-            kswapd.metrics(sink);
-        }
+        self.reclaim.metrics(sink);
     }
 
     fn config(&self, sink: &mut ConfigSink<'_>) {
@@ -259,6 +328,6 @@ impl Policy for Autonuma {
     }
 
     fn metadata_bytes(&self) -> Bytes {
-        self.scan.bytes() + self.lru.bytes()
+        self.scan.bytes() + self.reclaim.bytes()
     }
 }

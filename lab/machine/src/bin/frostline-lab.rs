@@ -280,7 +280,6 @@ fn validate(args: &ValidateArgs) -> anyhow::Result<ExitCode> {
     };
     let seeds = Some(args.seeds);
     let mut plan = plan(&args.machine, args.quick, &args.programs, systems, seeds, args.jobs)?;
-    plan.programs.retain(|program| program.name != "redis" || !args.programs.is_empty());
     plan.systems = plan.systems.into_iter().map(System::validated).collect();
     let trials = trials(args, &plan)?;
     let temporary = tempfile::tempdir()?;

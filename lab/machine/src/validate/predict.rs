@@ -16,6 +16,10 @@ use std::collections::BTreeMap;
 /// Time between points of a prediction's series, as between those of a trial's.
 const INTERVAL: Nanos = Nanos(250_000_000);
 
+/// Debian's kernel finds old pages by generations, and a scan takes 0.55 us for a page, by the time
+/// that the next one is later for it.
+const KERNEL: &str = "lru=generations:scan-cost=550ns";
+
 /// What is the same in every trial of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Node {
@@ -50,10 +54,11 @@ impl Parameters {
     /// Where the simulator has no such system, or frostline's summary lacks something.
     pub fn of(trial: &Trial, node: Node, work: Program, lab: LabOptions) -> anyhow::Result<Self> {
         let (fast_ns, slow_ns) = lab.latency_ns;
-        // The guest's kernel gives huge pages to whoever does not refuse them, as the load
-        // generator does unless it is told otherwise.
+        // The guest's kernel gives huge pages to whoever does not refuse them, as Redis does, and
+        // the load generator unless it is told otherwise.
         let asks = work.command.split_whitespace().any(|word| word == "--huge");
-        let huge = asks || !work.command.starts_with("frostline-load");
+        let refuses = ["frostline-load", "redis-server"].contains(&work.comm);
+        let huge = asks || !refuses;
         let [huge, remote] = [huge, asks].map(|on| if on { "on" } else { "off" });
         let mut machine = format!(
             "lab:thp={huge}:os.collapse={huge}:os.thp_remote={remote}:tiers.fast.read_ns={fast_ns}:tiers.fast.write_ns={fast_ns}\
@@ -77,7 +82,8 @@ impl Parameters {
                 );
                 kernel_fast = None;
                 let gap = (marks.low_pages - marks.min_pages.min(marks.low_pages)) as f64 / fast;
-                (format!("autonuma:watermark-gap={gap}"), PageCount(fast as u64).bytes())
+                let policy = format!("autonuma:watermark-gap={gap}:{KERNEL}");
+                (policy, PageCount(fast as u64).bytes())
             }
             None => anyhow::bail!("the simulator has no {}", trial.system),
             Some(driver) => {

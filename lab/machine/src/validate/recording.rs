@@ -9,6 +9,7 @@ use frostline_trace::{Batch, TraceEvent, TraceReader, TraceSource};
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 /// What the program says when its memory is filled, and when its work is done.
 const LINES: [&str; 2] = ["ready\n", "done\n"];
@@ -37,7 +38,46 @@ pub fn command(work: Program, seed: u64) -> anyhow::Result<Vec<OsString>> {
     Ok(std::iter::once(path.into_os_string()).chain(rest).collect())
 }
 
-/// Records the program into `folder`, with the caches that the lab models. What is there already
+/// The program beside its server, which is recorded in its place.
+struct Client {
+    child: Child,
+    /// Holds the socket.
+    _folder: tempfile::TempDir,
+}
+
+impl Client {
+    /// Starts it with these words; gives those of its server, too.
+    fn start(work: Program, words: &[OsString]) -> anyhow::Result<(Self, Vec<OsString>)> {
+        let folder = tempfile::tempdir()?;
+        let socket = folder.path().join("socket");
+        let server = work.server.iter().map(|word| match *word {
+            "$socket" => socket.clone().into_os_string(),
+            word => OsString::from(word),
+        });
+        let (program, rest) = words.split_first().context("no program")?;
+        let child = Command::new(program)
+            .args(rest)
+            .arg("--server")
+            .arg(&socket)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .with_context(|| program.to_string_lossy().into_owned())?;
+        let server = server.collect();
+        Ok((Self { child, _folder: folder }, server))
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        // Both fail only where it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Records the program, or the server that it starts, into `folder`, with the caches that the lab models. What is there already
 /// is taken as it is.
 ///
 /// # Errors
@@ -46,7 +86,14 @@ pub fn make(work: Program, seed: u64, folder: &Path) -> anyhow::Result<Recording
     let path = folder.join(format!("{}-{seed}.flt", work.name));
     let output = path.with_extension("out");
     if !path.is_file() || !output.is_file() {
-        let words = command(work, seed)?;
+        let mut words = command(work, seed)?;
+        let client = if work.server.is_empty() {
+            None
+        } else {
+            let (client, server) = Client::start(work, &words)?;
+            words = server;
+            Some(client)
+        };
         let part = path.with_extension("part");
         let tool = Tool::find(Recorder::Qemu, |_| ())?;
         // A plain file: what is written to it is in the trace. Processors fetch instructions for
@@ -59,6 +106,10 @@ pub fn make(work: Program, seed: u64, folder: &Path) -> anyhow::Result<Recording
             Stop::Failed(error) => return Err(error.into()),
         }
         ensure!(done.code == 0, "{} ended with {} when recorded", work.name, done.code);
+        if let Some(mut client) = client {
+            let status = client.child.wait()?;
+            ensure!(status.success(), "the client of {} ended with {status}", work.name);
+        }
         fs::rename(&part, &path)?;
     }
     let written = fs::read_to_string(&output).with_context(|| output.display().to_string())?;

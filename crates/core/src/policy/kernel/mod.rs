@@ -1,6 +1,7 @@
 //! What several policies take from the kernel: its lists of pages, the thread that demotes, and
 //! hint faults.
 
+pub mod generations;
 pub mod hint;
 pub mod kswapd;
 pub mod lru;

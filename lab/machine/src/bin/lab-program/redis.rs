@@ -1,17 +1,19 @@
-//! A client of a `redis-server` that it starts: strings of 1 KB, popular ones more often (YCSB-B).
+//! A client of a `redis-server`, which it starts or finds: strings of 1 KB, popular ones more often
+//! (YCSB-B).
 
 use anyhow::{Context, ensure};
 use frostline_core::rng::Rng;
 use frostline_trace::synth::{ZipfLaw, ZipfRng};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Requests on the way at a time.
 const PIPELINE: u64 = 32;
 /// How long the server may take to listen.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// One request in so many writes.
 const WRITES: u64 = 20;
 
@@ -32,6 +34,9 @@ pub struct Options {
     /// Seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Socket of a server that somebody else starts: it logs `ready` and `done`, too, and ends
+    #[arg(long)]
+    server: Option<PathBuf>,
 }
 
 /// Ends the server, whatever happened.
@@ -79,6 +84,27 @@ impl Client {
         self.reads.push(false);
     }
 
+    /// Has the server write a word into its log.
+    fn log(&mut self, word: &str) -> anyhow::Result<()> {
+        let script = format!("redis.log(redis.LOG_WARNING, '{word}') return 1");
+        let words = ["EVAL", &script, "0"];
+        let request = words.map(|word| format!("${}\r\n{word}\r\n", word.len())).concat();
+        write!(self.stream.get_mut(), "*3\r\n{request}")?;
+        self.line.clear();
+        self.stream.read_line(&mut self.line)?;
+        ensure!(self.line == ":1\r\n", "redis-server says {:?}", self.line);
+        Ok(())
+    }
+
+    /// Ends the server.
+    fn shut_down(&mut self) -> anyhow::Result<()> {
+        self.stream.get_mut().write_all(b"*2\r\n$8\r\nSHUTDOWN\r\n$6\r\nNOSAVE\r\n")?;
+        self.line.clear();
+        self.stream.read_line(&mut self.line)?;
+        ensure!(self.line.is_empty(), "redis-server says {:?}", self.line);
+        Ok(())
+    }
+
     /// Sends what was collected and waits for all answers.
     fn flush(&mut self) -> anyhow::Result<()> {
         self.stream.get_mut().write_all(&self.request)?;
@@ -100,28 +126,38 @@ impl Client {
     }
 }
 
-fn start(socket: &str) -> anyhow::Result<(Server, UnixStream)> {
+fn start(socket: &Path) -> anyhow::Result<Server> {
     let child = Command::new("redis-server")
-        .args(["--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no"])
+        .args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"])
+        .arg(socket)
         .stdout(Stdio::null())
         .spawn()
         .context("redis-server")?;
-    let mut server = Server(child);
+    Ok(Server(child))
+}
+
+fn connect(socket: &Path, mut server: Option<&mut Server>) -> anyhow::Result<UnixStream> {
     let begun = Instant::now();
     loop {
         if let Ok(stream) = UnixStream::connect(socket) {
-            return Ok((server, stream));
+            return Ok(stream);
         }
-        let ended = server.0.try_wait()?;
-        ensure!(ended.is_none(), "redis-server has ended");
+        if let Some(server) = &mut server {
+            ensure!(server.0.try_wait()?.is_none(), "redis-server has ended");
+        }
         ensure!(begun.elapsed() < PATIENCE, "redis-server does not listen");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
 pub fn run(options: &Options) -> anyhow::Result<()> {
-    let socket = format!("/tmp/redis-{}.sock", std::process::id());
-    let (_server, stream) = start(&socket)?;
+    let own = PathBuf::from(format!("/tmp/redis-{}.sock", std::process::id()));
+    let mut server = match options.server {
+        Some(_) => None,
+        None => Some(start(&own)?),
+    };
+    let socket = options.server.as_deref().unwrap_or(&own);
+    let stream = connect(socket, server.as_mut())?;
     let mut client = Client::new(stream, options.bytes);
     let keys = u64::from(options.keys.max(1));
     let mut rng = Rng::new(options.seed);
@@ -134,6 +170,9 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     drop(order);
     let law = ZipfLaw::new(options.keys.max(1), options.skew);
     let mut rng = ZipfRng::new(&mut rng);
+    if server.is_none() {
+        client.log("ready")?;
+    }
     eprintln!("ready");
     for request in 0..options.requests {
         let key = u64::from(law.draw(&mut rng)).wrapping_mul(0x9e37_79b9) % keys;
@@ -148,6 +187,10 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     }
     client.flush()?;
     eprintln!("done");
+    if server.is_none() {
+        client.log("done")?;
+        client.shut_down()?;
+    }
     println!("answered {}", options.requests);
     Ok(())
 }
@@ -161,7 +204,31 @@ mod tests {
         if Command::new("redis-server").arg("--version").output().is_err() {
             return eprintln!("skipped: no redis-server");
         }
-        let options = Options { keys: 100, bytes: 50, skew: 0.9, requests: 500, seed: 3 };
+        let options =
+            Options { keys: 100, bytes: 50, skew: 0.9, requests: 500, seed: 3, server: None };
         run(&options).expect("all are answered");
+    }
+
+    #[test]
+    fn a_server_of_somebody_elses_logs_when_the_work_begins_and_ends() {
+        if Command::new("redis-server").arg("--version").output().is_err() {
+            return eprintln!("skipped: no redis-server");
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let (socket, log) = (folder.path().join("socket"), folder.path().join("log"));
+        let server = Command::new("redis-server")
+            .args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"])
+            .arg(&socket)
+            .stdout(std::fs::File::create(&log).expect("a file"))
+            .spawn();
+        let mut server = Server(server.expect("it starts"));
+        let server_of = Some(socket);
+        let options =
+            Options { keys: 100, bytes: 50, skew: 0.9, requests: 500, seed: 3, server: server_of };
+        run(&options).expect("all are answered");
+        assert!(server.0.wait().expect("it ends").success());
+        let log = std::fs::read_to_string(&log).expect("its log");
+        let [ready, done] = ["ready\n", "done\n"].map(|line| log.find(line).expect("logged"));
+        assert!(ready < done);
     }
 }

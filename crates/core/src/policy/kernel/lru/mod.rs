@@ -544,7 +544,7 @@ impl Lru {
 }
 
 /// Proposes to read and clear the access bits of units, neighbours together.
-fn read(mut units: Vec<PageRun>, lane: Lane, plan: &mut Plan) {
+pub fn read(mut units: Vec<PageRun>, lane: Lane, plan: &mut Plan) {
     units.sort_unstable_by_key(|unit| unit.start);
     let level = |unit: PageRun| if unit.pages == HUGE_PAGES { Level::Huge } else { Level::Base };
     let mut rest = units.as_slice();
