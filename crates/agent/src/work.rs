@@ -18,7 +18,8 @@ const STACK_BYTES: usize = 1 << 20;
 /// What of the stack may lie above the place where it is looked for.
 const STACK_ABOVE_BYTES: u64 = 64 << 10;
 /// The thread.
-pub static THREAD: Thread = Thread { name: c"frostline-agent", stack_bytes: STACK_BYTES, work };
+pub static THREAD: Thread =
+    Thread { name: c"frostline-agent", stack_bytes: STACK_BYTES, rest, work };
 
 /// Programs that end before that, or become others, cost a thread that sleeps, and no more.
 const LEAST_AGE: Duration = Duration::from_millis(200);
@@ -39,8 +40,23 @@ enum End {
     OfFirstThread,
 }
 
-fn work(files: Result<(), i32>) -> Ending {
+fn rest() -> bool {
     life::thread_begins();
+    let until = Instant::now() + LEAST_AGE;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if life::is_asked() {
+            life::thread_ends(false);
+            return false;
+        }
+        if left.is_zero() {
+            return true;
+        }
+        life::pause(left);
+    }
+}
+
+fn work(files: Result<(), i32>) -> Ending {
     std::panic::set_hook(Box::new(|info| refuse(&format!("a defect in frostline: {info}"))));
     let done = catch_unwind(|| manage(files));
     let (ending, for_good) = match done {
@@ -78,9 +94,6 @@ fn manage(files: Result<(), i32>) -> Result<End, Box<dyn Display>> {
         ));
     }
     let mut watch = Watch::new(&root, pid);
-    if let Some(end) = watch.pause(LEAST_AGE) {
-        return Ok(end);
-    }
     let target = Target::open(&root, pid).map_err(boxed)?;
     let large = |target: &Target| {
         let usage = target.usage()?;

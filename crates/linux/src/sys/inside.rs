@@ -39,6 +39,9 @@ pub struct Thread {
     pub name: &'static CStr,
     /// Room for its stack.
     pub stack_bytes: usize,
+    /// Waits for what makes the work worth its while, and says whether it is. It must not open
+    /// files, which would be the program's.
+    pub rest: fn() -> bool,
     /// Its work. It is told why it has no files of its own, as an error number: it must not open
     /// any then.
     pub work: fn(Result<(), i32>) -> Ending,
@@ -82,6 +85,9 @@ extern "C" fn begin(thread: *mut c_void) -> *mut c_void {
     // Whatever fails in here ends this thread and nothing else.
     let _ = catch_unwind(|| {
         let _ = rustix::thread::set_name(thread.name);
+        if !(thread.rest)() {
+            return;
+        }
         speak_plainly();
         if (thread.work)(take_own_files()) == Ending::ProgramLeft {
             wait_for_the_others();
