@@ -2,6 +2,7 @@
 
 use anyhow::Context;
 use serde::Deserialize;
+use std::collections::BTreeSet;
 use std::ops::{AddAssign, Sub};
 
 /// Nodes that are told apart.
@@ -75,7 +76,7 @@ pub struct Line {
     pub time_ns: u64,
     /// Process.
     pub tgid: u32,
-    /// Its name, cut to 15 characters.
+    /// Its name, cut to 15 characters, or that of one of its threads that ran last.
     pub comm: String,
     /// Its accesses.
     #[serde(flatten)]
@@ -101,11 +102,17 @@ impl Truth {
         Ok(Self { lines: lines.collect::<anyhow::Result<_>>()? })
     }
 
+    /// Processes that had this name at any time.
+    fn processes(&self, comm: &str) -> BTreeSet<u32> {
+        self.lines.iter().filter(|line| line.comm == comm).map(|line| line.tgid).collect()
+    }
+
     /// What processes of this name had done when the guest gave this number.
     pub fn at_mark(&self, comm: &str, mark: u64) -> Counts {
+        let processes = self.processes(comm);
         let mut sum = Counts::default();
         for line in &self.lines {
-            if line.why == Why::Mark && line.mark == mark && line.comm == comm {
+            if line.why == Why::Mark && line.mark == mark && processes.contains(&line.tgid) {
                 sum += line.counts;
             }
         }
@@ -114,9 +121,11 @@ impl Truth {
 
     /// The same at the ends of intervals between two numbers: time and counts.
     pub fn between(&self, comm: &str, from: u64, to: u64) -> Vec<(u64, Counts)> {
+        let processes = self.processes(comm);
         let mut series: Vec<(u64, Counts)> = Vec::new();
         for line in &self.lines {
-            if line.why == Why::Interval && (from..to).contains(&line.mark) && line.comm == comm {
+            let counts = line.why == Why::Interval && (from..to).contains(&line.mark);
+            if counts && processes.contains(&line.tgid) {
                 match series.last_mut() {
                     Some((time, counts)) if *time == line.time_ns => *counts += line.counts,
                     _ => series.push((line.time_ns, line.counts)),
@@ -133,8 +142,8 @@ mod tests {
 
     const TEXT: &str = r#"{"why":"mark","mark":1,"time_ns":5,"tgid":7,"comm":"a","loads":[1,2,0,0],"stores":[0,1,0,0]}
 {"why":"mark","mark":1,"time_ns":5,"tgid":8,"comm":"a","loads":[1,0,0,0],"stores":[0,0,0,0]}
-{"why":"interval","mark":1,"time_ns":6,"tgid":7,"comm":"a","loads":[3,2,0,0],"stores":[0,1,0,0]}
-{"why":"mark","mark":2,"time_ns":9,"tgid":7,"comm":"a","loads":[7,3,0,0],"stores":[2,1,0,0]}
+{"why":"interval","mark":1,"time_ns":6,"tgid":7,"comm":"a thread","loads":[3,2,0,0],"stores":[0,1,0,0]}
+{"why":"mark","mark":2,"time_ns":9,"tgid":7,"comm":"a thread","loads":[7,3,0,0],"stores":[2,1,0,0]}
 {"why":"end","mark":2,"time_ns":9,"tgid":0,"comm":"kernel","loads":[7,3,0,0],"stores":[2,1,0,0]}
 "#;
 
