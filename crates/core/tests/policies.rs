@@ -3,7 +3,7 @@
 use frostline_core::action::Action;
 use frostline_core::engine::{Engine, EngineConfig};
 use frostline_core::event::{
-    AccessBits, Event, Fault, Level, MoveCause, MoveOutcome, Sample, SampleKind,
+    AccessBits, Backing, Event, Fault, Level, MoveCause, MoveOutcome, Sample, SampleKind,
 };
 use frostline_core::policy::registry::{Group, PolicyContext, REGISTRY};
 use frostline_core::policy::{Allocation, EpochReader, FaultDecision, Oracle, PageSaving, make};
@@ -242,6 +242,12 @@ impl World {
             touched: 0,
             faults: 0,
         };
+        let process = ProcessId(0);
+        let backing = Backing::Anonymous;
+        let regions = (0..REGIONS).map(|region| Region(region).run());
+        let mapped: Vec<Event> =
+            regions.map(|run| Event::Mapped { run, backing, process }).collect();
+        world.feed(&mapped);
         for step in steps {
             world.step(step);
             world.check();
@@ -411,7 +417,9 @@ const HEMEM: &str = "hemem:wakeup=1ms:hot-loads=3";
 
 /// Systems of other publications, quick enough for a small world; and a counter that shows that
 /// each did what it is for.
-const RIVALS: [(&str, &str); 15] = [
+const RIVALS: [(&str, &str); 17] = [
+    ("pet:sampling=1ms:scan=5ms:temporary=256KiB", "canary_faults_total"),
+    ("pet-nofile:sampling=1ms:scan=3ms:temporary=1MiB:penalty=100us", "promoted_blocks_total"),
     ("arc:wakeup=1ms", "references_in_second_ghosts_total"),
     ("twoq:wakeup=1ms", "references_in_first_ghosts_total"),
     ("tmts:scan=3ms:wakeup=1ms", "splits_proposed_total"),

@@ -12,6 +12,7 @@ pub mod memtis;
 pub mod multi_clock;
 pub mod nimble;
 pub mod offline;
+pub mod pet;
 pub mod registry;
 mod runs;
 pub mod settings;

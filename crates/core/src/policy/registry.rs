@@ -6,7 +6,7 @@ use super::offline::{self, Oracle};
 use super::settings::{Param, Settings};
 use super::{
     BoxedPolicy, PolicyError, autonuma, autotiering, cache, hemem, hotbox, hybridtier, interleave,
-    memtis, multi_clock, nimble, simple, swap_belady, swap_lru, tmts, tpp,
+    memtis, multi_clock, nimble, pet, simple, swap_belady, swap_lru, tmts, tpp,
 };
 use crate::spec::{self, Spec, SpecError};
 use crate::types::PageCount;
@@ -20,6 +20,7 @@ pub static REGISTRY: &[Entry] = &[
     hybridtier::ENTRY,
     hemem::ENTRY,
     hotbox::ENTRY,
+    pet::ENTRY,
     simple::FIRST_TOUCH,
     memtis::NO_SPLIT,
     memtis::NO_WARM,
@@ -27,6 +28,7 @@ pub static REGISTRY: &[Entry] = &[
     memtis::ARTIFACT,
     hotbox::NO_THROTTLE,
     hotbox::EAGER,
+    pet::NO_FILES,
     hybridtier::EXACT,
     hybridtier::UNBLOCKED,
     hybridtier::FREQUENCY,

@@ -1,0 +1,70 @@
+//! Runs whose pages shall be on one side, moved as there is room and bandwidth.
+
+use super::{is_movable, units_in};
+use crate::action::{Lane, Plan};
+use crate::placement::View;
+use crate::policy::runs::Runs;
+use crate::types::*;
+use alloc::collections::VecDeque;
+
+/// Moves to come towards one tier.
+#[derive(Debug)]
+pub(super) struct Queue {
+    to: TierId,
+    lane: Lane,
+    runs: VecDeque<PageRun>,
+    proposed: u64,
+}
+
+impl Queue {
+    /// Towards `to`, by a worker.
+    pub(super) fn new(to: TierId, lane: Lane) -> Self {
+        Self { to, lane, runs: VecDeque::new(), proposed: 0 }
+    }
+
+    /// Pages on the other side shall move, unless the run waits already.
+    pub(super) fn push(&mut self, run: PageRun) {
+        if !self.runs.contains(&run) {
+            self.runs.push_back(run);
+        }
+    }
+
+    /// Pages proposed so far.
+    pub(super) fn proposed(&self) -> u64 {
+        self.proposed
+    }
+
+    pub(super) fn bytes(&self) -> Bytes {
+        Bytes((self.runs.capacity() * size_of::<PageRun>()) as u64)
+    }
+
+    /// Proposes what fits into the tier and `bytes`, in order; the rest waits. Runs that are no
+    /// longer `wanted`, by their first page, are dropped.
+    pub(super) fn run(
+        &mut self,
+        bytes: &mut Bytes,
+        view: &View<'_>,
+        plan: &mut Plan,
+        mut wanted: impl FnMut(PageId) -> bool,
+    ) {
+        let up = self.to == TierId::FAST;
+        let from = if up { TierId::FAST.slower() } else { TierId::FAST };
+        let mut room = view.free(self.to).saturating_sub(view.limits(self.to).keep_free).0;
+        let mut moves = Runs::new(self.to, self.lane);
+        'runs: while let Some(run) = self.runs.pop_front() {
+            if !wanted(run.start) {
+                continue;
+            }
+            for unit in units_in(run, view).filter(|unit| is_movable(*unit, from, view)) {
+                if u64::from(unit.pages) > room || unit.bytes() > *bytes {
+                    self.runs.push_front(PageRun::between(unit.start.0, run.end()));
+                    break 'runs;
+                }
+                room -= u64::from(unit.pages);
+                *bytes = bytes.saturating_sub(unit.bytes());
+                moves.push(unit, plan);
+            }
+        }
+        self.proposed += moves.finish(plan);
+    }
+}
