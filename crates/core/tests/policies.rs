@@ -417,7 +417,8 @@ const HEMEM: &str = "hemem:wakeup=1ms:hot-loads=3";
 
 /// Systems of other publications, quick enough for a small world; and a counter that shows that
 /// each did what it is for.
-const RIVALS: [(&str, &str); 17] = [
+const RIVALS: [(&str, &str); 18] = [
+    ("mglru-pd:aging=3ms", "oldest_demoted_pages_total"),
     ("pet:sampling=1ms:scan=5ms:temporary=256KiB", "canary_faults_total"),
     ("pet-nofile:sampling=1ms:scan=3ms:temporary=1MiB:penalty=100us", "promoted_blocks_total"),
     ("arc:wakeup=1ms", "references_in_second_ghosts_total"),

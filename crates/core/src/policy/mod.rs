@@ -9,6 +9,7 @@ pub mod hybridtier;
 pub mod interleave;
 pub mod kernel;
 pub mod memtis;
+pub mod mglru_pd;
 pub mod multi_clock;
 pub mod nimble;
 pub mod offline;

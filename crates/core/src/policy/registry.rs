@@ -6,7 +6,7 @@ use super::offline::{self, Oracle};
 use super::settings::{Param, Settings};
 use super::{
     BoxedPolicy, PolicyError, autonuma, autotiering, cache, hemem, hotbox, hybridtier, interleave,
-    memtis, multi_clock, nimble, pet, simple, swap_belady, swap_lru, tmts, tpp,
+    memtis, mglru_pd, multi_clock, nimble, pet, simple, swap_belady, swap_lru, tmts, tpp,
 };
 use crate::spec::{self, Spec, SpecError};
 use crate::types::PageCount;
@@ -44,6 +44,7 @@ pub static REGISTRY: &[Entry] = &[
     nimble::ENTRY,
     nimble::HUGE,
     multi_clock::ENTRY,
+    mglru_pd::ENTRY,
     cache::ARC,
     cache::TWOQ,
     tmts::ENTRY,

@@ -12,12 +12,12 @@
 #[cfg(test)]
 mod tests;
 
-use super::kernel::units;
+use super::kernel::{scan_all, units};
 use super::registry::{Entry, Group};
 use super::runs::Runs;
 use super::settings::{Kind, Param, Settings};
 use super::{ConfigSink, MetricSink, Policy, PolicyContext, Telemetry};
-use crate::action::{Action, Lane, Plan, Scan};
+use crate::action::{Action, Lane, Plan};
 use crate::budget::Budget;
 use crate::event::{AccessBits, Event, Level, Sample};
 use crate::hotness::bitmap::Bitmap;
@@ -173,24 +173,7 @@ impl Tmts {
             self.threshold = age;
         }
         self.counters.scans += 1;
-        let mut open: Option<Scan> = None;
-        for unit in units(view) {
-            let level = if unit.pages > 1 { Level::Huge } else { Level::Base };
-            match &mut open {
-                Some(scan) if scan.level == level && scan.run.end() == unit.start.0 => {
-                    scan.run.pages += unit.pages;
-                }
-                other => {
-                    let scan = Scan { run: unit, clear: true, level, skip_untouched: false };
-                    if let Some(scan) = other.replace(scan) {
-                        plan.push(Action::Scan { scan, lane: Lane::SCAN });
-                    }
-                }
-            }
-        }
-        if let Some(scan) = open {
-            plan.push(Action::Scan { scan, lane: Lane::SCAN });
-        }
+        scan_all(view, plan);
     }
 
     /// Promotes what is hot while there is room; gives the pages that found none.

@@ -11,6 +11,8 @@ mod scan_period_tests;
 #[cfg(test)]
 pub(super) mod testing;
 
+use crate::action::{Action, Lane, Plan, Scan};
+use crate::event::Level;
 use crate::placement::{PageState, View};
 use crate::types::{PageId, PageRun, TierId};
 
@@ -52,4 +54,26 @@ pub fn units<'a>(view: &View<'a>) -> impl Iterator<Item = PageRun> + use<'a> {
         let first = state.is_resident() && (!huge || page.offset() == 0);
         first.then(|| if huge { page.region().run() } else { PageRun::single(page) })
     })
+}
+
+/// Has all access bits read and cleared, of units that follow each other together.
+pub fn scan_all(view: &View<'_>, plan: &mut Plan) {
+    let mut open: Option<Scan> = None;
+    for unit in units(view) {
+        let level = if unit.pages > 1 { Level::Huge } else { Level::Base };
+        match &mut open {
+            Some(scan) if scan.level == level && scan.run.end() == unit.start.0 => {
+                scan.run.pages += unit.pages;
+            }
+            other => {
+                let scan = Scan { run: unit, clear: true, level, skip_untouched: false };
+                if let Some(scan) = other.replace(scan) {
+                    plan.push(Action::Scan { scan, lane: Lane::SCAN });
+                }
+            }
+        }
+    }
+    if let Some(scan) = open {
+        plan.push(Action::Scan { scan, lane: Lane::SCAN });
+    }
 }
