@@ -100,6 +100,11 @@ pub struct LoadArgs {
     /// Use another hot set after every so many accesses, so that equal work has equal shifts
     #[arg(long, value_name = "N", value_parser = parse_operations, conflicts_with = "shift")]
     pub shift_operations: Option<u64>,
+    /// As a program with so many phases: the memory in equal parts, one after the other in use for
+    /// an equal share of the time, and nothing else
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=1000))]
+    #[arg(conflicts_with_all = ["hot", "hot_accesses", "cold_rate", "scatter", "shift", "shift_operations"])]
+    pub phases: Option<u16>,
     /// Check all of a page at every access, instead of a part of it
     #[arg(long)]
     pub checksums: bool,
@@ -118,6 +123,15 @@ pub struct LoadArgs {
     /// Print the summary as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+impl LoadArgs {
+    /// With what `--phases` stands for.
+    pub fn resolved(self) -> Self {
+        let Some(phases) = self.phases.map(f64::from) else { return self };
+        let (hot, shift) = (1.0 / phases, Some(self.seconds / phases));
+        Self { hot, shift, scatter: Scatter::First, cold_rate: 0.0, ..self }
+    }
 }
 
 /// A rate per second: `500/s`, `30/min`, `1/10s`; without a unit it is per second.
@@ -187,6 +201,16 @@ mod tests {
         assert_eq!((parse_seconds("120"), parse_seconds("2min")), (Ok(120.0), Ok(120.0)));
         assert!(parse_seconds("0").is_err() && parse_seconds("-1").is_err());
         assert!(parse_compressible("0.5").is_err() && parse_compressible("3").is_ok());
+    }
+
+    #[test]
+    fn phases_are_a_hot_set_that_moves_on() {
+        let parse = |line: &str| Cli::try_parse_from(line.split(' '));
+        let load = parse("frostline-load --phases 4 --seconds 60").unwrap().load.resolved();
+        assert_eq!((load.hot, load.shift, load.cold_rate), (0.25, Some(15.0), 0.0));
+        assert_eq!(load.scatter, Scatter::First);
+        assert!(parse("frostline-load --phases 4 --hot 10%").is_err());
+        assert!(parse("frostline-load --phases 1").is_err());
     }
 
     #[test]

@@ -11,6 +11,8 @@ pub enum Scatter {
     Page,
     /// The 512 pages of an aligned block of 2 MiB are hot or cold together
     Block,
+    /// The first pages are hot: those that are filled first
+    First,
     /// The last pages are hot: those that are filled last
     Last,
 }
@@ -30,12 +32,13 @@ impl HotSet {
     /// `share` of `pages` (at least 1), rounded to whole units, at least one of them.
     pub fn new(pages: u32, share: f64, scatter: Scatter, rng: &mut Rng) -> Self {
         let unit_pages = match scatter {
-            Scatter::Page | Scatter::Last => 1,
+            Scatter::Page | Scatter::First | Scatter::Last => 1,
             Scatter::Block => HUGE_PAGES,
         };
         let units = pages.div_ceil(unit_pages);
         let hot_units = (f64::from(units) * share).round().clamp(1.0, f64::from(units)) as u32;
         let rank = match scatter {
+            Scatter::First => (0..units).collect(),
             Scatter::Last => (0..units).rev().collect(),
             Scatter::Page | Scatter::Block => permutation(units, rng),
         };
@@ -101,6 +104,10 @@ mod tests {
         let last = HotSet::new(1000, 0.2, Scatter::Last, &mut Rng::new(1));
         for (generation, hot) in [(0, 800..1000), (1, 600..800)] {
             assert_eq!(last.ranges(generation), [hot]);
+        }
+        let first = HotSet::new(900, 1.0 / 3.0, Scatter::First, &mut Rng::new(1));
+        for (generation, hot) in [(0, 0..300), (1, 300..600), (2, 600..900), (3, 0..300)] {
+            assert_eq!(first.ranges(generation), [hot]);
         }
         assert_eq!(count(&HotSet::new(3, 0.0, Scatter::Page, &mut Rng::new(1)), 0), 1);
         assert_eq!(count(&HotSet::new(700, 1.0, Scatter::Block, &mut Rng::new(1)), 0), 700);

@@ -25,7 +25,7 @@ fn main() -> ExitCode {
     let cli = args::Cli::parse();
     let done = match cli.command {
         Some(args::Command::Check(args)) => check::run(&args).map(|()| ExitCode::SUCCESS),
-        None => run::run(&cli.load),
+        None => run::run(&cli.load.resolved()),
     };
     done.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

@@ -97,7 +97,8 @@ pub fn run(args: &LoadArgs) -> anyhow::Result<ExitCode> {
     let signalled = signalled.load(Ordering::Relaxed);
     let shifts = shared.generation();
     let seconds = shared.worked().as_secs_f64();
-    let parts = Parts { pages, hot_pages, seconds, done, shifts, signalled, per_second };
+    let parts =
+        Parts { pages, hot_pages, seconds, done, shifts, shift: args.shift, signalled, per_second };
     Summary::new(parts, &findings).print(args.json)?;
     Ok(if findings.count == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

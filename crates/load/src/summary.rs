@@ -38,7 +38,13 @@ pub struct Summary {
     ended_by: End,
     /// Operations of each whole second.
     per_second: Vec<u64>,
+    /// For every hot set that has one of its own for so long, the whole seconds until there is a
+    /// second of [`RECOVERED`] of the most operations under it.
+    reaction_seconds: Vec<usize>,
 }
+
+/// Share of the best throughput at which a program has recovered from a change (PET, section 5.2.3).
+const RECOVERED: f64 = 0.95;
 
 /// What the summary is made of.
 #[derive(Debug)]
@@ -48,6 +54,8 @@ pub struct Parts {
     pub seconds: f64,
     pub done: Done,
     pub shifts: u32,
+    /// Seconds from change to change, where time says when.
+    pub shift: Option<f64>,
     pub signalled: bool,
     pub per_second: Vec<u64>,
 }
@@ -71,6 +79,7 @@ impl Summary {
             shifts: parts.shifts,
             mismatches: findings.count,
             ended_by,
+            reaction_seconds: reactions(&parts.per_second, parts.shift),
             per_second: parts.per_second,
         }
     }
@@ -111,6 +120,41 @@ impl Summary {
                 lines.push(format!("{name:15} {n}"));
             }
         }
+        if !self.reaction_seconds.is_empty() {
+            let seconds: Vec<String> = self.reaction_seconds.iter().map(usize::to_string).collect();
+            lines.push(format!("seconds to 95 % {} (after each change)", seconds.join(" ")));
+        }
         lines.join("\n") + "\n"
+    }
+}
+
+/// Whole seconds after each change until the operations of one have recovered; none where changes
+/// do not come by time, or so often that a second sees several.
+fn reactions(per_second: &[u64], shift: Option<f64>) -> Vec<usize> {
+    let Some(shift) = shift.filter(|shift| *shift >= 2.0) else { return Vec::new() };
+    let at = |change: usize| ((change as f64 * shift).ceil() as usize).min(per_second.len());
+    let under = (1..).map(|change| &per_second[at(change)..at(change + 1)]);
+    under
+        .take_while(|operations| !operations.is_empty())
+        .map(|operations| {
+            let most = operations.iter().copied().max().unwrap_or(0) as f64;
+            let recovered = |n: &u64| *n as f64 >= most * RECOVERED;
+            operations.iter().position(recovered).unwrap_or(operations.len())
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reaction_is_the_time_until_the_best_is_nearly_reached_again() {
+        let log = [100, 99, 98, 10, 50, 96, 100, 40, 97, 99];
+        assert_eq!(reactions(&log, Some(3.0)), [2, 0, 0]);
+        assert_eq!(reactions(&log, Some(3.5)), [1, 1]);
+        assert_eq!(reactions(&log[..3], Some(3.0)), [0; 0], "nothing changed");
+        assert_eq!(reactions(&log, Some(0.3)), [0; 0]);
+        assert_eq!(reactions(&log, None), [0; 0]);
     }
 }

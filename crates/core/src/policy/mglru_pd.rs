@@ -6,7 +6,7 @@
 //!
 //! Not good for: large memories, all of whose bits are read. Departs: the kernel's generations are
 //! lists that pages also change when they are reclaimed; here a page's is the number of agings since
-//! it was accessed, and `autonuma` keeps its two lists beside them.
+//! it was accessed, and `autonuma`, which demotes where fast memory runs short, keeps its own beside them.
 
 #[cfg(test)]
 mod tests;

@@ -315,16 +315,22 @@ impl Pet {
         self.counters.cut += blocks - 1;
     }
 
-    /// Demotes a share of a part's pages, chosen at random, and has their next touch fault.
+    /// Demotes a share of a part's pages, chosen at random, unless they lie in slow memory anyway,
+    /// and has their next touch fault.
     fn release_canaries(&mut self, part: PageRun, view: &View<'_>, plan: &mut Plan) {
-        let candidates =
-            || units_in(part, view).filter(|unit| is_movable(*unit, TierId::FAST, view));
+        let is_free = |unit: &PageRun| {
+            let state = view.state(unit.start);
+            !state.is_in_flight() && !state.is_armed()
+        };
+        let candidates = || units_in(part, view).filter(is_free);
         let mut left = candidates().count() as u64;
         let mut wanted = libm::ceil(left as f64 * self.rules.canaries) as u64;
         for unit in candidates() {
             if self.rng.below(left) < wanted {
                 wanted -= 1;
-                plan.migrate(unit, TierId::FAST.slower(), Lane::DEMOTE);
+                if view.state(unit.start).tier() == Some(TierId::FAST) {
+                    plan.migrate(unit, TierId::FAST.slower(), Lane::DEMOTE);
+                }
                 plan.push(Action::Arm { run: unit, lane: Lane::DEMOTE });
                 self.counters.canaries += u64::from(unit.pages);
             }

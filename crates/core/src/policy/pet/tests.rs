@@ -247,6 +247,20 @@ fn what_found_no_room_comes_when_there_is_some() {
 }
 
 #[test]
+fn memory_that_was_slow_from_the_beginning_has_canaries_too() {
+    let mut w = world(100, "");
+    allocate(&mut w, run(0, 100));
+    allocate(&mut w, run(1000, 50));
+    (0..4).for_each(|_| interval(&mut w, run(0, 100)));
+    assert_eq!((w.metric("demoted_blocks"), armed(&w, run(1000, 50))), (1.0, 5));
+    w.feed(&[Event::Unmapped { run: run(0, 100) }]);
+    w.wake();
+    let canaries = canaries(&w, run(1000, 50));
+    w.touch(canaries);
+    assert_eq!(slow(&w, run(1000, 50)), 0);
+}
+
+#[test]
 fn closed_files_are_demoted_at_the_next_scan_unless_told_not_to() {
     for (name, demotes) in [("pet", true), ("pet-nofile", false)] {
         let mut w = World::new(4096, &alloc::format!("{name}:{PACED}"));
