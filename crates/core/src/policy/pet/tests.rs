@@ -186,7 +186,8 @@ fn a_block_comes_back_by_its_share_of_the_faults_and_not_in_the_fault() {
     let few = canaries(&w, blocks[0]);
     w.touch(few[..2].iter().copied());
     assert_eq!(w.metric("promoted_blocks_total"), 0.0);
-    let fault = Fault { page: PageId(few[3]), tier: SLOW, write: false, process: ProcessId(0) };
+    let (page, process, thread) = (PageId(few[3]), ProcessId(0), 0);
+    let fault = Fault { page, tier: SLOW, write: false, process, thread };
     assert_eq!(w.engine.on_fault(w.now, &fault), super::super::FaultDecision::Stay);
     w.touch([few[2]]);
     assert_eq!(w.metric("promoted_blocks_total"), 1.0);
