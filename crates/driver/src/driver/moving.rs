@@ -37,7 +37,8 @@ impl Driver {
                     self.sources.iter_mut().for_each(|source| source.set_period(kind, period));
                 }
                 Action::Scan { scan, lane } => self.scans.push(scan, lane, self.map.pages()),
-                // Policies that need these are turned down before they start.
+                // What is in swap space faults by itself; policies that need more of these are turned
+                // down before they start. Cached files are left alone.
                 Action::Arm { .. }
                 | Action::Disarm { .. }
                 | Action::Consolidate { .. }

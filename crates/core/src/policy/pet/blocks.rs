@@ -31,8 +31,8 @@ pub(super) enum State {
     Phase1(Vec<Part>),
     /// Watched by parts, a share of whose pages fault.
     Phase2(Vec<Part>),
-    /// Demoted; faults since they were last reset.
-    Demoted(u32),
+    /// Demoted; faults since they were last reset, of canaries or as many as would have been of them.
+    Demoted(f64),
 }
 
 /// A P-block.

@@ -69,6 +69,18 @@ pub const NO_FILES: Entry = Entry {
 /// Pages tried until one is found that can be watched.
 const TRIES: usize = 8;
 
+/// How a touch was noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Touch {
+    /// The page was not there.
+    First,
+    /// It was armed.
+    Canary,
+    /// It was where every page faults, canary or not: such faults come more often by as much as there
+    /// are other pages than canaries.
+    Swap,
+}
+
 /// Constants of the rules.
 #[derive(Clone, Copy, Debug)]
 struct Rules {
@@ -114,7 +126,7 @@ struct Counters {
     spared: u64,
     cut: u64,
     canaries: u64,
-    canary_faults: u64,
+    faults: u64,
     demoted_blocks: u64,
     promoted_blocks: u64,
     by_total: u64,
@@ -132,9 +144,9 @@ struct Pet {
     closed: BTreeSet<u32>,
     next_sampling: Nanos,
     next_scan: Nanos,
-    /// Faults of canaries of demoted blocks in this sampling interval, and pages of such blocks at
-    /// its begin.
-    faults: u64,
+    /// Faults of demoted blocks in this sampling interval, as counted there, and pages of such blocks
+    /// at its begin.
+    faults: f64,
     demoted: u64,
     /// Pages whose arming is to be taken back, and those on the wrong side.
     disarm: Vec<PageRun>,
@@ -155,7 +167,7 @@ impl Pet {
             closed: BTreeSet::new(),
             next_sampling: rules.sampling,
             next_scan: rules.scan,
-            faults: 0,
+            faults: 0.0,
             demoted: 0,
             disarm: Vec::new(),
             returning: Queue::new(TierId::FAST, Lane::PROMOTE),
@@ -205,17 +217,19 @@ impl Pet {
         }
     }
 
-    /// A page was touched that faulted, or is touched for the first time.
-    fn access(&mut self, page: PageId, faulted: bool) {
+    /// A page was touched and that was noticed.
+    fn access(&mut self, page: PageId, touch: Touch) {
+        let counts = if touch == Touch::Canary { 1.0 } else { self.rules.canaries };
+        let faulted = u64::from(touch != Touch::First);
         let Some(block) = self.blocks.of(page) else { return };
         let run = block.run;
         if let State::Demoted(faults) = &mut block.state {
-            *faults += 1;
-            self.faults += 1;
-            self.counters.canary_faults += u64::from(faulted);
+            *faults += counts;
+            self.faults += counts;
+            self.counters.faults += faulted;
             let share = f64::from(run.pages) / (self.demoted.max(u64::from(run.pages))) as f64;
-            let by_total = self.faults as f64 >= self.rules.faults;
-            if by_total || f64::from(*faults) >= self.rules.faults * share {
+            let by_total = self.faults >= self.rules.faults;
+            if by_total || *faults >= self.rules.faults * share {
                 let watch = Watch { accessed: true, ..Watch::default() };
                 block.state = State::Normal(watch);
                 self.restore(run);
@@ -225,7 +239,7 @@ impl Pet {
             }
         } else if let Some((_, watch)) = block.watched().find(|(run, _)| run.contains(page)) {
             watch.accessed = true;
-            self.counters.canary_faults += u64::from(faulted);
+            self.counters.faults += faulted;
         }
     }
 
@@ -307,7 +321,7 @@ impl Pet {
                 self.blocks.put(Block::normal(run));
             } else {
                 self.leaving.push(run);
-                self.blocks.put(Block { run, state: State::Demoted(0) });
+                self.blocks.put(Block { run, state: State::Demoted(0.0) });
                 self.counters.demoted_blocks += 1;
             }
             blocks += 1;
@@ -429,13 +443,13 @@ impl Policy for Pet {
                 Event::Unmapped { run } => self.unmap(*run),
                 Event::Remapped { from, to } => self.blocks.remap(*from, *to),
                 Event::AccessBits(bits) => self.learn(bits),
-                Event::Populated { run, .. } => self.access(run.start, false),
+                Event::Populated { run, .. } => self.access(run.start, Touch::First),
                 // One in a tier without direct access also comes as a move.
                 Event::Fault(fault) if view.limits(fault.tier).direct_access => {
-                    self.access(fault.page, true);
+                    self.access(fault.page, Touch::Canary);
                 }
                 Event::Moved { run, cause: MoveCause::Refault, .. } => {
-                    self.access(run.start, true);
+                    self.access(run.start, Touch::Swap);
                 }
                 Event::FileClosed { file } if self.rules.files => {
                     self.closed.insert(*file);
@@ -455,11 +469,11 @@ impl Policy for Pet {
                 self.demote_files(plan);
             }
             self.sample(view, plan);
-            self.faults = 0;
+            self.faults = 0.0;
             self.demoted = self.blocks.demoted_pages();
             for block in self.blocks.iter_mut() {
                 if let State::Demoted(faults) = &mut block.state {
-                    *faults = 0;
+                    *faults = 0.0;
                 }
             }
         }
@@ -492,7 +506,7 @@ impl Policy for Pet {
             ("blocks_spared_total", c.spared),
             ("blocks_cut_total", c.cut),
             ("canary_pages_total", c.canaries),
-            ("canary_faults_total", c.canary_faults),
+            ("canary_faults_total", c.faults),
             ("demoted_blocks_total", c.demoted_blocks),
             ("promoted_blocks_total", c.promoted_blocks),
             ("promoted_by_all_faults_blocks_total", c.by_total),

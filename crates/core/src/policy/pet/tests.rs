@@ -228,6 +228,19 @@ fn once_there_are_too_many_faults_every_block_touched_comes_back() {
 }
 
 #[test]
+fn where_every_page_faults_a_tenth_of_the_faults_count() {
+    // 10 in an interval, of one block; from swap space 100.
+    let (mut w, blocks) = demoted(&[400], "3us");
+    let cause = MoveCause::Refault;
+    let refault = |page| Event::Moved { run: run(page, 1), to: TierId::FAST, cause };
+    let first = blocks[0].start.0;
+    (first..first + 95).for_each(|page| w.feed(&[refault(page)]));
+    assert_eq!(w.metric("promoted_blocks_total"), 0.0);
+    (first + 95..first + 101).for_each(|page| w.feed(&[refault(page)]));
+    assert_eq!(w.metric("promoted_blocks_total"), 1.0);
+}
+
+#[test]
 fn a_demoted_block_that_is_unmapped_is_forgotten() {
     let (mut w, blocks) = demoted(&[200], "3us");
     w.feed(&[Event::Unmapped { run: blocks[0] }]);
