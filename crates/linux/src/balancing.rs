@@ -10,6 +10,7 @@
 
 use crate::changes::{self, Changes};
 use crate::error::LinuxError;
+use crate::inside;
 use crate::root::Root;
 use crate::topology::Topology;
 use std::collections::BTreeMap;
@@ -170,11 +171,21 @@ impl Armed {
     /// [`LinuxError::Unsupported`] where the kernel has none or another run has other wishes;
     /// without the right to change settings.
     pub fn new(changes: &Changes) -> Result<Arc<Self>, LinuxError> {
+        // An agent drives its own process alone, and its children do not have its memory.
+        if inside::has_begun() {
+            return Self::switch_on(changes).map(Arc::new);
+        }
         let mut all = ARMED.lock().unwrap_or_else(PoisonError::into_inner);
         let key = changes.root().path("/");
         if let Some(armed) = all.get(&key).and_then(Weak::upgrade) {
             return Ok(armed);
         }
+        let armed = Arc::new(Self::switch_on(changes)?);
+        all.insert(key, Arc::downgrade(&armed));
+        Ok(armed)
+    }
+
+    fn switch_on(changes: &Changes) -> Result<Self, LinuxError> {
         let Some(mode) = mode(changes.root())? else {
             return Err(LinuxError::Unsupported {
                 what: "this kernel has no NUMA balancing".into(),
@@ -187,19 +198,24 @@ impl Armed {
             let _ = changes.release_settings(&[MODE, RATE]);
             return Err(error);
         }
-        let armed = Arc::new(Self(changes.clone()));
-        all.insert(key, Arc::downgrade(&armed));
-        Ok(armed)
+        Ok(Self(changes.clone()))
+    }
+
+    fn switch_off(&self) {
+        // What stays on the list is undone by whoever cleans up next.
+        let _ = self.0.release_settings(&[MODE, RATE]);
     }
 }
 
 impl Drop for Armed {
     fn drop(&mut self) {
+        if inside::has_begun() {
+            return self.switch_off();
+        }
         let all = ARMED.lock().unwrap_or_else(PoisonError::into_inner);
         let next = all.get(&self.0.root().path("/")).and_then(Weak::upgrade);
         if next.is_none() {
-            // What stays on the list is undone by whoever cleans up next.
-            let _ = self.0.release_settings(&[MODE, RATE]);
+            self.switch_off();
         }
         // Dropped with the lock held, the next one would wait for it for ever.
         drop(all);

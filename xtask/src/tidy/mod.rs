@@ -48,6 +48,7 @@ const RULES: &[Rule] = &[
     text::policy_header,
     text::crate_root,
     text::unsafe_stays_put,
+    text::statics_own_nothing,
     links::relative_links,
     manifest::inherits,
     manifest::layers,

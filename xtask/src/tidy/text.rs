@@ -170,6 +170,28 @@ pub fn unsafe_stays_put(file: &File, _: &Tree, found: &mut Findings<'_>) {
     }
 }
 
+/// Crates that live in other programs' processes, too, whose forked children do not have their memory.
+const INSIDE: [&str; 4] =
+    ["crates/core/src/", "crates/linux/src/", "crates/driver/src/", "crates/agent/src/"];
+/// Static variables that own memory, and are not touched there.
+const NOT_TOUCHED: [&str; 1] = ["static ARMED: "];
+
+/// Static variables own no memory where a forked child would not have it.
+pub fn statics_own_nothing(file: &File, _: &Tree, found: &mut Findings<'_>) {
+    if !INSIDE.iter().any(|folder| file.path.starts_with(folder)) {
+        return;
+    }
+    let owners = ["Vec<", "String", "Map<", "Set<", "Box<", "Arc<", "PathBuf", "LazyLock"];
+    for (number, line) in file.lines() {
+        let line = line.trim_start().trim_start_matches("pub ");
+        let known = NOT_TOUCHED.iter().any(|known| line.starts_with(known));
+        if line.starts_with("static ") && !known && owners.iter().any(|owner| line.contains(owner))
+        {
+            found(number, "owns memory that a forked child does not have".to_owned());
+        }
+    }
+}
+
 /// Crates contain no unsafe code outside of [`UNSAFE_MODULES`], and the core no standard library.
 pub fn crate_root(file: &File, _: &Tree, found: &mut Findings<'_>) {
     let in_crates = ["crates/", "demo/", "lab/", "xtask/"].iter().any(|f| file.path.starts_with(f));
@@ -300,6 +322,15 @@ mod tests {
         ] {
             assert_eq!(one(unsafe_stays_put, path, &allows(module)), lines, "{path} {module}");
         }
+    }
+
+    #[test]
+    fn static_variables_that_own_memory() {
+        let text = "static A: AtomicU32 = x;\nstatic B: Mutex<Vec<u8>> = x;\n  \
+                    pub static C: LazyLock<T> = x;\nstatic ARMED: Mutex<BTreeMap<A, B>> = x;\n\
+                    fn f(a: &'static str) -> Vec<u8> {\n";
+        assert_eq!(one(statics_own_nothing, "crates/driver/src/a.rs", text), [2, 3]);
+        assert_eq!(one(statics_own_nothing, "crates/cli/src/a.rs", text), []);
     }
 
     #[test]

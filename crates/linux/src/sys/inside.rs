@@ -12,6 +12,7 @@ use std::ffi::{CStr, c_int, c_void};
 use std::os::fd::FromRawFd;
 use std::panic::catch_unwind;
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Exchanges the table of files for a copy (`include/uapi/linux/close_range.h`, Linux 5.9).
@@ -47,12 +48,22 @@ pub struct Thread {
     pub work: fn(Result<(), i32>) -> Ending,
 }
 
+/// A thread was started here, or in a process that this one was forked by.
+static BEGUN: AtomicBool = AtomicBool::new(false);
+
+/// Whether this code lives in somebody else's process: what static variables own there is gone in a
+/// forked child.
+pub fn has_begun() -> bool {
+    BEGUN.load(Ordering::Relaxed)
+}
+
 /// Starts a thread to which no signal is delivered but those of the C library itself. May be called
 /// by a handler of [`after_fork`], where it takes the stack of the parent's thread.
 ///
 /// # Errors
 /// The kernel's error number.
 pub fn start(thread: &'static Thread) -> Result<(), i32> {
+    BEGUN.store(true, Ordering::Relaxed);
     // SAFETY: all of these are plain memory that is valid when zero, and is filled in by the calls
     // that follow before it is read. `begin` gets what lives as long as the process.
     unsafe {
