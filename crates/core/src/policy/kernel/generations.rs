@@ -80,6 +80,8 @@ pub struct Generations {
     isolated: Vec<(PageRun, bool)>,
     /// Whether all pages' bits are being read.
     walks: bool,
+    /// Whether moves under way make enough room.
+    waits_for_moves: bool,
     /// Units whose access bits are still waited for, since when.
     waiting: u64,
     asked: Nanos,
@@ -103,6 +105,7 @@ impl Generations {
             reclaimed: 0,
             isolated: Vec::new(),
             walks: false,
+            waits_for_moves: false,
             waiting: 0,
             asked: Nanos::ZERO,
             resting_until: Nanos::ZERO,
@@ -141,7 +144,7 @@ impl Generations {
 
     /// When [`Self::run`] has something to do; `None` while it sleeps.
     pub fn next_wakeup(&self) -> Option<Nanos> {
-        if self.waiting > 0 {
+        if self.waiting > 0 || self.waits_for_moves {
             Some(self.asked.saturating_add(PATIENCE))
         } else if self.walks || !self.isolated.is_empty() {
             Some(Nanos::ZERO)
@@ -168,6 +171,7 @@ impl Generations {
                 self.enter(PageRun { start: to, pages: from.pages }, view);
             }
             Event::AccessBits(bits) => self.answer(&bits, view),
+            Event::MigrationDone { .. } => self.waits_for_moves = false,
             _ => {}
         }
     }
@@ -190,7 +194,13 @@ impl Generations {
         if self.waiting > 0 || self.target == 0 || now < self.resting_until {
             return;
         }
-        if view.free(TierId::FAST).0 + leaving >= self.target {
+        // It sleeps once there is room, not once there will be: promotions take of it meanwhile.
+        let free = view.free(TierId::FAST).0;
+        self.waits_for_moves = free < self.target && free + leaving >= self.target;
+        if self.waits_for_moves {
+            return;
+        }
+        if free >= self.target {
             (self.target, self.priority, self.left) = (0, FIRST_PRIORITY, 0);
             return;
         }
