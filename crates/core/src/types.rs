@@ -99,6 +99,13 @@ impl PageRun {
     pub const fn contains(self, page: PageId) -> bool {
         page.0 >= self.start.0 && page.0 < self.end()
     }
+    /// What is left of it without another run: the part before and the part after, those that are
+    /// not empty.
+    pub fn without(self, other: Self) -> impl Iterator<Item = Self> {
+        let before = Self::between(self.start.0, other.start.0.min(self.end()));
+        let after = Self::between(other.end().max(self.start.0), self.end());
+        [before, after].into_iter().filter(|rest| rest.pages > 0)
+    }
     /// The common part of two runs, empty where they are disjoint.
     pub fn intersect(self, other: Self) -> Self {
         Self::between(self.start.0.max(other.start.0), self.end().min(other.end()))

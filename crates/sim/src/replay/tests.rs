@@ -22,9 +22,8 @@ pub(super) fn run(
     script: Script,
     options: &SimOptions,
 ) -> (RunOutcome, Vec<Event>) {
-    let (policy, log) = script.boxed();
-    let outcome = run_policy(steps, policy, options, false);
-    let events = log.lock().unwrap().clone();
+    let (outcome, events) = run_script(steps, script, options);
+    check(&outcome);
     (outcome, events)
 }
 

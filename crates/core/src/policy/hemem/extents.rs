@@ -30,10 +30,8 @@ impl Extents {
     pub(super) fn unmap(&mut self, run: PageRun) {
         self.least = None;
         for (start, (end, stack)) in self.take(run) {
-            for part in [start..run.start.0.min(end), run.end().max(start)..end] {
-                if !part.is_empty() {
-                    self.extents.insert(part.start, (part.end, stack));
-                }
+            for part in PageRun::between(start, end).without(run) {
+                self.extents.insert(part.start.0, (part.end(), stack));
             }
         }
     }

@@ -125,12 +125,12 @@ impl Blocks {
         let mut taken = Vec::new();
         for start in starts {
             let Some(block) = self.by_start.remove(&start) else { continue };
-            let before = PageRun::between(block.run.start.0, run.start.0);
-            let after = PageRun::between(run.end(), block.run.end());
-            for rest in [before, after].into_iter().filter(|rest| rest.pages > 0) {
+            let mut whole = true;
+            for rest in block.run.without(run) {
                 self.put(block.clip(rest));
+                whole = false;
             }
-            taken.push(block.clip(run));
+            taken.push(if whole { block } else { block.clip(run) });
         }
         taken
     }

@@ -195,12 +195,7 @@ impl Pet {
     fn unmap(&mut self, run: PageRun) {
         self.blocks.take(run);
         for runs in self.files.values_mut() {
-            let rest = |r: &PageRun| {
-                let before = PageRun::between(r.start.0, run.start.0.min(r.end()));
-                let after = PageRun::between(run.end().max(r.start.0), r.end());
-                [before, after].into_iter().filter(|rest| rest.pages > 0)
-            };
-            *runs = runs.iter().flat_map(rest).collect();
+            *runs = runs.iter().flat_map(|mapped| mapped.without(run)).collect();
         }
         self.files.retain(|_, runs| !runs.is_empty());
     }
@@ -402,13 +397,6 @@ fn units_in(run: PageRun, view: &View<'_>) -> impl Iterator<Item = PageRun> {
         }
         None
     })
-}
-
-/// Whether a unit is in a tier (or in none so fast), and nothing is under way with it.
-fn is_movable(unit: PageRun, from: TierId, view: &View<'_>) -> bool {
-    let state = view.state(unit.start);
-    let is_fast = state.tier() == Some(TierId::FAST);
-    state.is_resident() && !state.is_in_flight() && is_fast == (from == TierId::FAST)
 }
 
 /// A random page of a run whose access bit tells something; `None` where none was found quickly.

@@ -1,6 +1,6 @@
 //! Runs whose pages shall be on one side, moved as there is room and bandwidth.
 
-use super::{is_movable, units_in};
+use super::units_in;
 use crate::action::{Lane, Plan};
 use crate::placement::View;
 use crate::policy::runs::Runs;
@@ -48,14 +48,17 @@ impl Queue {
         mut wanted: impl FnMut(PageId) -> bool,
     ) {
         let up = self.to == TierId::FAST;
-        let from = if up { TierId::FAST.slower() } else { TierId::FAST };
+        let moves_on = |unit: &PageRun| {
+            let state = view.state(unit.start);
+            !state.is_in_flight() && (state.tier() == Some(TierId::FAST)) != up
+        };
         let mut room = view.free(self.to).saturating_sub(view.limits(self.to).keep_free).0;
         let mut moves = Runs::new(self.to, self.lane);
         'runs: while let Some(run) = self.runs.pop_front() {
             if !wanted(run.start) {
                 continue;
             }
-            for unit in units_in(run, view).filter(|unit| is_movable(*unit, from, view)) {
+            for unit in units_in(run, view).filter(moves_on) {
                 if u64::from(unit.pages) > room || unit.bytes() > *bytes {
                     self.runs.push_front(PageRun::between(unit.start.0, run.end()));
                     break 'runs;
