@@ -35,5 +35,6 @@ extern "C" fn begin() {
 
 extern "C" fn forked() {
     crate::ARENA.forget();
+    inside::forget_pages_away();
     life::forked(&work::THREAD, words::follows_children());
 }

@@ -2,6 +2,7 @@
 //! the program has nothing to do with.
 
 pub use crate::sys::arena::Arena;
+pub use crate::sys::away::{Away, bell, forget as forget_pages_away, longest_wait, set_bell};
 pub use crate::sys::inside::{Ending, Thread, after_fork, has_begun, start};
 use rustix::fd::OwnedFd;
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};

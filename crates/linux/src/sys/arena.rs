@@ -4,12 +4,11 @@
 //! given back; what lies in large free blocks is. A forked child has none of it
 //! (`MADV_DONTFORK`): there, [`Arena::forget`] must come before anything else.
 
+use super::alone::Alone;
 use crate::span::Span;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use std::alloc::{GlobalAlloc, Layout};
-use std::cell::UnsafeCell;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes of the smallest chunk.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -24,8 +23,7 @@ const PAGE: usize = 4096;
 /// See the module.
 #[derive(Debug)]
 pub struct Arena {
-    locked: AtomicBool,
-    state: UnsafeCell<State>,
+    state: Alone<State>,
     /// Called where the kernel has no more memory; instead of ending the program, it must not
     /// return.
     exhausted: fn() -> !,
@@ -147,32 +145,21 @@ impl Class {
 impl Arena {
     /// An arena without memory. `exhausted` is called where the kernel has none.
     pub const fn new(exhausted: fn() -> !) -> Self {
-        Self { locked: AtomicBool::new(false), state: UnsafeCell::new(State::EMPTY), exhausted }
-    }
-
-    fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
-        while self.locked.swap(true, Ordering::Acquire) {
-            rustix::thread::sched_yield();
-        }
-        // SAFETY: whoever has set `locked` is alone with the state until it is unset below, and
-        // nothing that is done meanwhile allocates or panics.
-        let done = work(unsafe { &mut *self.state.get() });
-        self.locked.store(false, Ordering::Release);
-        done
+        Self { state: Alone::new(State::EMPTY), exhausted }
     }
 
     /// Begins anew in a forked child, whose only thread this is, and which has none of the memory.
     ///
     /// Whatever was allocated before must not be used any more: it is not there.
     pub fn forget(&self) {
-        // Locked by a thread that this process does not have, maybe in the middle of a change.
-        self.locked.store(false, Ordering::Relaxed);
-        self.with(|state| *state = State::EMPTY);
+        // Maybe it was in the middle of a change.
+        self.state.forget();
+        self.state.with(|state| *state = State::EMPTY);
     }
 
     /// Address space that it takes, chunk by chunk.
     pub fn spans(&self) -> Vec<Span> {
-        let (chunks, count) = self.with(|state| (state.chunks, state.count));
+        let (chunks, count) = self.state.with(|state| (state.chunks, state.count));
         let span = |&(start, bytes): &(usize, usize)| {
             Span::of_addresses(start as u64, (start + bytes) as u64)
         };
@@ -181,26 +168,23 @@ impl Arena {
 
     /// Bytes that were handed out at some time: no more than these are resident.
     pub fn touched_bytes(&self) -> u64 {
-        self.with(|state| (state.mapped_bytes() - (state.end - state.next)) as u64)
+        self.state.with(|state| (state.mapped_bytes() - (state.end - state.next)) as u64)
     }
 }
-
-// SAFETY: the state is reached by `with` alone, which lets one thread in at a time.
-unsafe impl Sync for Arena {}
 
 // SAFETY: `State` hands out parts of mappings of its own, apart from each other, which stay mapped;
 // a block has its class from the layout, so that it comes back with the class that it was taken
 // with, and is as large and aligned as the class says.
 unsafe impl GlobalAlloc for Arena {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        match Class::of(layout).map(|class| self.with(|state| state.take(class))) {
+        match Class::of(layout).map(|class| self.state.with(|state| state.take(class))) {
             None | Some((0, _)) => (self.exhausted)(),
             Some((start, _)) => ptr::with_exposed_provenance_mut(start),
         }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        match Class::of(layout).map(|class| self.with(|state| state.take(class))) {
+        match Class::of(layout).map(|class| self.state.with(|state| state.take(class))) {
             None | Some((0, _)) => (self.exhausted)(),
             Some((start, fresh)) => {
                 let block = ptr::with_exposed_provenance_mut::<u8>(start);
@@ -215,7 +199,7 @@ unsafe impl GlobalAlloc for Arena {
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         if let Some(class) = Class::of(layout) {
-            self.with(|state| state.give(block.expose_provenance(), class));
+            self.state.with(|state| state.give(block.expose_provenance(), class));
         }
     }
 

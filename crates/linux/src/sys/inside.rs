@@ -4,6 +4,7 @@
 //! table of files of its own: the program sees none of ours and may close all descriptors that
 //! there are, and we keep none of its pipes open.
 
+use super::away;
 use crate::Root;
 use rustix::fd::{AsRawFd, IntoRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, open};
@@ -211,7 +212,7 @@ fn place(file: OwnedFd, number: i32) {
 }
 
 /// Has `handler` called in every child that this process forks, in its only thread. It may do what
-/// a signal handler may, and call [`start`].
+/// a signal handler may, and call [`start`]. Forks wait for pages that are [`super::away`].
 ///
 /// # Errors
 /// The error number where there is no memory.
@@ -220,6 +221,7 @@ pub fn after_fork(handler: extern "C" fn()) -> Result<(), i32> {
     unsafe extern "C" {
         fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> c_int;
     }
-    // SAFETY: the handler is a function of the type that is wanted, and stays where it is.
-    checked(unsafe { pthread_atfork(None, None, Some(handler)) })
+    let (begins, ends) = (away::fork_begins, away::fork_ends);
+    // SAFETY: the handlers are functions of the type that is wanted, and stay where they are.
+    checked(unsafe { pthread_atfork(Some(begins), Some(ends), Some(handler)) })
 }

@@ -2,7 +2,9 @@
 //!
 //! Every function here is safe to call with any argument; what makes it so stands at each block.
 
+pub mod alone;
 pub mod arena;
+pub mod away;
 pub mod fork;
 pub mod inside;
 pub mod memory;
