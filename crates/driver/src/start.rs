@@ -74,7 +74,7 @@ pub fn start(
     }
     needs.allocation_extents |= options.extents;
     let mut choice = choose(&root, needs, &options, &places)?;
-    let policy = with_parameters(&options.policy, choice.parameters)?;
+    let policy = with_parameters(&options.policy, &choice.parameters)?;
     let suited = make(&policy, &context)?.needs();
     for (kind, before, period) in [
         (SampleKind::LoadMiss, needs.load_sample_period, suited.load_sample_period),
@@ -278,5 +278,15 @@ mod tests {
             assert!(refused.contains("faults") && refused.contains("hint: "), "{refused}");
         }
         assert!(suited("swap-lru", false).starts_with("swap-lru "));
+    }
+
+    #[test]
+    fn policies_take_parameters_that_they_have_and_that_nobody_has_set() {
+        let rare = [("adaptation", "2000"), ("batch", "2000"), ("frequency-cooling", "3.2")];
+        let with = |policy: &str| with_parameters(policy, &rare).unwrap();
+        assert_eq!(with("memtis"), "memtis:adaptation=2000");
+        assert_eq!(with("hybridtier"), "hybridtier:batch=2000:frequency-cooling=3.2");
+        assert_eq!(with("hybridtier:batch=7"), "hybridtier:batch=7:frequency-cooling=3.2");
+        assert_eq!(with("first-touch"), "first-touch");
     }
 }

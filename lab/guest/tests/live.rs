@@ -61,6 +61,8 @@ other() {
     echo "kernel $(($(migrated) - before))"
     awk -F '[ ":,]+' '$2 == "remote_blocks_total" { print "blocks", $3 }
         $2 == "samples_total" { print "counted", $3 }
+        $2 == "batches_total" { print "batches", $3 }
+        $2 == "promotions_proposed_pages_total" { print "proposed", $3 }
         $2 == "pid" { print "process" }' /out/$1
     settings | tr '\n' ' ' && echo after
     return $code
@@ -277,6 +279,9 @@ fn hybridtier_and_hotbox_leave_memory_whole() {
         assert!(number(text, "kernel") > 1000.0, "{text}");
     }
     assert!(number(hybridtier, "counted") > 0.0, "{hybridtier}");
+    assert!(hybridtier.contains(":batch=2000:momentum-cooling="), "{hybridtier}");
+    assert!(number(hybridtier, "batches") > 0.0, "{hybridtier}");
+    assert!(number(hybridtier, "proposed") > 0.0, "{hybridtier}");
     assert!(hotbox.contains("(eager=on), which departs from its source"), "{hotbox}");
     assert!(hotbox.contains("never pauses"), "{hotbox}");
     assert!(number(hotbox, "blocks") > 0.0, "{hotbox}");

@@ -72,13 +72,16 @@ impl fmt::Display for Samples {
     }
 }
 
+/// Key and value.
+pub type Parameter = (&'static str, &'static str);
+
 /// Sources, and what the user should know about them.
 #[derive(Default)]
 pub struct Choice {
     /// In the order in which they are asked.
     pub sources: Vec<Box<dyn Source>>,
     /// Parameters that suit them, for policies that have these, unless the user has set them.
-    pub parameters: &'static [(&'static str, &'static str)],
+    pub parameters: Vec<Parameter>,
     /// Where samples come from; `None` where the policy needs none.
     pub why: Option<String>,
     /// How allocations are followed; `None` where nobody needs to know.
@@ -89,34 +92,46 @@ pub struct Choice {
     pub returns: bool,
 }
 
-/// Samples between adaptations of a histogram, and between coolings, where about a thousand come in
-/// a second, whatever the size of the program. The published intervals suit the hundred times as
-/// many of a hardware sampler.
-const RARE: &[(&str, &str)] = &[("adaptation", "2000"), ("cooling", "40000")];
+/// Intervals that policies count in samples, where about a thousand come in a second, whatever the
+/// size of the program: a fiftieth of the published ones, which suit a hardware sampler. A policy
+/// takes those that it has.
+const RARE: &[Parameter] = &[
+    ("adaptation", "2000"),
+    ("cooling", "40000"),
+    ("batch", "2000"),
+    ("momentum-cooling", "22000"),
+    ("frequency-cooling", "3.2"),
+];
+/// The same where there are some more: hint faults.
+const SOME: &[Parameter] = &[
+    ("adaptation", "2000"),
+    ("cooling", "100000"),
+    ("batch", "2000"),
+    ("momentum-cooling", "55000"),
+    ("frequency-cooling", "8"),
+];
 /// Where single pages are looked at in turn, what was moved is not seen again soon enough to judge
 /// by it whether that has paid.
-const IN_TURN: &[(&str, &str)] = &[("adaptation", "2000"), ("cooling", "40000"), ("payoff", "off")];
+const IN_TURN: &[Parameter] = &[("payoff", "off")];
 /// The lab's programs make in all their life as many accesses as others in a second: what policies
 /// count in samples is shortened, and one sample in so many accesses is the same for all policies,
 /// so that a page that is hot is seen more than once. A page that is not is seen once: nothing moves
 /// for that.
-const SMALL: &[(&str, &str)] =
+const SMALL: &[Parameter] =
     &[("adaptation", "2000"), ("cooling", "40000"), ("period", "50"), ("evidence", "2")];
-/// Where hint faults come in addition, there are more.
-const BOTH: &[(&str, &str)] = &[("adaptation", "2000"), ("cooling", "100000"), ("payoff", "off")];
 
-fn parameters(sources: &[Box<dyn Source>]) -> &'static [(&'static str, &'static str)] {
+fn parameters(sources: &[Box<dyn Source>]) -> Vec<Parameter> {
     let has = |names: &[&str]| sources.iter().any(|source| names.contains(&source.name()));
     if has(&["pmu-loads"]) {
-        &[]
+        Vec::new()
     } else if has(&[LabPmu::NAME]) {
-        SMALL
+        SMALL.to_vec()
     } else if has(&["hint-faults"]) {
-        BOTH
+        [SOME, IN_TURN].concat()
     } else if has(&["damon", "page-idle"]) {
-        IN_TURN
+        [RARE, IN_TURN].concat()
     } else {
-        RARE
+        RARE.to_vec()
     }
 }
 

@@ -53,10 +53,9 @@ impl HybridTier {
         let period = u32::try_from(settings.count("period").max(1)).unwrap_or(u32::MAX);
         let momentum = u32::try_from(settings.count("momentum")).unwrap_or(u32::MAX);
         let interval = |key| settings.duration(key).0.max(1);
-        let fast = context.fast_pages.0.max(1) as f64;
         let rules = Rules {
             momentum: (momentum > 0).then_some(momentum),
-            cool_frequency: (settings.number("frequency-cooling") * fast).max(1.0) as u64,
+            cool_frequency: settings.number("frequency-cooling"),
             cool_momentum: settings.count("momentum-cooling").max(1),
             batch: settings.count("batch").max(1),
             begin: settings.number("promo-wmark"),
@@ -152,7 +151,7 @@ impl HybridTier {
         let pace = adapts.then(|| Pace::new(self.period, rate));
         let huge = view.states().iter().any(|state| PageState(*state).is_huge());
         let audited = self.settings.switch("audit");
-        Box::new(Tiering::new(tracker, self.rules, pace, span).mixed(huge).audited(audited))
+        Box::new(Tiering::new(tracker, self.rules, pace, span, view).mixed(huge).audited(audited))
     }
 }
 

@@ -25,8 +25,8 @@ const CHUNK_LINES: usize = 256;
 pub(super) struct Rules {
     /// Momentum from which on it is high; `None` where it is ignored.
     pub momentum: Option<u32>,
-    /// Samples after which frequency is halved.
-    pub cool_frequency: u64,
+    /// Samples after which frequency is halved, for each page of fast memory.
+    pub cool_frequency: f64,
     /// Samples after which momentum is halved.
     pub cool_momentum: u64,
     /// Samples after which pages are promoted.
@@ -137,8 +137,24 @@ pub(super) struct Tiering<T> {
     counters: Counters,
 }
 
+impl Rules {
+    /// Samples after which frequency is halved, by what fast memory holds now: a program may be
+    /// given more of it, live.
+    fn frequency_interval(&self, view: &View<'_>) -> u64 {
+        let fast = view.limits(TierId::FAST).capacity.0.max(1) as f64;
+        (self.cool_frequency * fast).max(1.0) as u64
+    }
+}
+
 impl<T: Tracker> Tiering<T> {
-    pub(super) fn new(tracker: T, rules: Rules, pace: Option<Pace>, span: u32) -> Self {
+    pub(super) fn new(
+        tracker: T,
+        rules: Rules,
+        pace: Option<Pace>,
+        span: u32,
+        view: &View<'_>,
+    ) -> Self {
+        let left = [rules.frequency_interval(view), rules.cool_momentum, rules.batch];
         Self {
             histogram: CountHistogram::new(tracker.most()),
             tracker,
@@ -148,9 +164,9 @@ impl<T: Tracker> Tiering<T> {
             span,
             mixed: false,
             high: 1,
-            left: [rules.cool_frequency, rules.cool_momentum, rules.batch],
+            left,
             since: 0,
-            due: rules.cool_frequency.min(rules.cool_momentum).min(rules.batch),
+            due: left[0].min(left[1]).min(left[2]),
             batch: Vec::new(),
             ready: false,
             chances: VecDeque::new(),
@@ -281,7 +297,7 @@ impl<T: Tracker> Tiering<T> {
         self.left = self.left.map(|left| left - since);
         let [frequency, momentum, batch] = self.left.map(|left| left == 0);
         if frequency {
-            self.left[0] = self.rules.cool_frequency;
+            self.left[0] = self.rules.frequency_interval(view);
             self.tracker.cool_frequency();
             if let Some(audit) = &mut self.audit {
                 audit.cool_frequency();
