@@ -1,0 +1,11 @@
+//! Pages of this process that are taken out of their places for a while, so that whoever touches
+//! them waits until they are back.
+
+mod calls;
+mod room;
+#[cfg(test)]
+mod tests;
+mod userfault;
+
+pub use calls::open;
+pub use userfault::{Back, Block, Event, Mode, Taken, Userfault};

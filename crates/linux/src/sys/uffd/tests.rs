@@ -1,0 +1,336 @@
+use super::{Back, Block, Event, Mode, Taken, Userfault};
+use crate::pagemap::Pagemap;
+use crate::{Root, Span, Target, in_forked_child};
+use frostline_core::types::Vpn;
+use rustix::process::{Pid, WaitOptions, waitpid};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const PAGE: usize = 4096;
+const WORDS: usize = PAGE / 8;
+
+/// Memory of a test, seen as numbers that anybody may change at any time.
+struct Memory {
+    start: *mut u8,
+    pages: usize,
+}
+
+// SAFETY: it is used through atomics alone.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    fn new(pages: usize) -> Self {
+        let (prot, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: asks for a mapping at an address of the kernel's choice.
+        let start = unsafe {
+            let start = libc::mmap(ptr::null_mut(), pages * PAGE, prot, flags, -1, 0);
+            assert_ne!(start, libc::MAP_FAILED);
+            libc::madvise(start, pages * PAGE, libc::MADV_NOHUGEPAGE);
+            start.cast()
+        };
+        let memory = Self { start, pages };
+        for page in 0..pages {
+            memory.fill(page, 1000 + page as u64);
+        }
+        memory
+    }
+
+    fn word(&self, page: usize, word: usize) -> &AtomicU64 {
+        assert!(page < self.pages && word < WORDS);
+        // SAFETY: it lies in the mapping.
+        unsafe { &*self.start.add(page * PAGE + word * 8).cast() }
+    }
+
+    fn fill(&self, page: usize, value: u64) {
+        (0..WORDS).for_each(|word| self.word(page, word).store(value, Ordering::Relaxed));
+    }
+
+    fn holds(&self, page: usize, value: u64) -> bool {
+        (0..WORDS).all(|word| self.word(page, word).load(Ordering::Relaxed) == value)
+    }
+
+    fn whole(&self) -> bool {
+        (0..self.pages).all(|page| self.holds(page, 1000 + page as u64))
+    }
+
+    fn vpn(&self, page: usize) -> Vpn {
+        Vpn((self.start.addr() + page * PAGE) as u64 / 4096)
+    }
+
+    fn span(&self) -> Span {
+        Span::new(self.vpn(0), self.pages as u64)
+    }
+
+    fn page(&self, page: usize) -> *mut libc::c_void {
+        self.start.wrapping_add(page * PAGE).cast()
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is the test's, which is over.
+        unsafe { libc::munmap(self.start.cast(), self.pages * PAGE) };
+    }
+}
+
+/// Not told of copies of the process: other tests make some, and would wait until this one looks,
+/// which may wait for memory itself that they have locked.
+fn userfault(slots: usize) -> Option<Userfault> {
+    opened(Userfault::open_for(slots, false))
+}
+
+fn opened(userfault: Result<Userfault, i32>) -> Option<Userfault> {
+    let skipped = |errno| std::io::Error::from_raw_os_error(errno);
+    userfault.map_err(|errno| eprintln!("skipped: userfaultfd: {}", skipped(errno))).ok()
+}
+
+fn registered(memory: &Memory, slots: usize) -> Option<Userfault> {
+    let mut userfault = userfault(slots)?;
+    userfault.register(memory.span(), Mode::Missing).expect("registered");
+    Some(userfault)
+}
+
+/// Waits for an event of some kind.
+fn wait_for(userfault: &mut Userfault, is_it: impl Fn(Event) -> bool) -> Event {
+    let began = Instant::now();
+    loop {
+        match userfault.next_event() {
+            Some(event) if is_it(event) => return event,
+            Some(_) => {}
+            None => thread::sleep(Duration::from_millis(1)),
+        }
+        assert!(began.elapsed() < Duration::from_secs(20), "no such event");
+    }
+}
+
+#[test]
+fn who_touches_a_page_that_is_out_waits_until_it_is_back() {
+    let memory = Memory::new(8);
+    let Some(mut userfault) = registered(&memory, 4) else { return };
+    assert_eq!(userfault.take_out(memory.vpn(3), 1), Taken::Out);
+    assert_eq!(userfault.take_out(memory.vpn(3), 2), Taken::Absent);
+    assert_eq!(userfault.take_out(memory.vpn(4), 1), Taken::Refused, "the slot is not empty");
+    assert_eq!(userfault.unregister(memory.span()), Err(libc::EBUSY));
+    assert_eq!(userfault.empty_slots(), Err(libc::EBUSY));
+    assert!(!userfault.zero(memory.vpn(3)), "it is not empty, but out");
+    thread::scope(|scope| {
+        let reader = scope.spawn(|| memory.holds(3, 1003));
+        let touched = wait_for(&mut userfault, |event| matches!(event, Event::Touched { .. }));
+        let expected = Event::Touched { page: memory.vpn(3), write: false, protected: false };
+        assert_eq!(touched, expected);
+        assert!(!reader.is_finished());
+        assert_eq!(userfault.put_back(1), Back::There);
+        assert!(reader.join().expect("no panic"));
+    });
+    assert_eq!(userfault.put_back(1), Back::Nothing);
+    // All are put back where the descriptor is closed.
+    assert_eq!(userfault.take_out(memory.vpn(0), 0), Taken::Out);
+    drop(userfault);
+    assert!(memory.whole());
+}
+
+#[test]
+fn system_calls_wait_too() {
+    let memory = Memory::new(2);
+    let Some(mut userfault) = registered(&memory, 1) else { return };
+    assert_eq!(userfault.take_out(memory.vpn(1), 0), Taken::Out);
+    let (read, write) = rustix::pipe::pipe().expect("a pipe");
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            use std::os::fd::AsRawFd;
+            // SAFETY: writes what is in the test's memory.
+            unsafe { libc::write(write.as_raw_fd(), memory.page(1), 8) }
+        });
+        wait_for(&mut userfault, |event| matches!(event, Event::Touched { .. }));
+        assert_eq!(userfault.put_back(0), Back::There);
+        assert_eq!(writer.join().expect("no panic"), 8);
+    });
+    let mut bytes = [0; 8];
+    rustix::io::read(&read, &mut bytes).expect("written");
+    assert_eq!(u64::from_ne_bytes(bytes), 1001);
+}
+
+#[test]
+fn what_cannot_be_taken_stays() {
+    let memory = Memory::new(4);
+    let Some(mut userfault) = userfault(2) else { return };
+    assert_eq!(userfault.take_out(memory.vpn(0), 0), Taken::Refused, "not registered");
+    userfault.register(memory.span(), Mode::Missing).expect("registered");
+    // SAFETY: the page is the test's.
+    unsafe { libc::mlock(memory.page(0), PAGE) };
+    assert_eq!(userfault.take_out(memory.vpn(0), 0), Taken::Refused, "locked");
+    // A child that lives has the pages, too.
+    let (read, write) = rustix::pipe::pipe().expect("a pipe");
+    let pid = in_forked_child(|| {
+        drop(write);
+        u8::from(rustix::io::read(&read, &mut [0; 1]).is_err())
+    });
+    let pid = Pid::from_raw(pid.expect("a child") as i32).expect("one");
+    assert_eq!(userfault.take_out(memory.vpn(1), 0), Taken::Shared);
+    drop((read, userfault));
+    let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    waitpid(Some(pid), WaitOptions::empty()).expect("ours");
+    assert!(memory.whole());
+}
+
+/// In a process of its own; the exit code.
+fn alone(test: impl FnOnce() -> u8) -> i32 {
+    let pid = in_forked_child(test).expect("a child");
+    let waited = waitpid(Pid::from_raw(pid as i32), WaitOptions::empty());
+    let (_, status) = waited.expect("ours").expect("it has ended");
+    status.exit_status().expect("no signal")
+}
+
+#[test]
+fn a_copy_of_the_process_has_what_is_out() {
+    let code = alone(|| {
+        let memory = Memory::new(600);
+        let Some(mut userfault) = opened(Userfault::open(8)) else { return 2 };
+        if !userfault.sees_copies() {
+            return 2;
+        }
+        userfault.register(memory.span(), Mode::Missing).expect("registered");
+        for slot in 0..8 {
+            assert_eq!(userfault.take_out(memory.vpn(slot * 70), slot), Taken::Out);
+        }
+        let forks = AtomicU64::new(0);
+        let code = thread::scope(|scope| {
+            let child = scope.spawn(|| alone(|| u8::from(!memory.whole())));
+            while !child.is_finished() {
+                if userfault.next_event() == Some(Event::Forked) {
+                    forks.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            child.join().expect("no panic")
+        });
+        userfault.put_all_back();
+        u8::from(code != 0 || forks.into_inner() != 1 || !memory.whole())
+    });
+    match code {
+        2 => eprintln!("skipped: no right to see copies of the process"),
+        code => assert_eq!(code, 0, "the child has other contents"),
+    }
+}
+
+#[test]
+fn what_the_program_does_to_its_memory_holds_for_pages_that_are_out() {
+    let memory = Memory::new(64);
+    let elsewhere = Memory::new(8);
+    let Some(mut userfault) = registered(&memory, 8) else { return };
+    let in_another_thread = |userfault: &mut Userfault, call: &(dyn Fn() -> bool + Sync)| {
+        thread::scope(|scope| {
+            let caller = scope.spawn(call);
+            while !caller.is_finished() {
+                userfault.next_event();
+            }
+            assert!(caller.join().expect("no panic"));
+        });
+    };
+    let out = |userfault: &mut Userfault, page: usize| {
+        userfault.empty_slots().expect("nothing is out");
+        assert_eq!(userfault.take_out(memory.vpn(page), 0), Taken::Out);
+    };
+    out(&mut userfault, 0);
+    // SAFETY: all of this concerns the test's own mappings.
+    in_another_thread(&mut userfault, &|| unsafe {
+        libc::madvise(memory.page(0), PAGE, libc::MADV_DONTNEED) == 0
+    });
+    assert_eq!(userfault.put_back(0), Back::Nothing);
+    assert_eq!(userfault.take_out(memory.vpn(0), 1), Taken::Refused, "its contents may go");
+    assert!(userfault.zero(memory.vpn(0)) && memory.holds(0, 0));
+
+    out(&mut userfault, 10);
+    in_another_thread(&mut userfault, &|| unsafe { libc::munmap(memory.page(10), PAGE) == 0 });
+    assert_eq!(userfault.put_back(0), Back::Nothing);
+    let remapped = |from: usize, flags| unsafe {
+        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | flags;
+        let to = elsewhere.page(from - 20);
+        libc::mremap(memory.page(from), PAGE, PAGE, flags, to) == to
+    };
+    for (from, flags) in [(20, 0), (21, libc::MREMAP_DONTUNMAP)] {
+        out(&mut userfault, from);
+        in_another_thread(&mut userfault, &|| remapped(from, flags));
+        assert_eq!(userfault.put_back(0), Back::There);
+        assert!(elsewhere.holds(from - 20, 1000 + from as u64));
+    }
+    out(&mut userfault, 30);
+    in_another_thread(&mut userfault, &|| unsafe {
+        libc::mprotect(memory.page(30), PAGE, libc::PROT_READ) == 0
+    });
+    assert_eq!(userfault.put_back(0), Back::Copied);
+    out(&mut userfault, 31);
+    in_another_thread(&mut userfault, &|| unsafe {
+        libc::mprotect(memory.page(31), PAGE, libc::PROT_NONE) == 0
+            && libc::mprotect(memory.page(32), PAGE, libc::PROT_NONE) == 0
+    });
+    assert_eq!(userfault.put_back(0), Back::Copied);
+    assert_eq!(userfault.take_out(memory.vpn(32), 1), Taken::Refused);
+    // SAFETY: as above.
+    unsafe { libc::mprotect(memory.page(31), 2 * PAGE, libc::PROT_READ) };
+    drop(userfault);
+    for page in (1..64).filter(|page| ![10, 20, 21].contains(page)) {
+        assert!(memory.holds(page, 1000 + page as u64), "{page}");
+    }
+    assert!(memory.holds(21, 0), "moved away");
+}
+
+#[test]
+fn replaced_pages_lose_no_store_and_lie_side_by_side() {
+    const HOT: usize = 512;
+    let memory = Memory::new(HOT * 3);
+    let Some(mut userfault) = registered(&memory, HOT) else { return };
+    let mut block = Block::new().expect("memory");
+    let target = Target::open(&Root::system(), std::process::id()).expect("runs");
+    let mut pagemap = Pagemap::open(&target).expect("ours");
+    let huge = pagemap.is_huge(block.span().start).expect("read");
+    let stop = AtomicBool::new(false);
+    let written: Vec<u64> = thread::scope(|scope| {
+        let writers: Vec<_> = (0..2)
+            .map(|writer| {
+                let (memory, stop) = (&memory, &stop);
+                scope.spawn(move || {
+                    let mut value = 0;
+                    while !stop.load(Ordering::Relaxed) {
+                        value += 1;
+                        for page in 0..HOT {
+                            memory.word(page * 3, writer).store(value, Ordering::Relaxed);
+                        }
+                    }
+                    value
+                })
+            })
+            .collect();
+        let begun = |writer| memory.word(HOT * 3 - 3, writer).load(Ordering::Relaxed) < 2000;
+        while !(begun(0) && begun(1)) {
+            thread::yield_now();
+        }
+        for page in 0..HOT {
+            assert_eq!(userfault.take_out(memory.vpn(page * 3), page), Taken::Out);
+            assert_eq!(userfault.replace(page, &mut block), Back::There);
+        }
+        assert!(block.is_full());
+        stop.store(true, Ordering::Relaxed);
+        writers.into_iter().map(|writer| writer.join().expect("no panic")).collect()
+    });
+    userfault.empty_slots().expect("none is out");
+    drop(userfault);
+    for page in 0..HOT {
+        for (word, value) in written.iter().enumerate() {
+            assert_eq!(memory.word(page * 3, word).load(Ordering::Relaxed), *value, "{page}");
+        }
+        assert_eq!(memory.word(page * 3, 2).load(Ordering::Relaxed), 1000 + page as u64 * 3);
+    }
+    let frame = |page: usize, pagemap: &mut Pagemap| {
+        pagemap.page(memory.vpn(page * 3)).expect("read").pfn()
+    };
+    match frame(0, &mut pagemap) {
+        Some(first) if huge => {
+            assert_eq!(first % 512, 0);
+            assert!((0..HOT).all(|page| frame(page, &mut pagemap) == Some(first + page as u64)));
+        }
+        _ => eprintln!("skipped: no huge folio, or no right to see frames"),
+    }
+}
