@@ -50,6 +50,16 @@ pub struct AccessBits {
     pub level: Level,
 }
 
+impl AccessBits {
+    /// The units by their first pages, and whether each was touched.
+    pub fn units(&self) -> impl Iterator<Item = (PageId, bool)> + use<> {
+        let (step, accessed) =
+            (if self.level == Level::Huge { HUGE_PAGES } else { 1 }, self.accessed);
+        let units = self.run.iter().step_by(step as usize).take(64).enumerate();
+        units.map(move |(i, unit)| (unit, accessed >> i & 1 == 1))
+    }
+}
+
 /// A touch of an armed page, or of a page in a tier without direct access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]

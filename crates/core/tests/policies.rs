@@ -191,6 +191,30 @@ fn oracle_epoch_uses_free_room_first_and_moves_folios_whole() {
     assert_eq!(e.stats().rejected, [0; 8]);
 }
 
+#[test]
+fn pet_oracle_demotes_allocations_while_they_are_idle() {
+    // Two allocations of 40 pages; in the second epoch only the first one is accessed, in the third
+    // both.
+    let of = |first: u32| (first..first + 40).map(|page| (page, 50.0)).collect::<Vec<_>>();
+    let epochs = vec![of(0), of(0), [of(0), of(40)].concat()];
+    let mut e = engine("pet-oracle:horizon=1", 200, 200, &knowing(epochs));
+    for start in [0, 40] {
+        let run = PageRun::between(start, start + 40);
+        let (backing, process) = (Backing::Anonymous, ProcessId(0));
+        e.handle_events(Nanos(0), &[Event::Mapped { run, backing, process }]);
+        for page in run.iter() {
+            allocate(&mut e, PageRun::single(page), false).unwrap();
+        }
+    }
+    let fast = |e: &Engine| tiers(e, 0..80).iter().filter(|tier| **tier == 0).count();
+    assert_eq!(fast(&e), 80);
+    for (number, expected) in [(1, 40), (2, 80)] {
+        e.handle_events(Nanos(number), &[Event::Epoch { number }]);
+        assert_eq!((act(&mut e, Nanos(number)), fast(&e)), (1, expected));
+    }
+    assert_eq!(e.poll_timeout(), None);
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Allocate { region: u32, offset: u32, huge: bool },
@@ -417,7 +441,9 @@ const HEMEM: &str = "hemem:wakeup=1ms:hot-loads=3";
 
 /// Systems of other publications, quick enough for a small world; and a counter that shows that
 /// each did what it is for.
-const RIVALS: [(&str, &str); 18] = [
+const RIVALS: [(&str, &str); 20] = [
+    ("thermostat:period=6ms:rearm=1ms:share=0.5:slowdown=0.5", "cold_regions_total"),
+    ("damon:sampling=1ms:floor=100us:samples=3:apply=3ms", "fast_looks_total"),
     ("mglru-pd:aging=3ms", "oldest_demoted_pages_total"),
     ("pet:sampling=1ms:scan=5ms:temporary=256KiB", "canary_faults_total"),
     ("pet-nofile:sampling=1ms:scan=3ms:temporary=1MiB:penalty=100us", "promoted_blocks_total"),

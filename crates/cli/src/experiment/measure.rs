@@ -194,6 +194,13 @@ fn number_of(report: &RunReport, name: &str) -> Option<f64> {
     match name {
         "migrated_bytes" => return Some(migrated),
         "migrated_mb_per_second" => return Some(migrated / 1e6 / report.modelled_seconds),
+        // Of base pages, of which each fault promotes one.
+        "promotions_failed_share" => {
+            let counter = |name: &str| report.counters.get(&format!("policy.{name}")).copied();
+            let failed = counter("hint_faults_without_room_total")?;
+            let all = failed + counter("promoted_in_fault_pages_total")?;
+            return (all > 0.0).then(|| failed / all);
+        }
         _ => {}
     }
     if let Some(counter) = report.counters.get(name) {
@@ -219,6 +226,18 @@ mod tests {
             ..RunReport::default()
         };
         RunOutcome { report, series: Vec::new(), heatmap: None, moments: Vec::new() }
+    }
+
+    #[test]
+    fn promotions_that_fail_are_a_share_of_all_that_were_tried() {
+        let mut report = run(1.0, 0).report;
+        assert_eq!(number_of(&report, "promotions_failed_share"), None);
+        for (name, value) in
+            [("hint_faults_without_room_total", 3.0), ("promoted_in_fault_pages_total", 9.0)]
+        {
+            report.counters.insert(format!("policy.{name}"), value);
+        }
+        assert_eq!(number_of(&report, "promotions_failed_share"), Some(0.25));
     }
 
     fn size() -> SizeStudy {

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::action::{Lane, Plan};
 use crate::budget::Budget;
-use crate::event::{AccessBits, Event, Fault, Level};
+use crate::event::{AccessBits, Event, Fault};
 use crate::placement::View;
 use crate::types::*;
 use alloc::boxed::Box;
@@ -72,10 +72,9 @@ impl MglruPd {
     }
 
     fn answer(&mut self, bits: &AccessBits) {
-        let step = if bits.level == Level::Huge { HUGE_PAGES } else { 1 };
-        for (i, page) in bits.run.iter().step_by(step as usize).enumerate().take(64) {
+        for (page, accessed) in bits.units() {
             if let Some(age) = self.ages.get_mut(page.index()) {
-                *age = if bits.accessed >> i & 1 == 1 { 0 } else { age.saturating_add(1) };
+                *age = if accessed { 0 } else { age.saturating_add(1) };
             }
         }
     }

@@ -3,6 +3,7 @@
 pub mod autonuma;
 pub mod autotiering;
 pub mod cache;
+pub mod damon;
 pub mod hemem;
 pub mod hotbox;
 pub mod hybridtier;
@@ -22,6 +23,7 @@ pub mod swap_belady;
 pub mod swap_lru;
 #[cfg(test)]
 mod testing;
+pub mod thermostat;
 pub mod tmts;
 pub mod tpp;
 

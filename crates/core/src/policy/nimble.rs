@@ -12,14 +12,14 @@
 #[cfg(test)]
 mod tests;
 
-use super::kernel::units;
+use super::kernel::{scan_all, units};
 use super::registry::{Entry, Group};
 use super::runs::Runs;
 use super::settings::{Kind, Param, Settings};
 use super::{ConfigSink, MetricSink, Policy, PolicyContext, Telemetry};
-use crate::action::{Action, Lane, Plan, Scan};
+use crate::action::{Lane, Plan};
 use crate::budget::Budget;
-use crate::event::{AccessBits, Event, Level};
+use crate::event::{AccessBits, Event};
 use crate::hotness::bitmap::Bitmap;
 use crate::placement::View;
 use crate::types::*;
@@ -114,34 +114,13 @@ impl Nimble {
     /// Proposes to read and clear the access bits of all memory.
     fn scan(&mut self, view: &View<'_>, plan: &mut Plan) {
         self.counters.scans += 1;
-        let mut open: Option<(PageRun, Level)> = None;
-        let mut propose = |part: Option<(PageRun, Level)>| {
-            if let Some((run, level)) = part {
-                let scan = Scan { run, clear: true, level, skip_untouched: false };
-                plan.push(Action::Scan { scan, lane: Lane::SCAN });
-            }
-        };
-        for unit in units(view) {
-            self.awaited = Some(unit.start);
-            let level = if unit.pages > 1 { Level::Huge } else { Level::Base };
-            open = match open {
-                Some((run, same)) if same == level && run.end() == unit.start.0 => {
-                    let run = PageRun { start: run.start, pages: run.pages + unit.pages };
-                    Some((run, level))
-                }
-                other => {
-                    propose(other);
-                    Some((unit, level))
-                }
-            };
-        }
-        propose(open);
+        self.awaited = units(view).last().map(|unit| unit.start);
+        scan_all(view, plan);
     }
 
     fn answer(&mut self, bits: &AccessBits) {
-        let step = if bits.level == Level::Huge { HUGE_PAGES } else { 1 };
-        for (i, page) in bits.run.iter().step_by(step as usize).enumerate().take(64) {
-            if bits.accessed >> i & 1 != 0 {
+        for (page, accessed) in bits.units() {
+            if accessed {
                 self.accessed.insert(page.0);
             } else {
                 self.accessed.remove(page.0);

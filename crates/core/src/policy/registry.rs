@@ -5,8 +5,9 @@
 use super::offline::{self, Oracle};
 use super::settings::{Param, Settings};
 use super::{
-    BoxedPolicy, PolicyError, autonuma, autotiering, cache, hemem, hotbox, hybridtier, interleave,
-    memtis, mglru_pd, multi_clock, nimble, pet, simple, swap_belady, swap_lru, tmts, tpp,
+    BoxedPolicy, PolicyError, autonuma, autotiering, cache, damon, hemem, hotbox, hybridtier,
+    interleave, memtis, mglru_pd, multi_clock, nimble, pet, simple, swap_belady, swap_lru,
+    thermostat, tmts, tpp,
 };
 use crate::spec::{self, Spec, SpecError};
 use crate::types::PageCount;
@@ -47,11 +48,14 @@ pub static REGISTRY: &[Entry] = &[
     mglru_pd::ENTRY,
     cache::ARC,
     cache::TWOQ,
+    thermostat::ENTRY,
     tmts::ENTRY,
+    damon::ENTRY,
     simple::CACHE_LINE,
     swap_lru::ENTRY,
     offline::ORACLE_STATIC,
     offline::ORACLE_EPOCH,
+    pet::ORACLE,
     swap_belady::ENTRY,
 ];
 

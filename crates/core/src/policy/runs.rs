@@ -1,6 +1,8 @@
 //! Neighbouring pages that move together.
 
 use crate::action::{Lane, Plan};
+use crate::budget::Budget;
+use crate::placement::View;
 use crate::types::*;
 
 /// Joins neighbouring pages into one proposal each.
@@ -46,5 +48,48 @@ impl Runs {
             plan.migrate(run, self.to, self.lane);
         }
         self.pages
+    }
+}
+
+/// Units in order, those that follow each other as one run.
+pub(super) fn joined(units: impl Iterator<Item = PageRun>) -> impl Iterator<Item = PageRun> {
+    let mut units = units.peekable();
+    core::iter::from_fn(move || {
+        let mut run = units.next()?;
+        while let Some(next) = units.next_if(|next| next.start.0 == run.end()) {
+            run.pages += next.pages;
+        }
+        Some(run)
+    })
+}
+
+/// What may still move to a tier in one decision: by the room there and by the budget.
+pub(super) struct Room<'a> {
+    to: TierId,
+    pages: u64,
+    budget: &'a mut Budget,
+}
+
+impl<'a> Room<'a> {
+    /// What is free above the watermark.
+    pub(super) fn of(view: &View<'_>, to: TierId, budget: &'a mut Budget) -> Self {
+        let pages = view.free(to).saturating_sub(view.limits(to).keep_free).0;
+        Self { to, pages, budget }
+    }
+
+    /// The tier.
+    pub(super) fn to(&self) -> TierId {
+        self.to
+    }
+
+    /// Takes room for so many pages; false, and nothing is taken, where there is not enough.
+    pub(super) fn take(&mut self, pages: u64) -> bool {
+        let bytes = PageCount(pages).bytes();
+        let fits = pages <= self.pages && bytes <= self.budget.remaining;
+        if fits {
+            self.pages -= pages;
+            self.budget.remaining = self.budget.remaining.saturating_sub(bytes);
+        }
+        fits
     }
 }

@@ -137,8 +137,7 @@ impl Tmts {
     }
 
     fn answer(&mut self, bits: &AccessBits, view: &View<'_>) {
-        let step = if bits.level == Level::Huge { HUGE_PAGES } else { 1 };
-        for (i, page) in bits.run.iter().step_by(step as usize).enumerate().take(64) {
+        for (page, accessed) in bits.units() {
             let state = view.state(page);
             let Some(tier) = state.tier() else { continue };
             let huge = state.is_huge();
@@ -146,7 +145,7 @@ impl Tmts {
                 continue;
             }
             let age = self.ages[page.index()];
-            if bits.accessed >> i & 1 == 0 {
+            if !accessed {
                 self.ages[page.index()] = age.saturating_add(1);
                 self.accessed.remove(page.0);
                 continue;

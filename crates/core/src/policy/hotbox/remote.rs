@@ -84,13 +84,13 @@ impl Remote {
             return;
         }
         self.grow(bits.run.end());
-        for (i, page) in bits.run.iter().enumerate() {
+        for (page, accessed) in bits.units() {
             if !is_slow(view.state(page)) || view.state(page).is_armed() {
                 continue;
             }
             let state = &mut self.states[page.index()];
             let before = (*state).max(COLD);
-            if bits.accessed >> i & 1 != 0 {
+            if accessed {
                 *state = HOT.min(before + 1);
                 self.raised += u64::from(*state > before);
                 if *state == HOT {

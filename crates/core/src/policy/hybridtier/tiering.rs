@@ -68,6 +68,24 @@ impl Wanted {
     }
 }
 
+/// What a batch got last, by unit: of regions there are few, which a batch would hold a hundred times.
+struct Recent([Wanted; 512]);
+
+impl Default for Recent {
+    fn default() -> Self {
+        Self([Wanted(u64::MAX); 512])
+    }
+}
+
+impl Recent {
+    /// Adds one; false where it is there.
+    #[inline(always)]
+    fn add(&mut self, wanted: Wanted) -> bool {
+        let last = &mut self.0[wanted.unit() as usize % 512];
+        core::mem::replace(last, wanted) != wanted
+    }
+}
+
 /// What has happened, for reports and tests.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counters {
@@ -119,8 +137,9 @@ pub(super) struct Tiering<T> {
     since: u64,
     /// The least of `left`.
     due: u64,
-    /// Units to promote, one for each sample that showed it.
+    /// Units to promote, one for each sample that showed it; of regions, hardly one twice.
     batch: Vec<Wanted>,
+    recent: Recent,
     ready: bool,
     /// Units looked at again in the order of their time.
     chances: VecDeque<Chance>,
@@ -168,6 +187,7 @@ impl<T: Tracker> Tiering<T> {
             since: 0,
             due: left[0].min(left[1]).min(left[2]),
             batch: Vec::new(),
+            recent: Recent::default(),
             ready: false,
             chances: VecDeque::new(),
             marked: Bitmap::default(),
@@ -260,8 +280,13 @@ impl<T: Tracker> Tiering<T> {
             let seen = self.tracker.sample(key);
             let is_high = self.seen(unit, fast, seen, view);
             let by_momentum = seen.frequency.to < self.high;
-            wanted[found] = Wanted::new(unit, by_momentum);
-            found += usize::from(!fast & is_high);
+            let one = Wanted::new(unit, by_momentum);
+            let mut counts = !fast & is_high;
+            if self.span > 1 {
+                counts = counts && self.recent.add(one);
+            }
+            wanted[found] = one;
+            found += usize::from(counts);
         }
         self.batch.extend_from_slice(&wanted[..found]);
         self.since += count as u64;
@@ -397,14 +422,24 @@ impl<T: Tracker> Tiering<T> {
                 && (state.tier() == Some(TierId::FAST)) != up
         };
         let run = self.run(unit, view);
-        let pages = run.iter().filter(|page| moves(view.state(*page))).count() as u64;
+        // All pages of a folio are where its first one is.
+        let first = view.state(run.start);
+        let whole = first.is_huge() && run == run.start.region().run();
+        let pages = match whole {
+            true => u64::from(moves(first)) * u64::from(run.pages),
+            false => run.iter().filter(|page| moves(view.state(*page))).count() as u64,
+        };
         let size = PageCount(pages).bytes();
         if pages > room || size > *bytes {
             return None;
         }
         *bytes = bytes.saturating_sub(size);
-        for page in run.iter().filter(|page| moves(view.state(*page))) {
-            runs.push(PageRun::single(page), plan);
+        if whole && pages > 0 {
+            runs.push(run, plan);
+        } else if pages > 0 {
+            for page in run.iter().filter(|page| moves(view.state(*page))) {
+                runs.push(PageRun::single(page), plan);
+            }
         }
         Some(pages)
     }
@@ -415,6 +450,7 @@ impl<T: Tracker> Tiering<T> {
         let keep_free = view.limits(TierId::FAST).keep_free;
         let mut room = view.free(TierId::FAST).saturating_sub(keep_free).0;
         let mut batch = core::mem::take(&mut self.batch);
+        self.recent = Recent::default();
         batch.sort_unstable();
         batch.dedup_by_key(|wanted| wanted.unit());
         let mut runs = Runs::new(TierId::FAST, Lane::PROMOTE);

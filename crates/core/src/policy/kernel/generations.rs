@@ -14,7 +14,7 @@ use super::lru::read;
 use super::units;
 use crate::action::{Lane, Plan};
 use crate::budget::Budget;
-use crate::event::{AccessBits, Event, Level};
+use crate::event::{AccessBits, Event};
 use crate::placement::View;
 use crate::policy::MetricSink;
 use crate::policy::runs::Runs;
@@ -359,10 +359,9 @@ impl Generations {
 
     /// Takes in what a scan has read.
     fn answer(&mut self, bits: &AccessBits, view: &View<'_>) {
-        let step = if bits.level == Level::Huge { HUGE_PAGES } else { 1 };
-        for (i, start) in bits.run.iter().step_by(step as usize).enumerate().take(64) {
+        for (start, accessed) in bits.units() {
             self.waiting = self.waiting.saturating_sub(1);
-            if bits.accessed >> i & 1 == 0 {
+            if !accessed {
                 continue;
             }
             let unit = view.unit(start);

@@ -56,24 +56,22 @@ pub fn units<'a>(view: &View<'a>) -> impl Iterator<Item = PageRun> + use<'a> {
     })
 }
 
-/// Has all access bits read and cleared, of units that follow each other together.
+/// Has all access bits read and cleared.
 pub fn scan_all(view: &View<'_>, plan: &mut Plan) {
-    let mut open: Option<Scan> = None;
-    for unit in units(view) {
-        let level = if unit.pages > 1 { Level::Huge } else { Level::Base };
-        match &mut open {
-            Some(scan) if scan.level == level && scan.run.end() == unit.start.0 => {
-                scan.run.pages += unit.pages;
-            }
-            other => {
-                let scan = Scan { run: unit, clear: true, level, skip_untouched: false };
-                if let Some(scan) = other.replace(scan) {
-                    plan.push(Action::Scan { scan, lane: Lane::SCAN });
-                }
-            }
+    scan_units(units(view), plan);
+}
+
+/// Has access bits read and cleared, of units that follow each other together.
+pub fn scan_units(units: impl Iterator<Item = PageRun>, plan: &mut Plan) {
+    let level = |unit: &PageRun| if unit.pages > 1 { Level::Huge } else { Level::Base };
+    let mut units = units.peekable();
+    while let Some(mut run) = units.next() {
+        let level_of_all = level(&run);
+        let follows = |end, next: &PageRun| next.start.0 == end && level(next) == level_of_all;
+        while let Some(next) = units.next_if(|next| follows(run.end(), next)) {
+            run.pages += next.pages;
         }
-    }
-    if let Some(scan) = open {
+        let scan = Scan { run, clear: true, level: level_of_all, skip_untouched: false };
         plan.push(Action::Scan { scan, lane: Lane::SCAN });
     }
 }

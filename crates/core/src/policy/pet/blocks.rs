@@ -102,7 +102,10 @@ impl Blocks {
     pub(super) fn allocate(&mut self, run: PageRun, most: u32) {
         self.take(run);
         for start in (run.start.0..run.end()).step_by(most as usize) {
-            self.put(Block::normal(PageRun::between(start, run.end().min(start + most))));
+            self.put(Block::normal(PageRun::between(
+                start,
+                run.end().min(start.saturating_add(most)),
+            )));
         }
     }
 

@@ -11,6 +11,7 @@
 //! were allocated or came back, are promoted when there is room.
 
 mod blocks;
+mod oracle;
 mod queue;
 #[cfg(test)]
 mod tests;
@@ -28,6 +29,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use blocks::{Block, Blocks, Part, State, Watch};
+pub use oracle::ENTRY as ORACLE;
 use queue::Queue;
 
 /// `pet`.

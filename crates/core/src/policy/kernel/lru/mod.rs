@@ -249,13 +249,11 @@ impl Lru {
 
     /// Takes in what a scan has read.
     pub fn answer(&mut self, bits: &AccessBits) {
-        let unit_pages = if bits.level == Level::Huge { HUGE_PAGES } else { 1 };
-        for (i, start) in bits.run.iter().step_by(unit_pages as usize).enumerate().take(64) {
+        for (start, accessed) in bits.units() {
             let Some(first) = self.first_of(start) else { continue };
             let node = &mut self.nodes[first.index()];
             let alike = node.is(flag::HUGE) || bits.level == Level::Base;
             if alike && node.is_isolated() {
-                let accessed = bits.accessed >> i & 1 != 0;
                 node.flags |= flag::ANSWERED | if accessed { flag::ACCESSED } else { 0 };
             }
         }
