@@ -1,4 +1,4 @@
-//! `pet-oracle`: what demotion by allocation can save at best (section 3.2, Fig. 3).
+//! `pet-oracle`: what demotion by allocation can save at best (PET, Doh et al., EuroSys '25, section 3.2, Fig. 3).
 //!
 //! There, programs were changed to demote an object when it begins not to be accessed, and to promote
 //! it before it is again. Here, as each epoch begins, allocations that are not accessed in it and the
