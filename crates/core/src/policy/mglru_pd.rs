@@ -13,7 +13,7 @@ mod tests;
 
 use super::kernel::{scan_all, units};
 use super::registry::{Entry, Group};
-use super::runs::Runs;
+use super::runs::{Room, Runs};
 use super::settings::{Kind, Param, Settings};
 use super::{
     Allocation, BoxedPolicy, ConfigSink, FaultDecision, MetricSink, Policy, PolicyContext,
@@ -82,7 +82,7 @@ impl MglruPd {
     /// Demotes the oldest generation, and has all bits read for the next one.
     fn age(&mut self, view: &View<'_>, budget: &mut Budget, plan: &mut Plan) {
         let to = TierId::FAST.slower();
-        let mut room = view.free(to).saturating_sub(view.limits(to).keep_free).0;
+        let mut room = Room::of(view, to, budget);
         let mut runs = Runs::new(to, Lane::DEMOTE);
         for unit in units(view) {
             let state = view.state(unit.start);
@@ -92,11 +92,9 @@ impl MglruPd {
             if !leaves {
                 continue;
             }
-            if u64::from(unit.pages) > room || unit.bytes() > budget.remaining {
+            if !room.take(unit.pages) {
                 break;
             }
-            room -= u64::from(unit.pages);
-            budget.remaining = budget.remaining.saturating_sub(unit.bytes());
             runs.push(unit, plan);
         }
         self.demoted += runs.finish(plan);

@@ -16,6 +16,7 @@ use super::kernel::Watermarks;
 use super::kernel::kswapd::Kswapd;
 use super::kernel::lru::{List, Lru, Verdict};
 use super::registry::{Entry, Group};
+use super::runs::Room;
 use super::settings::{Kind, Param, Settings};
 use super::{Allocation, ConfigSink, MetricSink, Policy, PolicyContext, Telemetry};
 use crate::action::{Lane, Plan};
@@ -91,16 +92,14 @@ impl MultiClock {
     /// Treats what is known of the slow tiers' pages; promotes while there is room.
     fn settle(&mut self, tier: TierId, view: &View<'_>, budget: &mut Budget, plan: &mut Plan) {
         let marks = Watermarks::of(view, self.gap);
-        let mut room = view.free(TierId::FAST).0.saturating_sub(marks.high);
+        let mut room = Room::above(marks.high, view, TierId::FAST, budget);
         while let Some(answer) = self.lru.next_answered(tier) {
             let (page, pages) = (answer.unit.start, u64::from(answer.unit.pages));
             self.counters.checked += 1;
             let again = answer.list == List::Active && answer.accessed;
             match self.lru.check(page, answer.accessed) {
                 verdict if again || verdict == Verdict::Activate => {
-                    if pages <= room && answer.unit.bytes() <= budget.remaining {
-                        room -= pages;
-                        budget.remaining = budget.remaining.saturating_sub(answer.unit.bytes());
+                    if room.take(pages) {
                         self.counters.promoted += pages;
                         self.lru.depart(page);
                         plan.migrate(answer.unit, TierId::FAST, Lane::PROMOTE);

@@ -14,7 +14,7 @@ mod tests;
 
 use super::kernel::{scan_all, units};
 use super::registry::{Entry, Group};
-use super::runs::Runs;
+use super::runs::{Room, Runs};
 use super::settings::{Kind, Param, Settings};
 use super::{ConfigSink, MetricSink, Policy, PolicyContext, Telemetry};
 use crate::action::{Lane, Plan};
@@ -170,8 +170,7 @@ impl Nimble {
 
     /// Goes on with the batch: what is to enter while there is room, then what is to leave.
     fn exchange(&mut self, view: &View<'_>, mut budget: Budget, plan: &mut Plan) {
-        let limits = view.limits(TierId::FAST);
-        let mut room = view.free(TierId::FAST).saturating_sub(limits.keep_free).0;
+        let mut room = Room::of(view, TierId::FAST, &mut budget);
         let mut runs = Runs::new(TierId::FAST, Lane::PROMOTE);
         while let Some(first) = self.entering.front().copied() {
             let unit = view.unit(first);
@@ -181,11 +180,9 @@ impl Nimble {
                 self.entering.pop_front();
                 continue;
             }
-            if u64::from(unit.pages) > room || unit.bytes() > budget.remaining {
+            if !room.take(unit.pages) {
                 break;
             }
-            room -= u64::from(unit.pages);
-            budget.remaining = budget.remaining.saturating_sub(unit.bytes());
             self.entering.pop_front();
             runs.push(unit, plan);
         }
@@ -194,9 +191,9 @@ impl Nimble {
             self.leaving.clear();
         }
         let to = TierId::FAST.slower();
-        let mut below = view.free(to).saturating_sub(view.limits(to).keep_free).0;
+        let mut coming = room.pages() + view.reserved(to).0;
+        let mut room = Room::of(view, to, &mut budget);
         let mut runs = Runs::new(to, Lane::DEMOTE);
-        let mut coming = room + view.reserved(to).0;
         while coming < self.ahead
             && let Some(first) = self.leaving.front().copied()
         {
@@ -206,12 +203,10 @@ impl Nimble {
                 self.leaving.pop_front();
                 continue;
             }
-            if u64::from(unit.pages) > below || unit.bytes() > budget.remaining {
+            if !room.take(unit.pages) {
                 break;
             }
-            below -= u64::from(unit.pages);
             coming += u64::from(unit.pages);
-            budget.remaining = budget.remaining.saturating_sub(unit.bytes());
             self.leaving.pop_front();
             runs.push(unit, plan);
         }

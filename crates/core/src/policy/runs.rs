@@ -73,8 +73,17 @@ pub(super) struct Room<'a> {
 impl<'a> Room<'a> {
     /// What is free above the watermark.
     pub(super) fn of(view: &View<'_>, to: TierId, budget: &'a mut Budget) -> Self {
-        let pages = view.free(to).saturating_sub(view.limits(to).keep_free).0;
-        Self { to, pages, budget }
+        Self::above(view.limits(to).keep_free.0, view, to, budget)
+    }
+
+    /// What is free beyond so many pages.
+    pub(super) fn above(keep: u64, view: &View<'_>, to: TierId, budget: &'a mut Budget) -> Self {
+        Self { to, pages: view.free(to).0.saturating_sub(keep), budget }
+    }
+
+    /// Pages that there is room for.
+    pub(super) fn pages(&self) -> u64 {
+        self.pages
     }
 
     /// The tier.
@@ -83,7 +92,8 @@ impl<'a> Room<'a> {
     }
 
     /// Takes room for so many pages; false, and nothing is taken, where there is not enough.
-    pub(super) fn take(&mut self, pages: u64) -> bool {
+    pub(super) fn take(&mut self, pages: impl Into<u64>) -> bool {
+        let pages = pages.into();
         let bytes = PageCount(pages).bytes();
         let fits = pages <= self.pages && bytes <= self.budget.remaining;
         if fits {

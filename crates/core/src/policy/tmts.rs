@@ -14,7 +14,7 @@ mod tests;
 
 use super::kernel::{scan_all, units};
 use super::registry::{Entry, Group};
-use super::runs::Runs;
+use super::runs::{Room, Runs};
 use super::settings::{Kind, Param, Settings};
 use super::{ConfigSink, MetricSink, Policy, PolicyContext, Telemetry};
 use crate::action::{Action, Lane, Plan};
@@ -177,8 +177,7 @@ impl Tmts {
 
     /// Promotes what is hot while there is room; gives the pages that found none.
     fn promote(&mut self, view: &View<'_>, budget: &mut Budget, plan: &mut Plan) -> u64 {
-        let keep_free = view.limits(TierId::FAST).keep_free;
-        let mut room = view.free(TierId::FAST).saturating_sub(keep_free).0;
+        let mut room = Room::of(view, TierId::FAST, budget);
         let mut waiting = 0;
         let mut runs = Runs::new(TierId::FAST, Lane::PROMOTE);
         for first in core::mem::take(&mut self.hot) {
@@ -193,13 +192,11 @@ impl Tmts {
             if state.is_in_flight() {
                 continue;
             }
-            if pages > room || unit.bytes() > budget.remaining {
+            if room.take(pages) {
+                runs.push(unit, plan);
+            } else {
                 waiting += pages;
-                continue;
             }
-            room -= pages;
-            budget.remaining = budget.remaining.saturating_sub(unit.bytes());
-            runs.push(unit, plan);
         }
         self.counters.promoted += runs.finish(plan);
         waiting
@@ -209,7 +206,7 @@ impl Tmts {
     /// that are idle.
     fn demote(&mut self, mut wanted: u64, view: &View<'_>, budget: &mut Budget, plan: &mut Plan) {
         let to = TierId::FAST.slower();
-        let mut below = view.free(to).saturating_sub(view.limits(to).keep_free).0;
+        let mut room = Room::of(view, to, budget);
         wanted = wanted.saturating_sub(view.reserved(to).0);
         let idle = |policy: &Self, unit: &PageRun, least: u8| {
             let state = view.state(unit.start);
@@ -242,11 +239,9 @@ impl Tmts {
                 plan.push(Action::Split { region: unit.start.region(), lane: Lane::DEMOTE });
                 continue;
             }
-            if u64::from(unit.pages) > below || unit.bytes() > budget.remaining {
+            if !room.take(unit.pages) {
                 break;
             }
-            below -= u64::from(unit.pages);
-            budget.remaining = budget.remaining.saturating_sub(unit.bytes());
             runs.push(unit, plan);
         }
         self.counters.demoted += runs.finish(plan);

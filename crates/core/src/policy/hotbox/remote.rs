@@ -4,7 +4,7 @@ use crate::action::{Action, Lane, Plan, Scan};
 use crate::budget::Budget;
 use crate::event::{AccessBits, Level};
 use crate::placement::{PageState, View};
-use crate::policy::runs::Runs;
+use crate::policy::runs::{Room, Runs};
 use crate::types::*;
 use alloc::vec::Vec;
 
@@ -120,8 +120,7 @@ impl Remote {
         budget: &mut Budget,
         plan: &mut Plan,
     ) -> bool {
-        let keep_free = view.limits(TierId::FAST).keep_free;
-        let mut room = view.free(TierId::FAST).saturating_sub(keep_free).0;
+        let mut room = Room::of(view, TierId::FAST, budget);
         let mut full = false;
         let mut runs = Runs::new(TierId::FAST, Lane::PROMOTE);
         self.hot.sort_unstable();
@@ -132,12 +131,10 @@ impl Remote {
                 continue;
             }
             next = unit.end();
-            if u64::from(unit.pages) > room || unit.bytes() > budget.remaining {
+            if !room.take(unit.pages) {
                 full = true;
                 continue;
             }
-            room -= u64::from(unit.pages);
-            budget.remaining = budget.remaining.saturating_sub(unit.bytes());
             // It was hot there; where it comes back, that has to be found anew.
             self.states[unit.range()].fill(0);
             runs.push(unit, plan);

@@ -17,7 +17,7 @@ use crate::budget::Budget;
 use crate::event::{AccessBits, Event};
 use crate::placement::View;
 use crate::policy::MetricSink;
-use crate::policy::runs::Runs;
+use crate::policy::runs::{Room, Runs};
 use crate::types::*;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -291,7 +291,7 @@ impl Generations {
     /// Demotes units that were taken out and not accessed; gives the pages proposed to leave.
     fn settle(&mut self, view: &View<'_>, budget: &mut Budget, plan: &mut Plan) -> u64 {
         let to = TierId::FAST.slower();
-        let below = view.free(to).saturating_sub(view.limits(to).keep_free).0;
+        let mut room = Room::of(view, to, budget);
         let (mut leaving, mut around) = (0, Vec::new());
         let mut runs = Runs::new(to, Lane::DEMOTE);
         for (unit, accessed) in core::mem::take(&mut self.isolated) {
@@ -301,15 +301,13 @@ impl Generations {
             if !here || view.unit(first) != unit || self.units[first.index()].listed > 0 {
                 continue;
             }
-            let fits = leaving + pages <= below && unit.bytes() <= budget.remaining;
             if accessed {
                 self.counters.kept += 1;
                 let again = core::mem::replace(&mut self.units[first.index()].referenced, true);
                 self.list(first, unit.pages, if again { 0 } else { 1 });
                 around.push(first);
-            } else if fits {
+            } else if room.take(pages) {
                 leaving += pages;
-                budget.remaining = budget.remaining.saturating_sub(unit.bytes());
                 self.moving.push(first);
                 runs.push(unit, plan);
             } else {

@@ -15,7 +15,7 @@ use crate::action::{Lane, Plan};
 use crate::budget::Budget;
 use crate::placement::View;
 use crate::policy::MetricSink;
-use crate::policy::runs::Runs;
+use crate::policy::runs::{Room, Runs};
 use crate::types::*;
 
 /// Pages that are looked at once, at least (`SWAP_CLUSTER_MAX`).
@@ -193,7 +193,7 @@ impl Kswapd {
         plan: &mut Plan,
     ) -> u64 {
         let to = TierId::FAST.slower();
-        let below = view.free(to).saturating_sub(view.limits(to).keep_free).0;
+        let mut room = Room::of(view, to, budget);
         let mut leaving = 0;
         let mut runs = Runs::new(to, Lane::DEMOTE);
         while let Some(answer) = lru.next_answered(TierId::FAST) {
@@ -205,15 +205,13 @@ impl Kswapd {
                 lru.file(page, List::Inactive);
                 continue;
             }
-            let fits = leaving + pages <= below && answer.unit.bytes() <= budget.remaining;
             match lru.check(page, answer.accessed) {
                 Verdict::Activate => {
                     self.counters.activated += 1;
                     lru.file(page, List::Active);
                 }
-                Verdict::Reclaim if fits => {
+                Verdict::Reclaim if room.take(pages) => {
                     leaving += pages;
-                    budget.remaining = budget.remaining.saturating_sub(answer.unit.bytes());
                     lru.depart(page);
                     runs.push(answer.unit, plan);
                 }

@@ -449,7 +449,7 @@ impl Policy for Pet {
         }
     }
 
-    fn decide(&mut self, now: Nanos, view: &View<'_>, budget: Budget, plan: &mut Plan) {
+    fn decide(&mut self, now: Nanos, view: &View<'_>, mut budget: Budget, plan: &mut Plan) {
         self.urgent = false;
         if now >= self.next_sampling {
             self.next_sampling = now.saturating_add(self.rules.sampling);
@@ -468,11 +468,10 @@ impl Policy for Pet {
             }
         }
         self.disarm(view, plan);
-        let mut bytes = budget.remaining;
         let blocks = &mut self.blocks;
         let mut is_demoted = |page| blocks.of(page).map(|block| block.is_demoted());
-        self.returning.run(&mut bytes, view, plan, |page| is_demoted(page) == Some(false));
-        self.leaving.run(&mut bytes, view, plan, |page| is_demoted(page) != Some(false));
+        self.returning.run(&mut budget, view, plan, |page| is_demoted(page) == Some(false));
+        self.leaving.run(&mut budget, view, plan, |page| is_demoted(page) != Some(false));
     }
 
     fn next_wakeup(&self) -> Option<Nanos> {

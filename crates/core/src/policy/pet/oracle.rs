@@ -156,17 +156,16 @@ impl Policy for PetOracle {
         }
     }
 
-    fn decide(&mut self, _: Nanos, view: &View<'_>, budget: Budget, plan: &mut Plan) {
+    fn decide(&mut self, _: Nanos, view: &View<'_>, mut budget: Budget, plan: &mut Plan) {
         self.wakes = false;
         if let Some(epoch) = self.begun.take() {
             self.judge(epoch, view);
         }
-        let mut bytes = budget.remaining;
         let blocks = &mut self.blocks;
-        self.returning.run(&mut bytes, view, plan, |page| {
+        self.returning.run(&mut budget, view, plan, |page| {
             blocks.of(page).is_some_and(|block| !block.is_demoted())
         });
-        self.leaving.run(&mut bytes, view, plan, |page| {
+        self.leaving.run(&mut budget, view, plan, |page| {
             blocks.of(page).is_some_and(|block| block.is_demoted())
         });
     }

@@ -2,8 +2,9 @@
 
 use super::units_in;
 use crate::action::{Lane, Plan};
+use crate::budget::Budget;
 use crate::placement::View;
-use crate::policy::runs::Runs;
+use crate::policy::runs::{Room, Runs};
 use crate::types::*;
 use alloc::collections::VecDeque;
 
@@ -38,11 +39,11 @@ impl Queue {
         Bytes((self.runs.capacity() * size_of::<PageRun>()) as u64)
     }
 
-    /// Proposes what fits into the tier and `bytes`, in order; the rest waits. Runs that are no
+    /// Proposes what fits into the tier and the budget, in order; the rest waits. Runs that are no
     /// longer `wanted`, by their first page, are dropped.
     pub(super) fn run(
         &mut self,
-        bytes: &mut Bytes,
+        budget: &mut Budget,
         view: &View<'_>,
         plan: &mut Plan,
         mut wanted: impl FnMut(PageId) -> bool,
@@ -52,19 +53,17 @@ impl Queue {
             let state = view.state(unit.start);
             !state.is_in_flight() && (state.tier() == Some(TierId::FAST)) != up
         };
-        let mut room = view.free(self.to).saturating_sub(view.limits(self.to).keep_free).0;
+        let mut room = Room::of(view, self.to, budget);
         let mut moves = Runs::new(self.to, self.lane);
         'runs: while let Some(run) = self.runs.pop_front() {
             if !wanted(run.start) {
                 continue;
             }
             for unit in units_in(run, view).filter(moves_on) {
-                if u64::from(unit.pages) > room || unit.bytes() > *bytes {
+                if !room.take(unit.pages) {
                     self.runs.push_front(PageRun::between(unit.start.0, run.end()));
                     break 'runs;
                 }
-                room -= u64::from(unit.pages);
-                *bytes = bytes.saturating_sub(unit.bytes());
                 moves.push(unit, plan);
             }
         }
