@@ -4,7 +4,7 @@ use crate::report::Report;
 use crate::{life, remarks, words};
 use frostline_core::types::{Bytes, Nanos};
 use frostline_driver::start::Stopwatch;
-use frostline_driver::{Driver, DriverError, Selection, SlowTier, environment, start};
+use frostline_driver::{Driver, DriverError, SlowTier, environment, start_inside};
 use frostline_linux::inside::{Ending, Thread};
 use frostline_linux::process::{self, Target};
 use frostline_linux::topology::{self, Topology};
@@ -105,8 +105,7 @@ fn manage(files: Result<(), i32>) -> Result<End, Box<dyn Display>> {
         }
     }
     let name = target.comm().map_err(boxed)?;
-    let who = Selection::Process { pid, tree: false };
-    let (driver, notes) = start(root.clone(), options, who).map_err(boxed)?;
+    let (driver, notes) = start_inside(root.clone(), options, own_memory).map_err(boxed)?;
     for text in notes {
         remarks::note(&text);
     }
@@ -123,7 +122,6 @@ fn drive(
     name: String,
     watch: &mut Watch<'_>,
 ) -> Result<End, DriverError> {
-    driver.leave_out(own_memory());
     let clock = Stopwatch::start();
     driver.step(Nanos::ZERO)?;
     let mut report = Report::begin(root, name, &driver)?;
@@ -133,7 +131,6 @@ fn drive(
         let next = driver.step(now)?;
         if now >= publish_due {
             publish_due = now.saturating_add(PUBLISH);
-            driver.leave_out(own_memory());
             report.publish(&driver);
         }
         if driver.is_idle() {

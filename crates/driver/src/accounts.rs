@@ -55,6 +55,15 @@ pub struct Accounts {
     pub collapses: u64,
     /// Attempts that changed nothing.
     pub failed_collapses: u64,
+    /// Pages in nodes that were taken out of their places, so that their next touch is known.
+    #[serde(default)]
+    pub armed: u64,
+    /// Of them, pages that were touched.
+    #[serde(default)]
+    pub armed_touched: u64,
+    /// Of those, pages that were moved to fast memory before whoever touched them went on.
+    #[serde(default)]
+    pub moved_at_touch: u64,
     /// Pages that came back from a slower tier because the program touched them.
     pub refaults: u64,
     /// Touches of pages in slower nodes that faults reported: hint faults, and writes to pages that

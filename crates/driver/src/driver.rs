@@ -20,6 +20,7 @@ use frostline_core::hotness::bitmap::Bitmap;
 use frostline_core::rng::Rng;
 use frostline_core::types::*;
 use frostline_linux::Root;
+use frostline_linux::next_touch::NextTouch;
 use frostline_linux::process::Target;
 use frostline_linux::span::{Span, joined};
 use queue::Queue;
@@ -36,8 +37,10 @@ mod queue;
 mod targets;
 #[cfg(test)]
 mod tests;
+mod touches;
 
 use limit::Keeper;
+use moving::Purpose;
 
 /// How often targets, mappings and limits are looked at.
 const REFRESH: Nanos = Nanos(1_000_000_000);
@@ -98,7 +101,9 @@ pub struct Driver {
     pub(crate) footprint: Bytes,
     /// Why a process that belongs to the selection is left alone.
     pub(crate) refused: BTreeMap<u32, String>,
-    /// Address space of targets in which nothing is looked at, ascending and apart.
+    /// Asked for the memory of a driver that manages its own process.
+    pub(crate) own: Option<fn() -> Vec<Span>>,
+    /// Address space in which nothing is looked at, ascending and apart: what that has said last.
     left_out: Vec<Span>,
     journal: Option<Journal>,
     queue: Queue,
@@ -122,6 +127,8 @@ pub struct Driver {
     probe_credit: f64,
     wants_samples: bool,
     scans: Scans,
+    /// What takes armed pages out of their places, in the program's own process.
+    next_touch: Option<NextTouch>,
     reported_cpu: (Nanos, Nanos),
     lost: u64,
 }
@@ -164,6 +171,7 @@ impl Driver {
             now: Nanos::ZERO,
             footprint: Bytes::ZERO,
             refused: BTreeMap::new(),
+            own: None,
             left_out: Vec::new(),
             journal,
             queue: Queue::default(),
@@ -180,6 +188,7 @@ impl Driver {
             probe_credit: 0.0,
             wants_samples: needs.load_sample_period > 0,
             scans: Scans::default(),
+            next_touch: None,
             reported_cpu: (Nanos::ZERO, Nanos::ZERO),
             lost: 0,
             root,
@@ -193,11 +202,13 @@ impl Driver {
         self.options.fast = fast;
     }
 
-    /// Leaves address space of its targets alone from the next look at mappings on: what a driver
-    /// that manages its own process needs itself.
-    pub fn leave_out(&mut self, mut spans: Vec<Span>) {
+    /// What a driver that manages its own process needs itself, ascending and apart.
+    fn own_memory(&self) -> Vec<Span> {
+        let Some(own) = self.own else { return Vec::new() };
+        let mut spans = own();
+        spans.extend(self.next_touch.iter().flat_map(NextTouch::own_memory));
         spans.sort_unstable_by_key(|span| span.start);
-        self.left_out = joined(spans.into_iter());
+        joined(spans.into_iter())
     }
 
     /// Memory that sources share with the kernel, beside what is allocated.
@@ -241,13 +252,16 @@ impl Driver {
             // Limits are shares of what the engine knows to be there.
             self.tell(std::mem::take(&mut events))?;
             self.report(&mut events)?;
+            self.arm_again();
         }
+        self.hear_touches(&mut events)?;
         self.listen(&mut events)?;
         self.audit(&mut events)?;
         self.tell(events)?;
         self.work()?;
         self.keep_limits()?;
         self.probe(passed)?;
+        self.allow_moves_at_touch();
         self.pacer.charge(clock::thread_cpu());
         self.assign()?;
         if let Some(journal) = &mut self.journal {

@@ -7,7 +7,7 @@
 
 use crate::error::DriverError;
 use frostline_core::engine::{Engine, EngineConfig};
-use frostline_core::event::Event;
+use frostline_core::event::{Event, Fault};
 use frostline_core::policy::{PolicyContext, make};
 use frostline_core::types::*;
 use frostline_core::{Action, TierLimits};
@@ -79,6 +79,8 @@ pub enum Entry {
     Timeout(Nanos),
     /// It wanted this done, since the entry before.
     Actions(Vec<Action>),
+    /// It was asked about a touch of an armed page.
+    Fault(Nanos, Fault),
 }
 
 fn failed(path: &Path, what: impl ToString) -> DriverError {
@@ -265,6 +267,10 @@ pub fn replay<R: Read>(entries: &mut Entries<R>) -> Result<Replayed, DriverError
             Entry::Timeout(now) => {
                 engine.handle_timeout(now);
                 wanted.extend(std::iter::from_fn(|| engine.poll_action()));
+                continue;
+            }
+            Entry::Fault(now, fault) => {
+                engine.on_fault(now, &fault);
                 continue;
             }
             Entry::Setup(_) => return Err(failed(&entries.path, "two setups")),

@@ -26,7 +26,7 @@ mod watched;
 pub use driver::{Driver, Options};
 pub use error::DriverError;
 pub use source::choice::Samples;
-pub use start::start;
+pub use start::{start, start_inside};
 pub use status::Status;
 pub use tier::{Limit, Slow, SlowTier, SlowTiers};
 pub use watched::Selection;

@@ -13,8 +13,9 @@ use frostline_core::policy::{PolicyContext, Telemetry, make};
 use frostline_core::spec::Spec;
 use frostline_core::types::*;
 use frostline_linux::frames::FrameNodes;
+use frostline_linux::next_touch::NextTouch;
 use frostline_linux::topology::Topology;
-use frostline_linux::{LinuxError, Root, process, swap};
+use frostline_linux::{LinuxError, Root, Span, process, swap};
 
 /// Most bytes that an unused migration rate saves up.
 const BURST: Bytes = Bytes(64 << 20);
@@ -30,6 +31,40 @@ pub fn start(
     root: Root,
     options: Options,
     selection: Selection,
+) -> Result<(Driver, Notes), DriverError> {
+    begin(root, options, selection, None)
+}
+
+/// The same for a driver that lives in the program, which can have pages in nodes fault. `own` tells
+/// the memory that it needs itself, which is left alone.
+///
+/// # Errors
+/// As [`start`].
+pub fn start_inside(
+    root: Root,
+    options: Options,
+    own: fn() -> Vec<Span>,
+) -> Result<(Driver, Notes), DriverError> {
+    let this = Selection::Process { pid: std::process::id(), tree: false };
+    begin(root, options, this, Some(own))
+}
+
+/// How pages of slower tiers fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Faults {
+    /// All of them are in swap space, and do so by themselves.
+    Swap,
+    /// Those in nodes are taken out of their places.
+    Armed,
+    /// Those in nodes do not.
+    Never,
+}
+
+fn begin(
+    root: Root,
+    options: Options,
+    selection: Selection,
+    own: Option<fn() -> Vec<Span>>,
 ) -> Result<(Driver, Notes), DriverError> {
     let mut notes = Notes::new();
     let mut places = places(&root, &options.slow)?;
@@ -62,11 +97,24 @@ pub fn start(
     };
     let direct = (1..places.tiers.len()).any(|tier| places.is_direct(TierId(tier as u8)));
     let needs = make(&options.policy, &context)?.needs();
+    let arms = own.is_some() && direct && needs.faults && needs.swap_faults && !options.dry_run;
+    let next_touch = match arms.then(NextTouch::begin).transpose() {
+        Ok(next_touch) => next_touch,
+        Err(error) => {
+            notes.push(format!("pages in nodes do not fault: {error}").replace('\n', "; "));
+            None
+        }
+    };
+    let faults = match (direct, &next_touch) {
+        (false, _) => Faults::Swap,
+        (true, Some(_)) => Faults::Armed,
+        (true, None) => Faults::Never,
+    };
     let mut options = options;
-    options.policy = suit(&options.policy, needs, direct, &mut notes)?;
+    options.policy = suit(&options.policy, needs, faults, &mut notes)?;
     let made = make(&options.policy, &context)?;
     let mut needs = made.needs();
-    check(&options.policy, needs, direct)?;
+    check(&options.policy, needs, faults)?;
     if made.swaps() && direct {
         let what = "slow memory that is no memory but a swap device";
         let hint = "take --slow zram, or a policy that uses memory where it is";
@@ -110,7 +158,11 @@ pub fn start(
         migration_bytes_per_second: options.migration_bytes_per_second,
         migration_burst: BURST,
     };
-    let driver = Driver::new(root, options, selection, &setup, places, choice)?;
+    let mut driver = Driver::new(root, options, selection, &setup, places, choice)?;
+    driver.own = own;
+    if let Some(next_touch) = next_touch.filter(|_| needs.faults) {
+        driver.arm_by(next_touch);
+    }
     Ok((driver, notes))
 }
 
@@ -158,11 +210,11 @@ fn places(root: &Root, slow: &SlowTiers) -> Result<Places, DriverError> {
 }
 
 /// Has a policy do without what no source here gives, where it can and the user does not insist;
-/// says how it departs from its source then. `direct`: a slower tier is memory.
+/// says how it departs from its source then.
 fn suit(
     policy: &str,
     needs: Telemetry,
-    direct: bool,
+    faults: Faults,
     notes: &mut Notes,
 ) -> Result<String, DriverError> {
     let entry = frostline_core::policy::registry::check(policy)?;
@@ -176,26 +228,37 @@ fn suit(
             "nothing here counts accesses by tier: {name} never pauses (throttle=off)"
         ));
     }
-    if needs.faults && needs.swap_faults && direct && free("eager") {
-        parameters.push(("eager", "on"));
-        notes.push(format!(
-            "pages in nodes cannot be unmapped from outside a program: {name} moves what it finds hot \
-             at once, not at the next touch (eager=on), which departs from its source"
-        ));
-    } else if needs.faults && needs.swap_faults && !direct {
-        notes.push(format!(
-            "pages in swap fault by themselves and come in at their first touch, whether {name} has \
-             found them hot or not"
-        ));
+    if needs.faults && needs.swap_faults {
+        match faults {
+            Faults::Never if free("eager") => {
+                parameters.push(("eager", "on"));
+                notes.push(format!(
+                    "pages in nodes cannot be unmapped from outside a program: {name} moves what it \
+                     finds hot at once, not at the next touch (eager=on), which departs from its source"
+                ));
+            }
+            Faults::Never => {}
+            Faults::Armed => notes.push(format!(
+                "pages in nodes whose next touch {name} wants to know are taken out of their places \
+                 (userfaultfd), and come back when they are touched"
+            )),
+            Faults::Swap => notes.push(format!(
+                "pages in swap fault by themselves and come in at their first touch, whether {name} \
+                 has found them hot or not"
+            )),
+        }
     }
     with_parameters(policy, &parameters)
 }
 
-/// Refuses policies that need what no source here gives. `direct`: a slower tier is memory.
-fn check(policy: &str, needs: Telemetry, direct: bool) -> Result<(), DriverError> {
-    let faults = needs.faults && (direct || !needs.swap_faults);
+/// Refuses policies that need what no source here gives.
+fn check(policy: &str, needs: Telemetry, faults: Faults) -> Result<(), DriverError> {
+    let faults = needs.faults && (faults == Faults::Never || !needs.swap_faults);
     let other = match needs.swap_faults {
-        true => "take --slow zram, where pages fault by themselves",
+        true => {
+            "take --slow zram, where pages fault by themselves, or `frostline run --in-process` as root, \
+             which has those in nodes fault"
+        }
         false => "take a policy that works with samples",
     };
     let uncounted = match needs.access_bits {
@@ -249,11 +312,11 @@ mod tests {
     use super::*;
 
     /// What becomes of a policy, and what is said of it.
-    fn suited(policy: &str, direct: bool) -> String {
+    fn suited(policy: &str, faults: Faults) -> String {
         let mut notes = Notes::new();
         let needs = |policy: &str| make(policy, &PolicyContext::default()).unwrap().needs();
-        let suited = suit(policy, needs(policy), direct, &mut notes).unwrap();
-        match check(&suited, needs(&suited), direct) {
+        let suited = suit(policy, needs(policy), faults, &mut notes).unwrap();
+        match check(&suited, needs(&suited), faults) {
             Ok(()) => format!("{suited} {}", notes.join("; ")),
             Err(error) => format!("error: {error}"),
         }
@@ -261,23 +324,32 @@ mod tests {
 
     #[test]
     fn policies_do_without_what_is_not_to_be_had_or_are_refused() {
-        let nodes = suited("hotbox", true);
+        let nodes = suited("hotbox", Faults::Never);
         assert!(nodes.starts_with("hotbox:throttle=off:eager=on "), "{nodes}");
         assert!(nodes.contains("never pauses") && nodes.contains("departs from its source"));
-        let swap = suited("hotbox", false);
+        let inside = suited("hotbox", Faults::Armed);
+        assert!(inside.starts_with("hotbox:throttle=off "), "{inside}");
+        assert!(inside.contains("never pauses") && inside.contains("userfaultfd"), "{inside}");
+        assert!(suited("pet", Faults::Armed).starts_with("pet "));
+        let outside = suited("pet", Faults::Never);
+        assert!(outside.contains("hint: ") && outside.contains("--in-process"), "{outside}");
+        let swap = suited("hotbox", Faults::Swap);
         assert!(swap.starts_with("hotbox:throttle=off "), "{swap}");
         assert!(swap.contains("first touch"), "{swap}");
-        assert_eq!(suited("hotbox-eager:throttle=off", true), "hotbox-eager:throttle=off ");
-        assert_eq!(suited("hybridtier", true), "hybridtier ");
-        let counters = suited("hotbox:throttle=on", true);
+        assert_eq!(
+            suited("hotbox-eager:throttle=off", Faults::Never),
+            "hotbox-eager:throttle=off "
+        );
+        assert_eq!(suited("hybridtier", Faults::Never), "hybridtier ");
+        let counters = suited("hotbox:throttle=on", Faults::Never);
         assert!(counters.contains("counters") && counters.contains("hint: leave"), "{counters}");
-        let waits = suited("hotbox:eager=off", true);
+        let waits = suited("hotbox:eager=off", Faults::Never);
         assert!(waits.contains("faults") && waits.contains("hint: take --slow zram"), "{waits}");
-        for direct in [true, false] {
-            let refused = suited("autonuma", direct);
+        for faults in [Faults::Never, Faults::Swap, Faults::Armed] {
+            let refused = suited("autonuma", faults);
             assert!(refused.contains("faults") && refused.contains("hint: "), "{refused}");
         }
-        assert!(suited("swap-lru", false).starts_with("swap-lru "));
+        assert!(suited("swap-lru", Faults::Swap).starts_with("swap-lru "));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The processes that a driver manages.
 
-use frostline_core::types::{Bytes, ProcessId};
+use frostline_core::types::{Bytes, ProcessId, Vpn};
 use frostline_linux::extents::ExtentChange;
-use frostline_linux::maps::{self, Mapping, MapsReader};
+use frostline_linux::maps::{self, Kind, Mapping, MapsReader};
 use frostline_linux::pagemap::Pagemap;
 use frostline_linux::process::{self, Target};
 use frostline_linux::span::{Span, difference, joined};
@@ -147,6 +147,22 @@ impl Watched {
         unmapped.chain(mapped).collect()
     }
 
+    /// The mapping of a page, as it was read last, where it is memory of the program's alone: not
+    /// what it keeps beside a file's memory, which every thread's libraries may need at any time,
+    /// nor the first thread's stack, nor what lies beside pages that are left out.
+    pub fn separate_mapping(&self, page: Vpn) -> Option<Span> {
+        let at = self.mappings.partition_point(|mapping| mapping.span.end() <= page);
+        let mapping = self.mappings.get(at).filter(|mapping| mapping.span.contains(page))?;
+        let before = at.checked_sub(1).map(|at| &self.mappings[at]);
+        let beside_a_file = before.is_some_and(|before| {
+            matches!(before.kind, Kind::File(_)) && before.span.end() == mapping.span.start
+        });
+        let kind = matches!(mapping.kind, Kind::Anonymous | Kind::Heap);
+        let at = self.spans.partition_point(|span| span.end() <= page);
+        let span = self.spans.get(at)?.intersect(mapping.span);
+        (kind && !beside_a_file && span == mapping.span).then_some(mapping.span)
+    }
+
     /// Takes note of new address space.
     pub fn add(&mut self, span: Span) {
         add(&mut self.spans, span);
@@ -198,7 +214,7 @@ fn remove(spans: &mut Vec<Span>, span: Span) {
 mod tests {
     use super::*;
     use frostline_core::event::Backing;
-    use frostline_core::types::Vpn;
+
     use proptest::prelude::*;
 
     proptest! {

@@ -18,6 +18,7 @@ pub mod inside;
 pub mod lab;
 pub mod maps;
 pub mod migrate;
+pub mod next_touch;
 pub mod pagemap;
 pub mod perf;
 pub mod process;

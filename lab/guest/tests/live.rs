@@ -67,6 +67,27 @@ other() {
     settings | tr '\n' ' ' && echo after
     return $code
 }
+# Policies that want to know of the next touch, in the program, which forks by all means.
+touches="--in-process --slow node:1 --fast 40% --cpu-limit 60% --settling-cpu-limit 80%"
+touched() {
+    frostline run --policy $1 $touches --summary /out/touched -- frostline-load --size 48MiB --hot 20% \
+        --cold-rate 500/s --writes 20% --threads 2 --checksums --fork-rate 1/s --churn 4/s --seconds 30 \
+        >/tmp/load4 2>/tmp/notes4
+    code=$?
+    cat /tmp/load4 /tmp/notes4
+    awk -F '[ ":,]+' '/"(armed|armed_touched|moved_at_touch)":/ { print $2, $3 }
+        $2 == "canary_faults_total" { print $2, $3 }' /out/touched
+    return $code
+}
+# Nobody outside is needed.
+orphan() {
+    frostline run --policy hotbox $touches -- frostline-load --size 32MiB --writes 20% --checksums \
+        --seconds 12 --truth /tmp/truth5 >/tmp/load5 2>/tmp/notes5 &
+    until_ready /tmp/truth5 && sleep 4
+    kill -9 $!
+    while pidof frostline-load >/dev/null; do sleep 0.2; done
+    cat /tmp/load5 /tmp/notes5
+}
 killed() {
     frostline run --slow node:1 --fast 40% $limits -- frostline-load --size 48MiB --seconds 15 \
         --checksums --truth /tmp/truth2 >/tmp/load2 2>/tmp/notes2 &
@@ -106,10 +127,13 @@ section choices choices
 section hybridtier other hybridtier 20
 section hotbox other hotbox 20
 section inside other hybridtier 20 --in-process
+section touched touched hotbox
+section canaries touched pet:sampling=200ms:scan=1s:temporary=8MiB:max-block=32MiB
+section orphan orphan
 "#;
 
 static LIVE: LazyLock<Outcome> = LazyLock::new(|| {
-    let mut guest = Guest::default().timeout_s(420);
+    let mut guest = Guest::default().timeout_s(600);
     for name in ["frostline", "frostline-load"] {
         match program(name) {
             Ok(path) => guest = guest.file(path),
@@ -294,6 +318,30 @@ fn a_program_moves_its_own_pages_between_nodes() {
     assert!(number(text, "kernel") > 1000.0 && number(text, "counted") > 0.0, "{text}");
     assert!(text.contains("\nprocess\n") && !text.contains("without tiering"), "{text}");
     assert!(text.ends_with("\n0 65536 after"), "what the agent has set is undone: {text}");
+}
+
+#[test]
+fn pages_move_at_their_next_touch() {
+    let Some(text) = section("touched") else { return };
+    assert_eq!(number(text, "mismatches"), 0.0, "{text}");
+    assert!(number(text, "armed") > 100.0 && number(text, "armed_touched") > 50.0, "{text}");
+    assert!(number(text, "moved_at_touch") > 0.0, "{text}");
+    assert!(!text.contains("without tiering"), "{text}");
+}
+
+#[test]
+fn canaries_between_nodes_fault() {
+    let Some(text) = section("canaries") else { return };
+    assert_eq!(number(text, "mismatches"), 0.0, "{text}");
+    assert!(number(text, "armed") > 100.0 && number(text, "canary_faults_total") > 0.0, "{text}");
+    assert_eq!(number(text, "moved_at_touch"), 0.0, "blocks come back by a worker: {text}");
+    assert!(!text.contains("without tiering"), "{text}");
+}
+
+#[test]
+fn a_program_whose_pages_are_out_needs_nobody_outside() {
+    let Some(text) = section("orphan") else { return };
+    assert_eq!(number(text, "mismatches"), 0.0, "{text}");
 }
 
 #[test]

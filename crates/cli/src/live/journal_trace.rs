@@ -254,7 +254,7 @@ impl<R: Read> Feed for JournalFeed<R> {
             }
             match self.entries.next_entry() {
                 Ok(Some(Entry::Events(now, events))) => self.take(now, &events),
-                Ok(Some(Entry::Setup(_) | Entry::Timeout(_) | Entry::Actions(_))) => {}
+                Ok(Some(_)) => {}
                 Ok(None) => return Ok(None),
                 Err(error) => {
                     let what = match error {

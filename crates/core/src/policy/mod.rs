@@ -128,6 +128,13 @@ pub trait Policy: Send {
         FaultDecision::Stay
     }
 
+    /// Tier that touched pages shall go to as far as there is room, for worlds that cannot ask
+    /// [`Self::on_fault`] before whoever touches a page goes on, and do so a moment later. The
+    /// default leaves them where they are.
+    fn touched_pages_go_to(&self) -> Option<TierId> {
+        None
+    }
+
     /// Names pages that shall leave the fastest tier at once, since memory is needed there and none is
     /// free: about `wanted` of them, the first one first. A folio is named by any of its pages. The
     /// program waits. The world chooses itself where these do not suffice, as it does by default.

@@ -10,7 +10,7 @@ use frostline_core::event::{Backing, Event};
 use frostline_core::types::*;
 use frostline_linux::extents::ExtentChange;
 use frostline_linux::perf::monotonic_ns;
-use frostline_linux::span::{REGION_PAGES, Span};
+use frostline_linux::span::{REGION_PAGES, Span, difference};
 
 /// Pages whose places are looked up in one go: what is found takes memory of ours.
 const LOOKED_UP_PAGES: u64 = 16_384;
@@ -74,6 +74,7 @@ impl Driver {
         for change in changes {
             self.change(pid, change, events);
         }
+        self.leave_out(pid, events);
         self.look_into_new(pid, events)
     }
 
@@ -100,13 +101,24 @@ impl Driver {
         Ok(())
     }
 
+    /// What calls have told of our own memory before we did.
+    fn leave_out(&mut self, pid: u32, events: &mut Vec<Event>) {
+        let Some(watched) = self.watched.get(&pid) else { return };
+        let kept = difference(&watched.spans, &self.left_out);
+        for span in difference(&watched.spans, &kept) {
+            self.change(pid, ExtentChange::Unmapped { span }, events);
+        }
+    }
+
     fn change(&mut self, pid: u32, change: ExtentChange, events: &mut Vec<Event>) {
         let Some(watched) = self.watched.get_mut(&pid) else { return };
         let id = watched.id();
         match change {
             ExtentChange::Mapped { span, backing } => {
-                watched.add(span);
-                map(&mut self.map, id, span, backing, events);
+                for span in difference(&[span], &self.left_out) {
+                    watched.add(span);
+                    map(&mut self.map, id, span, backing, events);
+                }
             }
             ExtentChange::Unmapped { span } => {
                 watched.remove(span);

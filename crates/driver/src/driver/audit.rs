@@ -19,6 +19,8 @@ impl Driver {
         span: Span,
         events: &mut Vec<Event>,
     ) -> Result<u64, LinuxError> {
+        // Before the page table is read: what is put back in between is found there.
+        let out = self.pages_out(pid, span);
         let Some(watched) = self.watched.get_mut(&pid) else { return Ok(0) };
         let id = watched.id();
         let mut runs: Vec<(Span, Found)> = Vec::new();
@@ -38,6 +40,13 @@ impl Driver {
                 found[from..from + part.pages as usize].fill(Some(*what));
             }
             let view = self.engine.view();
+            let first = out.partition_point(|page| *page < piece.start);
+            for page in out[first..].iter().take_while(|page| **page < piece.end()) {
+                let at = (page.0 - piece.start.0) as usize;
+                let tier = view.state(PageId(run.start.0 + at as u32)).tier();
+                let there = tier.map(|tier| Found { tier, huge: false });
+                found[at] = found[at].or(there);
+            }
             let direct = |tier| self.places.is_direct(tier);
             reconcile(|page| view.state(page), run.start, &found, direct, events);
         });

@@ -39,6 +39,7 @@ impl Driver {
 
     /// Splits or rebuilds one folio; whether that was found done.
     fn reshape(&mut self, region: Region, split: bool) -> Result<bool, DriverError> {
+        self.disarm(region.run());
         let place = self.map.place(region.first());
         let Some((process, vpn)) = place.filter(|_| !self.options.dry_run) else {
             return Ok(false);

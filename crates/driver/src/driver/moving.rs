@@ -20,12 +20,13 @@ impl Driver {
     pub(super) fn work(&mut self) -> Result<(), DriverError> {
         while self.pacer.allows() {
             let Some(action) = self.queue.pop() else { return Ok(()) };
-            let mut events = Vec::new();
+            let (mut events, mut arrived) = (Vec::new(), Vec::new());
             match action {
                 Action::Migrate { id, run, to, lane } => {
                     let batch = self.batch(id, run, to, lane);
                     let runs: Vec<PageRun> = batch.iter().map(|(run, _)| *run).collect();
                     for (run, outcome) in self.migrate(&runs, to, Purpose::Policy)? {
+                        arrived.push(run);
                         by_move(&batch, run, |run, id| {
                             events.push(Event::MigrationDone { id, run, outcome });
                         });
@@ -37,14 +38,15 @@ impl Driver {
                     self.sources.iter_mut().for_each(|source| source.set_period(kind, period));
                 }
                 Action::Scan { scan, lane } => self.scans.push(scan, lane, self.map.pages()),
-                // What is in swap space faults by itself; policies that need more of these are turned
-                // down before they start. Cached files are left alone.
-                Action::Arm { .. }
-                | Action::Disarm { .. }
-                | Action::Consolidate { .. }
-                | Action::DemoteFile { .. } => {}
+                // What is in swap space faults by itself; policies that need more than can be had are
+                // turned down before they start.
+                Action::Arm { run, .. } => self.arm_next(run),
+                Action::Disarm { run, .. } => self.disarm(run),
+                // Cached files are left alone.
+                Action::Consolidate { .. } | Action::DemoteFile { .. } => {}
             }
             self.tell(events)?;
+            self.arm(&arrived);
             self.pacer.charge(clock::thread_cpu());
         }
         Ok(())
@@ -94,7 +96,7 @@ impl Driver {
     }
 
     /// Moves pages, and tells of each page once.
-    fn migrate(
+    pub(super) fn migrate(
         &mut self,
         runs: &[PageRun],
         to: TierId,
@@ -133,6 +135,10 @@ impl Driver {
         done: &mut Vec<(PageRun, MoveOutcome)>,
     ) -> Result<(), DriverError> {
         let all = |outcome| units.iter().map(|unit| (unit.span, outcome)).collect();
+        // The kernel moves what is in its place.
+        if let Some(next_touch) = self.next_touch.as_ref().filter(|_| pid == std::process::id()) {
+            units.iter().for_each(|unit| next_touch.put_back(unit.span));
+        }
         let outcomes = match self.watched.get_mut(&pid) {
             _ if self.options.dry_run => Ok(all(MoveOutcome::Busy)),
             None => Err(LinuxError::Gone { pid }),
@@ -151,7 +157,7 @@ impl Driver {
         Ok(())
     }
 
-    fn account(&mut self, purpose: Purpose, to: TierId) -> &mut Account {
+    pub(super) fn account(&mut self, purpose: Purpose, to: TierId) -> &mut Account {
         match purpose {
             Purpose::Policy if to == TierId::FAST => &mut self.accounts.promotions,
             Purpose::Policy => &mut self.accounts.demotions,

@@ -38,6 +38,7 @@ impl Driver {
         if let (true, Some((pid, error))) = (self.watched.is_empty(), refusal) {
             return Err(with_hint(pid, error).into());
         }
+        self.left_out = self.own_memory();
         let known: Vec<u32> = self.watched.keys().copied().collect();
         for pid in known {
             if self.watched.get_mut(&pid).is_some_and(Watched::has_changed) {

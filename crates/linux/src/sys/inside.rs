@@ -211,8 +211,25 @@ fn place(file: OwnedFd, number: i32) {
     unsafe { libc::dup2(file.as_raw_fd(), number) };
 }
 
+/// Where the C library keeps what it knows of each thread of this process: an address in it. The
+/// kernel writes there when the thread ends (`clear_child_tid`), and does not wait for pages then.
+///
+/// Source: get_robust_list(2).
+pub fn thread_blocks() -> Vec<u64> {
+    let tasks = Root::system().list("/proc/self/task").unwrap_or_default();
+    let blocks = tasks.iter().filter_map(|tid| {
+        let tid: libc::pid_t = tid.parse().ok()?;
+        let (mut head, mut len) = (0_u64, 0_usize);
+        // SAFETY: the kernel writes an address and a length, which outlive the call.
+        let result =
+            unsafe { libc::syscall(libc::SYS_get_robust_list, tid, &raw mut head, &raw mut len) };
+        (result == 0 && head != 0).then_some(head)
+    });
+    blocks.collect()
+}
+
 /// Has `handler` called in every child that this process forks, in its only thread. It may do what
-/// a signal handler may, and call [`start`]. Forks wait for pages that are [`super::away`].
+/// a signal handler may, and call [`start`]. Forks wait for pages that are away from their places.
 ///
 /// # Errors
 /// The error number where there is no memory.

@@ -8,6 +8,8 @@ pub mod away;
 pub mod fork;
 pub mod inside;
 pub mod memory;
+#[cfg(test)]
+mod next_touch_tests;
 pub mod pagemap;
 pub mod perf;
 pub mod swap;

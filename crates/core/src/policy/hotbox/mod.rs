@@ -238,6 +238,10 @@ impl Policy for Hotbox {
         FaultDecision::MoveHere(TierId::FAST)
     }
 
+    fn touched_pages_go_to(&self) -> Option<TierId> {
+        (!self.eager && !self.is_paused()).then_some(TierId::FAST)
+    }
+
     fn base_pages(&self) -> bool {
         true
     }

@@ -3,6 +3,7 @@
 use super::calls::{self, Message, Uffd, feature, mode};
 use super::room::Room;
 use crate::span::{REGION_PAGES, Span};
+use crate::sys::memory::move_own_page;
 use frostline_core::types::{PAGE_BYTES, Vpn};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{Mode as Rights, OFlags};
@@ -487,5 +488,49 @@ impl Block {
     /// Whether no page is left.
     pub fn is_full(&self) -> bool {
         self.filled == self.room.pages()
+    }
+}
+
+/// What who takes out pages for long, and many of them, wants to know.
+impl Userfault {
+    /// The slot in which a page is.
+    pub fn slot_of(&self, page: Vpn) -> Option<usize> {
+        self.slots.iter().position(|slot| *slot == Slot::Out(page))
+    }
+
+    /// The first empty slot from one on, or else of all.
+    pub fn empty_slot(&self, from: usize) -> Option<usize> {
+        let is_empty = |slot: &usize| self.slots[*slot] == Slot::Empty;
+        (from..self.slots.len()).find(is_empty).or_else(|| (0..from).find(is_empty))
+    }
+
+    /// Pages that are out.
+    pub fn pages_out(&self) -> impl Iterator<Item = Vpn> {
+        self.slots.iter().filter_map(|slot| match slot {
+            Slot::Out(page) => Some(*page),
+            _ => None,
+        })
+    }
+
+    /// Puts back the pages of a span; gives how many those were.
+    pub fn put_back_in(&mut self, span: Span) -> usize {
+        let mut pages = 0;
+        for slot in 0..self.slots.len() {
+            if matches!(self.slots[slot], Slot::Out(page) if span.contains(page)) {
+                self.put_back(slot);
+                pages += 1;
+            }
+        }
+        pages
+    }
+
+    /// Slots that hold contents which nobody needs.
+    pub fn used_slots(&self) -> usize {
+        self.slots.iter().filter(|slot| **slot == Slot::Used).count()
+    }
+
+    /// Moves the page in a slot to a node, while nobody can touch it; whether it is there now.
+    pub fn move_to_node(&mut self, slot: usize, node: u32) -> bool {
+        move_own_page(self.room.address(slot % self.slots.len()), node)
     }
 }
