@@ -44,7 +44,9 @@ impl Driver {
     /// Takes out those of some pages that the engine has as armed. What is in flight has its time
     /// when it has arrived.
     pub(super) fn arm(&mut self, runs: &[PageRun]) {
-        let Some(next_touch) = &self.next_touch else { return };
+        let Some(next_touch) = self.next_touch.as_ref().filter(|_| !runs.is_empty()) else {
+            return;
+        };
         let view = self.engine.view();
         let (process, watched) = (Self::this_process(), self.watched.get(&std::process::id()));
         // As it is now: who takes out what it needs itself waits for ever.

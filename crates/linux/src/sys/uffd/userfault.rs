@@ -387,11 +387,21 @@ impl Userfault {
 
     /// Gives a copy of the process what is out. It has all else already.
     fn give(&self, child: &Uffd) {
+        // What it has thrown away by now; whoever waits for that waits for us.
+        let (mut dropped, mut drops) = ([Span::new(Vpn(0), 0); 8], 0);
         for (at, slot) in self.slots.iter().enumerate() {
             let Slot::Out(page) = slot else { continue };
-            while calls::copy_page(child, address(*page), self.room.address(at))
-                == Err(libc::EAGAIN)
+            while !dropped.iter().any(|span| span.contains(*page))
+                && calls::copy_page(child, address(*page), self.room.address(at))
+                    == Err(libc::EAGAIN)
             {
+                while let Ok(Some(message)) = calls::read(child) {
+                    if let Message::Remove { start, end } | Message::Unmap { start, end } = message
+                    {
+                        dropped[drops % dropped.len()] = Span::of_addresses(start, end);
+                        drops += 1;
+                    }
+                }
                 sched_yield();
             }
         }
