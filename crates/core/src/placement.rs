@@ -226,11 +226,30 @@ impl<'a> View<'a> {
     pub fn unit(&self, page: PageId) -> PageRun {
         if self.state(page).is_huge() { page.region().run() } else { PageRun::single(page) }
     }
-    /// The first page of a run that is resident in a tier. Eight pages are looked at together.
+    /// The first page of a run that is resident in a tier. Of a folio the first page is looked at, of
+    /// others eight together.
     pub fn first_in(&self, tier: TierId, run: PageRun) -> Option<PageId> {
+        let end = run.end().min(self.pages());
+        let mut next = run.start.0;
+        while next < end {
+            let first = PageId(next);
+            let piece = PageRun::between(next, first.region().run().end().min(end));
+            let state = self.state(first);
+            let found = match state.is_huge() {
+                true => (state.tier() == Some(tier)).then_some(first),
+                false => self.first_base_page_in(tier, piece),
+            };
+            if found.is_some() {
+                return found;
+            }
+            next = piece.end();
+        }
+        None
+    }
+
+    fn first_base_page_in(&self, tier: TierId, run: PageRun) -> Option<PageId> {
         const EACH: u64 = 0x0101_0101_0101_0101;
-        let known = self.pages();
-        let (first, end) = (run.start.0.min(known) as usize, run.end().min(known) as usize);
+        let (first, end) = (run.start.index(), run.end() as usize);
         let mask = PageState::RESIDENT | PageState::TIER;
         let wanted = PageState::RESIDENT | tier.0;
         let (eights, rest) = self.states()[first..end].as_chunks::<8>();
@@ -266,13 +285,25 @@ mod tests {
     proptest! {
         #[test]
         fn the_first_page_in_a_tier_is_the_one_that_looking_at_each_finds(
-            states in proptest::collection::vec(any::<u8>(), 0..100),
-            from in 0u32..110,
-            pages in 0u32..110,
+            // Of each region: the state of its pages where they are a folio, else those of some.
+            regions in proptest::collection::vec(
+                (any::<bool>(), any::<u8>(), proptest::collection::vec((0usize..512, any::<u8>()), 0..5)),
+                0..4,
+            ),
+            from in 0u32..2100,
+            pages in 0u32..2100,
             tier in 0u8..4,
         ) {
             let mut placement = Placement::new(Vec::new());
-            placement.states = states;
+            for (huge, state, others) in regions {
+                let base = state & !PageState::HUGE;
+                let state = if huge { base | PageState::HUGE | PageState::RESIDENT } else { base };
+                let first = placement.states.len();
+                placement.states.resize(first + HUGE_PAGES as usize, state);
+                for (at, other) in others.into_iter().filter(|_| !huge) {
+                    placement.states[first + at] = other & !PageState::HUGE;
+                }
+            }
             let view = placement.view();
             let run = PageRun { start: PageId(from), pages };
             let tier = TierId(tier);

@@ -38,6 +38,17 @@ impl Bitmap {
         }
     }
 
+    /// Takes all members out, in order.
+    pub fn drain(&mut self, mut each: impl FnMut(u32)) {
+        for (word, first) in self.words.iter_mut().zip((0..).step_by(64)) {
+            let mut left = core::mem::take(word);
+            while left != 0 {
+                each(first + left.trailing_zeros());
+                left &= left - 1;
+            }
+        }
+    }
+
     /// Memory held.
     pub fn bytes(&self) -> Bytes {
         Bytes(self.words.capacity() as u64 * 8)

@@ -9,6 +9,7 @@
 //! momentum filter is sized by what its window can hold, not as 1/128 of the other, which swamps it;
 //! only the least counters are raised, as the paper, not its code, has it; full counters have grown.
 
+mod batch;
 mod pace;
 mod table;
 mod tiering;

@@ -1,5 +1,6 @@
 //! What is promoted and demoted, whatever counts the samples.
 
+use super::batch::{Batch, Wanted};
 use super::pace::Pace;
 use super::tracker::{Averages, Exact, Seen, Tracker};
 use crate::action::{Lane, Plan};
@@ -47,43 +48,6 @@ struct Chance {
     unit: u32,
     frequency: u32,
     due: Nanos,
-}
-
-/// A unit to promote, and whether for its momentum alone. Ordered by unit, frequency first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct Wanted(u64);
-
-impl Wanted {
-    #[inline(always)]
-    fn new(unit: u32, by_momentum: bool) -> Self {
-        Self(u64::from(unit) << 1 | u64::from(by_momentum))
-    }
-
-    fn unit(self) -> u32 {
-        (self.0 >> 1) as u32
-    }
-
-    fn by_momentum(self) -> bool {
-        self.0 & 1 == 1
-    }
-}
-
-/// What a batch got last, by unit: of regions there are few, which a batch would hold a hundred times.
-struct Recent([Wanted; 512]);
-
-impl Default for Recent {
-    fn default() -> Self {
-        Self([Wanted(u64::MAX); 512])
-    }
-}
-
-impl Recent {
-    /// Adds one; false where it is there.
-    #[inline(always)]
-    fn add(&mut self, wanted: Wanted) -> bool {
-        let last = &mut self.0[wanted.unit() as usize % 512];
-        core::mem::replace(last, wanted) != wanted
-    }
 }
 
 /// What has happened, for reports and tests.
@@ -137,9 +101,8 @@ pub(super) struct Tiering<T> {
     since: u64,
     /// The least of `left`.
     due: u64,
-    /// Units to promote, one for each sample that showed it; of regions, hardly one twice.
-    batch: Vec<Wanted>,
-    recent: Recent,
+    /// Units to promote.
+    batch: Batch,
     ready: bool,
     /// Units looked at again in the order of their time.
     chances: VecDeque<Chance>,
@@ -186,8 +149,7 @@ impl<T: Tracker> Tiering<T> {
             left,
             since: 0,
             due: left[0].min(left[1]).min(left[2]),
-            batch: Vec::new(),
-            recent: Recent::default(),
+            batch: Batch::new(span),
             ready: false,
             chances: VecDeque::new(),
             marked: Bitmap::default(),
@@ -280,15 +242,10 @@ impl<T: Tracker> Tiering<T> {
             let seen = self.tracker.sample(key);
             let is_high = self.seen(unit, fast, seen, view);
             let by_momentum = seen.frequency.to < self.high;
-            let one = Wanted::new(unit, by_momentum);
-            let mut counts = !fast & is_high;
-            if self.span > 1 {
-                counts = counts && self.recent.add(one);
-            }
-            wanted[found] = one;
-            found += usize::from(counts);
+            wanted[found] = Wanted::new(unit, by_momentum);
+            found += usize::from(!fast & is_high);
         }
-        self.batch.extend_from_slice(&wanted[..found]);
+        self.batch.add(&wanted[..found]);
         self.since += count as u64;
         if self.since == self.due {
             self.intervals(view);
@@ -449,10 +406,7 @@ impl<T: Tracker> Tiering<T> {
     fn promote(&mut self, bytes: &mut Bytes, view: &View<'_>, plan: &mut Plan) {
         let keep_free = view.limits(TierId::FAST).keep_free;
         let mut room = view.free(TierId::FAST).saturating_sub(keep_free).0;
-        let mut batch = core::mem::take(&mut self.batch);
-        self.recent = Recent::default();
-        batch.sort_unstable();
-        batch.dedup_by_key(|wanted| wanted.unit());
+        let batch = self.batch.take();
         let mut runs = Runs::new(TierId::FAST, Lane::PROMOTE);
         for some in batch.chunks(CHUNK) {
             let first = |wanted: &Wanted| view.state(self.first_page(wanted.unit()));
@@ -467,8 +421,7 @@ impl<T: Tracker> Tiering<T> {
                 }
             }
         }
-        batch.clear();
-        self.batch = batch;
+        self.batch.give_back(batch);
         self.counters.promoted += runs.finish(plan);
     }
 
@@ -673,9 +626,8 @@ impl<T: Tracker> Work for Tiering<T> {
     }
 
     fn bytes(&self) -> Bytes {
-        let lists = self.batch.capacity() * size_of::<Wanted>()
-            + self.chances.capacity() * size_of::<Chance>();
-        self.tracker.bytes() + self.marked.bytes() + Bytes(lists as u64)
+        let chances = Bytes((self.chances.capacity() * size_of::<Chance>()) as u64);
+        self.tracker.bytes() + self.marked.bytes() + self.batch.bytes() + chances
     }
 
     fn classes(&self) -> [u64; 2] {
