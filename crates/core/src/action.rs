@@ -100,13 +100,6 @@ pub enum Action {
         /// Events per sample.
         period: u32,
     },
-    /// Gather scattered pages into one physically contiguous huge block (GPAC).
-    Consolidate {
-        /// Region that receives at most 512 pages.
-        into: Region,
-        /// Worker.
-        lane: Lane,
-    },
     /// Move the cached pages of a closed file to a slower tier.
     DemoteFile {
         /// Dense file number.

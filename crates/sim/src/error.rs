@@ -47,6 +47,29 @@ pub enum SimError {
         /// What was to be allocated.
         wanted_bytes: u64,
     },
+    /// A guest has no free frame left.
+    #[error(
+        "a guest's memory is full with {mapped_bytes} bytes in use\n\
+         hint: give it more: --guest NAME:memory=200%"
+    )]
+    GuestOutOfMemory {
+        /// In use when it happened.
+        mapped_bytes: u64,
+    },
+    /// Traces that cannot run side by side.
+    #[error(
+        "{one} and {other} do not fit together: their clocks or their thinning differ\n\
+         hint: generate both with the same thin=, or record both"
+    )]
+    Unlike {
+        /// The first.
+        one: String,
+        /// One with another clock or thinning.
+        other: String,
+    },
+    /// More memory in all than pages can be numbered.
+    #[error("the programs have more than 8 TiB together\nhint: take fewer")]
+    TooManyPages,
     /// The observer asked to stop.
     #[error("cancelled")]
     Cancelled,

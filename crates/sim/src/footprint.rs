@@ -22,6 +22,9 @@ pub struct Footprint {
     pub clock_end: u64,
     /// Whether huge folios were allowed.
     pub thp: bool,
+    /// Memory of all guests together, which the host may have to hold; 0 without guests.
+    #[serde(default)]
+    pub guest_pages: u64,
 }
 
 impl Footprint {

@@ -142,21 +142,6 @@ impl Frames {
         self.set(to, frame);
     }
 
-    /// Moves a region's base pages into one block of a tier, each at its own offset. False, and
-    /// nothing changed, where there is no block.
-    pub(crate) fn gather(&mut self, region: Region, tier: TierId) -> bool {
-        let Some(base) = self.pools[tier.index()].take_whole() else { return false };
-        for (page, frame) in region.run().iter().zip(base..) {
-            if self.frame(page).is_some() {
-                self.release(page);
-                self.set(page, frame);
-            } else {
-                self.pools[tier.index()].give_back(frame);
-            }
-        }
-        true
-    }
-
     /// Two resident pages swap frames.
     pub(crate) fn swap(&mut self, a: PageId, b: PageId) {
         if let (Some(frame_a), Some(frame_b)) = (self.frame(a), self.frame(b)) {

@@ -12,6 +12,7 @@ mod costs;
 mod error;
 mod footprint;
 mod frames;
+mod guest;
 mod heatmap;
 mod machine;
 mod operations;
@@ -26,11 +27,12 @@ mod tlb;
 pub use costs::Costs;
 pub use error::SimError;
 pub use footprint::{Footprint, measure_footprint};
+pub use guest::{GuestSetup, Limit, Together};
 pub use heatmap::Heatmap;
 pub use machine::{CpuModel, Machine, OsModel, SavingModel, TierModel, TlbModel, Workers};
 pub use options::{
     FaultInjection, Observer, Progress, REFERENCE_FOOTPRINT_BYTES, Scale, SimOptions,
 };
-pub use replay::{Moment, RunOutcome, simulate, tier_limits};
+pub use replay::{Moment, RunOutcome, simulate, simulate_together, tier_limits};
 pub use report::{RunReport, SeriesPoint};
 pub use size::FastSize;

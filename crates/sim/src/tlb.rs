@@ -89,6 +89,13 @@ impl Tlb {
         }
     }
 
+    /// Forgets everything.
+    pub(crate) fn flush_all(&mut self) {
+        for level in [&mut self.base, &mut self.huge, &mut self.shared] {
+            level.tags.fill(EMPTY);
+        }
+    }
+
     /// Forgets a base page.
     pub(crate) fn flush_base(&mut self, page: u32) {
         self.base.remove(page);

@@ -1,6 +1,6 @@
 //! `frostline compare`.
 
-use crate::study::{self, ModelArgs, Request};
+use crate::study::{self, ModelArgs, ProgramArgs, Request};
 use crate::{cancel, html, output, summary};
 use frostline_core::policy::registry;
 use frostline_core::spec;
@@ -49,6 +49,8 @@ pub struct Args {
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
     #[command(flatten)]
+    programs: ProgramArgs,
+    #[command(flatten)]
     model: ModelArgs,
 }
 
@@ -62,7 +64,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut options = args.model.options(args.fast[0])?;
     options.heatmap = args.report.is_some();
     let request = Request {
-        traces: args.traces,
+        traces: args.programs.programs(args.traces),
+        guests: args.programs.guests(),
         sizes: args.fast,
         policies,
         seeds: args.seeds,

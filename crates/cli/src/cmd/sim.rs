@@ -1,6 +1,6 @@
 //! `frostline sim`.
 
-use crate::study::{self, ModelArgs, Request};
+use crate::study::{self, ModelArgs, ProgramArgs, Request};
 use crate::{cancel, details, html, output, series};
 use anyhow::Context;
 use frostline_core::policy::registry;
@@ -43,6 +43,8 @@ pub struct Args {
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
     #[command(flatten)]
+    programs: ProgramArgs,
+    #[command(flatten)]
     model: ModelArgs,
 }
 
@@ -58,7 +60,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     options.heatmap = args.report.is_some();
     options.series_interval = args.series_interval;
     let request = Request {
-        traces: vec![args.trace],
+        traces: args.programs.programs(vec![args.trace]),
+        guests: args.programs.guests(),
         sizes: vec![args.fast],
         policies: vec![args.policy],
         seeds: 1,

@@ -3,10 +3,11 @@
 use super::measure::Measure;
 use crate::errors::usage;
 use crate::live::config::located;
+use crate::study::{self, Programs};
 use anyhow::Context;
 use frostline_core::policy::registry;
 use frostline_core::spec::SpecError;
-use frostline_sim::FastSize;
+use frostline_sim::{FastSize, GuestSetup, Limit};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -35,6 +36,13 @@ pub struct Experiment {
     /// Policies and groups, separated by commas; none where only the workloads are looked at.
     #[serde(default)]
     pub policies: String,
+    /// Virtual machines around every program, each kind in runs of its own: `none`, `gpac`. A policy in
+    /// `gpac` is called `memtis+gpac`.
+    #[serde(default)]
+    pub guest: Vec<String>,
+    /// How many of each workload run at once.
+    #[serde(default = "one")]
+    pub programs: u32,
     /// How many seeds.
     #[serde(default = "seeds")]
     pub seeds: u64,
@@ -68,6 +76,10 @@ pub struct Workload {
     pub trace: String,
     /// A smaller one for quick runs; the same where it is missing.
     pub quick: Option<String>,
+    /// Limit of `gpac` for this workload, where it names none.
+    pub cl: Option<u16>,
+    /// How many of it run at once, where that differs from the other workloads.
+    pub programs: Option<u32>,
 }
 
 impl Workload {
@@ -235,6 +247,10 @@ fn machine() -> String {
     "dram-nvm".into()
 }
 
+fn one() -> u32 {
+    1
+}
+
 fn seeds() -> u64 {
     5
 }
@@ -309,6 +325,32 @@ impl Experiment {
             })
         });
         sizes.collect()
+    }
+
+    /// A workload, as often as it runs at once.
+    pub fn programs(&self, workload: &Workload, quick: bool) -> Programs {
+        Programs {
+            trace: workload.trace(quick).to_owned(),
+            copies: workload.programs.unwrap_or(self.programs).max(1),
+            beside: Vec::new(),
+            limit: workload.cl.map(Limit::Pages),
+        }
+    }
+
+    /// Kinds of virtual machines.
+    ///
+    /// # Errors
+    /// One that is none.
+    pub fn guests(&self) -> anyhow::Result<Vec<GuestSetup>> {
+        Ok(study::guests(&self.guest.join(","))?.to_vec())
+    }
+
+    /// Every policy in every virtual machine, as results name them.
+    ///
+    /// # Errors
+    /// A policy or virtual machine that is none.
+    pub fn labels(&self) -> anyhow::Result<Vec<String>> {
+        Ok(study::labels(&self.policies()?, &self.guests()?))
     }
 
     /// Policies, groups taken apart.

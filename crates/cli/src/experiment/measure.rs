@@ -13,7 +13,8 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Measure {
-    /// How much faster `of` runs than `over`, in per cent.
+    /// How much faster `of` runs than `over`, in per cent; by another time than the run's where a
+    /// `number` is named.
     Gain,
     /// How many times as fast `of` runs as all memory being slow.
     Speedup,
@@ -69,7 +70,7 @@ impl Measure {
         let keys = [
             ("of", !self.is_of_workload(), !result.of.is_empty()),
             ("over", compares, result.over.is_some()),
-            ("number", counts, result.number.is_some()),
+            ("number", counts, result.number.is_some() && self != Self::Gain),
             ("since", adapts, result.since.is_some()),
             ("unit", self == Self::Number, result.unit.is_some()),
         ];
@@ -116,7 +117,10 @@ pub fn values(result: &ResultOf, size: &SizeStudy) -> Option<Vec<f64>> {
         let of = &of.runs[seed].report;
         let over = over.map(|over| &over.runs[seed].report);
         Some(match result.measure {
-            Measure::Gain => 100.0 * (over?.modelled_seconds / of.modelled_seconds - 1.0),
+            Measure::Gain => {
+                let time = number.unwrap_or("modelled_seconds");
+                100.0 * (number_of(over?, time)? / number_of(of, time)? - 1.0)
+            }
             Measure::Speedup => of.speedup_vs_all_slow,
             Measure::Less => {
                 let base = number_of(over?, number?)?;

@@ -89,8 +89,7 @@ struct Model {
 /// What the file names does not exist or does not fit together; a trace that cannot be made; a
 /// stop.
 pub fn carry_out(experiment: &Experiment, effort: Effort) -> anyhow::Result<Outcome> {
-    let policies = experiment.policies()?;
-    experiment.check(&policies)?;
+    experiment.check(&experiment.labels()?)?;
     let mut studies = Vec::new();
     for machine in experiment.machines() {
         studies.push(run(&request(experiment, machine, effort)?)?);
@@ -113,7 +112,8 @@ fn request(experiment: &Experiment, machine: &str, effort: Effort) -> anyhow::Re
     options.heatmap = effort.charts;
     let seeds = if effort.quick { experiment.quick_seeds } else { experiment.seeds };
     Ok(Request {
-        traces: experiment.workload.iter().map(|w| w.trace(effort.quick).to_owned()).collect(),
+        traces: experiment.workload.iter().map(|w| experiment.programs(w, effort.quick)).collect(),
+        guests: experiment.guests()?,
         sizes,
         policies: experiment.policies()?,
         seeds: effort.seeds.unwrap_or(seeds),

@@ -42,6 +42,8 @@ pub enum NoBound {
     Tiers(usize),
     /// Ends of processes are injected: memory comes back in other places for nothing.
     InjectedExits,
+    /// Programs take turns, or are in virtual machines: what they access depends on the run.
+    Together,
     /// The trace does not fit into this computer's memory.
     Memory {
         /// Needed, in bytes.
@@ -58,6 +60,7 @@ impl fmt::Display for NoBound {
             Self::NotAsked => f.write_str("not asked for"),
             Self::SwapModel => f.write_str("swap model: a tier cannot be accessed directly"),
             Self::Tiers(n) => write!(f, "{n} tiers, and the bound is for two"),
+            Self::Together => f.write_str("it is for one program, in no virtual machine"),
             Self::InjectedExits => f.write_str("injected exits free memory at no cost"),
             Self::Memory { needed, available } => write!(
                 f,

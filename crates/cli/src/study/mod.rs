@@ -8,12 +8,14 @@ mod input;
 mod memory;
 mod options;
 mod oracle;
+mod programs;
 mod runner;
 pub mod stats;
 
 pub use bounds::{BoundResult, NoBound};
 pub use input::{Input, Watched};
 pub use options::{ModelArgs, is_online, is_reference, machine_error};
+pub use programs::{ProgramArgs, Programs, guests, labels};
 pub use runner::{Request, run, with_seed};
 
 use frostline_sim::{FastSize, Footprint, Machine, RunOutcome};

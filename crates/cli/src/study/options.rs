@@ -1,5 +1,6 @@
 //! Command-line options of the model, shared by `sim` and `compare`.
 
+use super::programs::policy_of;
 use crate::errors::usage;
 use frostline_core::policy::registry::{self, Group};
 use frostline_core::spec::{self, SpecError};
@@ -8,12 +9,13 @@ use frostline_sim::{FastSize, FaultInjection, Machine, Scale, SimOptions};
 
 /// Policies that are no tiering but marks to measure by.
 pub fn is_reference(spec: &str) -> bool {
+    let spec = policy_of(spec);
     matches!(spec, "all-fast" | "all-slow" | "first-touch" | "interleave")
 }
 
 /// Policies that one would run: neither references nor with knowledge of the future.
 pub fn is_online(spec: &str) -> bool {
-    let offline = registry::check(spec).is_ok_and(|entry| entry.group == Group::Offline);
+    let offline = registry::check(policy_of(spec)).is_ok_and(|entry| entry.group == Group::Offline);
     !offline && !is_reference(spec)
 }
 

@@ -3,6 +3,7 @@
 use super::bounds::{self, BoundResult, NoBound};
 use super::input::{Input, Watched};
 use super::oracle::{LazyOrder, MatrixOracle};
+use super::programs::{Company, Programs, labels};
 use super::{PolicyStudy, SizeStudy, Study, TraceStudy};
 use crate::errors::failure;
 use crate::{cancel, progress};
@@ -12,8 +13,8 @@ use frostline_core::policy::registry::{self, Group, PolicyContext};
 use frostline_core::spec::Spec;
 use frostline_core::types::PageCount;
 use frostline_sim::{
-    FastSize, Footprint, Machine, Progress, RunOutcome, SimError, SimOptions, measure_footprint,
-    simulate,
+    FastSize, Footprint, GuestSetup, Machine, Progress, RunOutcome, SimError, SimOptions, Together,
+    measure_footprint, simulate, simulate_together,
 };
 use indicatif::ProgressBar;
 use rayon::prelude::*;
@@ -22,8 +23,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What to run.
 pub struct Request {
-    /// Traces as the user named them.
-    pub traces: Vec<String>,
+    /// Traces, and what runs at the same time.
+    pub traces: Vec<Programs>,
+    /// Virtual machines around every program, each kind in a run of its own; none for programs by
+    /// themselves.
+    pub guests: Vec<GuestSetup>,
     /// Sizes of fast memory.
     pub sizes: Vec<FastSize>,
     /// Policies, checked.
@@ -50,9 +54,9 @@ pub fn run(request: &Request) -> anyhow::Result<Study> {
     let seeds: Vec<u64> =
         (0..request.seeds.max(1)).map(|i| request.options.seed.wrapping_add(i)).collect();
     let mut traces = Vec::new();
-    for name in &request.traces {
-        let trace = threads.install(|| run_seeds(request, name, &seeds));
-        traces.push(trace.map_err(|error| named(error, name))?);
+    for programs in &request.traces {
+        let trace = threads.install(|| run_seeds(request, programs, &seeds));
+        traces.push(trace.map_err(|error| named(error, &programs.trace))?);
     }
     let (machine, tlb) = (request.options.machine.clone(), request.options.tlb);
     Ok(Study { machine, tlb, seeds, traces })
@@ -60,17 +64,17 @@ pub fn run(request: &Request) -> anyhow::Result<Study> {
 
 /// A generated trace is generated anew with every seed, unless its description names one: seeds
 /// would show little otherwise, because most of the model is not random.
-fn run_seeds(request: &Request, name: &str, seeds: &[u64]) -> anyhow::Result<TraceStudy> {
-    if seeds.len() == 1 || !generated_without_seed(name) {
-        return run_trace(request, name, seeds);
+fn run_seeds(request: &Request, programs: &Programs, seeds: &[u64]) -> anyhow::Result<TraceStudy> {
+    if seeds.len() == 1 || !generated_without_seed(&programs.trace) && !programs.are_several() {
+        return run_trace(request, programs, seeds);
     }
     let mut whole: Option<TraceStudy> = None;
     for &seed in seeds {
-        let mut next = run_trace(request, &with_seed(name, seed), &[seed])?;
+        let mut next = run_trace(request, &programs.seeded(seed), &[seed])?;
         match &mut whole {
             Some(whole) => whole.append_runs(next, request.every_series),
             None => {
-                next.name = name.to_owned();
+                next.name.clone_from(&programs.trace);
                 whole = Some(next);
             }
         }
@@ -86,6 +90,14 @@ pub fn with_seed(name: &str, seed: u64) -> String {
 fn generated_without_seed(name: &str) -> bool {
     let spec = name.strip_prefix("synth:").map(Spec::parse);
     matches!(spec, Some(Ok(spec)) if spec.get("seed").is_none())
+}
+
+/// A generated trace without its seed; none for a recorded one.
+pub fn seedless(name: &str) -> Option<String> {
+    let spec = Spec::parse(name.strip_prefix("synth:")?).ok()?;
+    let others = spec.pairs().filter(|(key, _)| *key != "seed");
+    let others = others.map(|(key, value)| format!(":{key}={value}"));
+    Some(format!("synth:{}{}", spec.name(), others.collect::<String>()))
 }
 
 /// Says which trace it was, where the error does not.
@@ -104,35 +116,52 @@ struct Prepared<'a> {
     scale: f64,
     matrix: Option<Arc<EpochMatrix>>,
     order: Arc<LazyOrder>,
+    /// Where several programs run at once, or in virtual machines.
+    company: Option<Company>,
 }
 
 struct Job {
     size: usize,
     policy: usize,
+    guest: Option<usize>,
     seed: u64,
     first_seed: bool,
 }
 
-fn run_trace(request: &Request, name: &str, seeds: &[u64]) -> anyhow::Result<TraceStudy> {
-    let passes = 1 + request.sizes.len() * request.policies.len() * seeds.len();
+fn run_trace(request: &Request, programs: &Programs, seeds: &[u64]) -> anyhow::Result<TraceStudy> {
+    let name = &programs.trace;
+    let kinds = request.guests.len().max(1);
+    let passes = 1 + request.sizes.len() * request.policies.len() * kinds * seeds.len();
     let input = Input::open(name, passes + usize::from(request.bound))?;
     let machine = &request.options.machine;
-
-    let mut source = Watched::new(input.source()?, "measuring the footprint", None);
-    let footprint = measure_footprint(&mut source, machine);
-    cancel::check()?;
-    let footprint = footprint?;
-    let header = frostline_trace::TraceSource::header(&source).clone();
-    if let Some(warning) = frostline_trace::TraceSource::warning(&source) {
-        progress::note(&format!("note: {name}: {warning}"));
+    let inside = Together::inside(machine, request.guests.first());
+    let header = input.source()?.header().clone();
+    let mut footprint = measure(&input, &inside)?;
+    let together = programs.are_several() || !request.guests.is_empty();
+    let company = match together {
+        true => {
+            let measure = |input: &Input| measure(input, &inside);
+            Some(Company::open(programs, &footprint, seeds[0], passes, measure)?)
+        }
+        false => None,
+    };
+    if let Some(company) = &company {
+        footprint = company.footprint(&request.guests);
     }
-    drop(source);
 
     let wanted = match request.bound {
+        true if together => Err(NoBound::Together),
         true => bounds::applies(machine, &request.options.faults, &footprint),
         false => Err(NoBound::NotAsked),
     };
     let offline = request.policies.iter().any(|policy| is_offline(policy));
+    if offline && together {
+        let hint = "leave the offline policies out, or --guest, --programs and --beside";
+        return Err(failure(
+            format!("no future is known to programs: {}", NoBound::Together),
+            hint,
+        ));
+    }
     if offline && let Err(why) = bounds::fits(&footprint) {
         let hint = "leave the offline policies out, or take a shorter trace";
         return Err(failure(format!("offline policies need to hold the trace: {why}"), hint));
@@ -159,10 +188,28 @@ fn run_trace(request: &Request, name: &str, seeds: &[u64]) -> anyhow::Result<Tra
     let matrix = matrix.filter(|_| offline).map(Arc::new);
     let input = Arc::new(input);
     let order = Arc::new(LazyOrder::new(Arc::clone(&input)));
-    let prepared = Prepared { request, input, footprint, scale, matrix, order };
+    let prepared = Prepared { request, input, footprint, scale, matrix, order, company };
     let outcomes = run_all(&prepared, &sizes, seeds)?;
-    collect(&mut sizes, &request.policies, seeds.len(), outcomes);
-    Ok(TraceStudy { name: name.to_owned(), header, footprint: prepared.footprint, scale, sizes })
+    collect(&mut sizes, &labels(&request.policies, &request.guests), seeds.len(), outcomes);
+    Ok(TraceStudy { name: name.clone(), header, footprint: prepared.footprint, scale, sizes })
+}
+
+fn measure(input: &Input, machine: &Machine) -> anyhow::Result<Footprint> {
+    let mut source = Watched::new(input.source()?, "measuring the footprint", None);
+    let footprint = measure_footprint(&mut source, machine);
+    cancel::check()?;
+    if let Some(warning) = frostline_trace::TraceSource::warning(&source) {
+        progress::note(&format!("note: {}: {warning}", input.name()));
+    }
+    Ok(footprint?)
+}
+
+/// Virtual machines by number, or none.
+fn kinds(request: &Request) -> Vec<Option<usize>> {
+    match request.guests.len() {
+        0 => vec![None],
+        n => (0..n).map(Some).collect(),
+    }
 }
 
 fn run_all(
@@ -173,8 +220,10 @@ fn run_all(
     let mut jobs = Vec::new();
     for size in 0..sizes.len() {
         for policy in 0..prepared.request.policies.len() {
-            for (i, &seed) in seeds.iter().enumerate() {
-                jobs.push(Job { size, policy, seed, first_seed: i == 0 });
+            for guest in kinds(prepared.request) {
+                for (i, &seed) in seeds.iter().enumerate() {
+                    jobs.push(Job { size, policy, guest, seed, first_seed: i == 0 });
+                }
             }
         }
     }
@@ -228,6 +277,10 @@ impl Prepared<'_> {
         let swaps = policy.swaps();
         let mut policy_config = Vec::new();
         policy.config(&mut |key, value| policy_config.push((key.to_owned(), value.to_owned())));
+        let guest = job.guest.map(|kind| &self.request.guests[kind]);
+        if let Some(guest) = guest {
+            policy_config.push(("guest".to_owned(), guest.to_string()));
+        }
         let epoch_records = match &self.matrix {
             Some(matrix) if is_offline(spec) => matrix.epoch_records(0).end,
             _ => 0,
@@ -241,14 +294,22 @@ impl Prepared<'_> {
             heatmap: job.first_seed && self.request.options.heatmap,
             ..self.request.options.clone()
         };
-        let mut source = self.input.source()?;
         let mut seen = 0;
         let mut observer = |progress: &Progress| {
             bar.inc(progress.records - seen);
             seen = progress.records;
             !cancel::requested()
         };
-        let outcome = simulate(&mut *source, &self.footprint, policy, &options, &mut observer);
+        let outcome = match &self.company {
+            Some(company) => {
+                let programs = company.together(&self.input, guest, self.scale, job.seed)?;
+                simulate_together(programs, &self.footprint, policy, &options, &mut observer)
+            }
+            None => {
+                let mut source = self.input.source()?;
+                simulate(&mut *source, &self.footprint, policy, &options, &mut observer)
+            }
+        };
         bar.inc(self.footprint.records.saturating_sub(seen));
         let mut outcome = match outcome {
             Err(SimError::Cancelled) => return Err(cancel::interrupted("")),

@@ -438,10 +438,9 @@ impl Engine {
             },
             Action::Arm { run, .. } => self.arm(run, true, *proposal),
             Action::Disarm { run, .. } => self.arm(run, false, *proposal),
-            Action::Scan { .. }
-            | Action::SetSampling { .. }
-            | Action::Consolidate { .. }
-            | Action::DemoteFile { .. } => self.actions.push_back(*proposal),
+            Action::Scan { .. } | Action::SetSampling { .. } | Action::DemoteFile { .. } => {
+                self.actions.push_back(*proposal)
+            }
         }
     }
 

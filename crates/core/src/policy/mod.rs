@@ -9,6 +9,7 @@ pub mod hotbox;
 pub mod hybridtier;
 pub mod interleave;
 pub mod kernel;
+pub mod memtierd;
 pub mod memtis;
 pub mod mglru_pd;
 pub mod multi_clock;

@@ -6,8 +6,8 @@ use super::offline::{self, Oracle};
 use super::settings::{Param, Settings};
 use super::{
     BoxedPolicy, PolicyError, autonuma, autotiering, cache, damon, hemem, hotbox, hybridtier,
-    interleave, memtis, mglru_pd, multi_clock, nimble, pet, simple, swap_belady, swap_lru,
-    thermostat, tmts, tpp,
+    interleave, memtierd, memtis, mglru_pd, multi_clock, nimble, pet, simple, swap_belady,
+    swap_lru, thermostat, tmts, tpp,
 };
 use crate::spec::{self, Spec, SpecError};
 use crate::types::PageCount;
@@ -46,6 +46,7 @@ pub static REGISTRY: &[Entry] = &[
     nimble::HUGE,
     multi_clock::ENTRY,
     mglru_pd::ENTRY,
+    memtierd::ENTRY,
     cache::ARC,
     cache::TWOQ,
     thermostat::ENTRY,

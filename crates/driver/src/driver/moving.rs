@@ -43,7 +43,7 @@ impl Driver {
                 Action::Arm { run, .. } => self.arm_next(run),
                 Action::Disarm { run, .. } => self.disarm(run),
                 // Cached files are left alone.
-                Action::Consolidate { .. } | Action::DemoteFile { .. } => {}
+                Action::DemoteFile { .. } => {}
             }
             self.tell(events)?;
             self.arm(&arrived);

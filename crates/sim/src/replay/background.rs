@@ -70,11 +70,13 @@ pub(super) struct Background {
 
 impl Background {
     /// A share of a core for one thread; a worker of its own for each lane where that is all of it.
-    pub(super) fn new(cpu: &CpuModel) -> Self {
+    /// Each of the programs has cores of its own.
+    pub(super) fn new(cpu: &CpuModel, programs: u32) -> Self {
         let share = cpu.worker_share;
         Self {
             workers: [Worker::default(); MAX_LANES],
-            shared_cores: (cpu.workers == Workers::Shared).then_some(f64::from(cpu.cores)),
+            shared_cores: (cpu.workers == Workers::Shared)
+                .then(|| f64::from(cpu.cores) * f64::from(programs)),
             armed: 0,
             limited: (share < 1.0).then(|| Limited::new(share)),
             queue: BinaryHeap::new(),
@@ -228,7 +230,6 @@ impl Replay<'_> {
                 self.schedule(lane, Wait::Scan, ns, Job::Arm(known));
             }
             Action::SetSampling { kind, period } => self.set_sampling(kind, period),
-            Action::Consolidate { into, lane } => self.start_consolidation(into, lane),
             Action::DemoteFile { .. } => self.totals.not_modelled += 1,
         }
     }
@@ -367,7 +368,7 @@ impl Replay<'_> {
     }
 
     /// Whether workers run where the program does.
-    fn shares_cores(&self) -> bool {
+    pub(super) fn shares_cores(&self) -> bool {
         self.machine.cpu.workers == Workers::Shared
     }
 
@@ -598,21 +599,6 @@ impl Replay<'_> {
     fn clear_accessed(&mut self, run: PageRun) {
         self.marks[run.range()].iter_mut().for_each(|m| *m &= !marks::ACCESSED);
     }
-
-    /// Gives a region's scattered base pages one physical block of their tier.
-    fn start_consolidation(&mut self, into: Region, lane: Lane) {
-        let (resident, huge) = self.mapped(into.run());
-        let mut tiers = into.run().iter().filter_map(|p| view_tier(self, p));
-        let tier = tiers.next().filter(|first| !huge && tiers.all(|t| t == *first));
-        let Some(tier) = tier.filter(|t| self.frames.gather(into, *t)) else {
-            self.totals.not_modelled += 1;
-            return;
-        };
-        let page_ns = self.machine.costs.migrate_base_ns
-            + self.machine.move_page_ns(tier.index(), tier.index());
-        let ns = resident as f64 * page_ns;
-        self.schedule(lane, Wait::Migrate, ns, Job::Arm(into.run()));
-    }
 }
 
 fn view_tier(replay: &Replay<'_>, page: PageId) -> Option<TierId> {
@@ -631,7 +617,7 @@ mod tests {
 
     /// Ends of a job of 100 ns in each of two lanes, and of another in the first.
     fn ends(cpu: &CpuModel, threads: f64) -> [u64; 3] {
-        let mut background = Background::new(cpu);
+        let mut background = Background::new(cpu, 1);
         let work = Work { job: Job::Reclaim, what: Wait::Migrate, ns: 100.0 };
         [Lane::PROMOTE, Lane::DEMOTE, Lane::PROMOTE].map(|lane| {
             background.schedule(0.0, lane, threads, work);

@@ -105,7 +105,10 @@ impl Replay<'_> {
     }
 
     fn set_parallel(&mut self) {
-        self.parallel = f64::from(self.live_threads.clamp(1, self.machine.cpu.cores));
+        self.parallel = match &self.turn {
+            Some(turn) => turn.parallel,
+            None => f64::from(self.live_threads.clamp(1, self.machine.cpu.cores)),
+        };
     }
 
     fn file(&mut self, file: u32) -> &mut u32 {

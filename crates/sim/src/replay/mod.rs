@@ -18,6 +18,9 @@ mod swap_tests;
 mod testing;
 #[cfg(test)]
 mod tests;
+mod together;
+#[cfg(test)]
+mod together_tests;
 mod touch;
 mod unseen;
 mod zeroed;
@@ -27,6 +30,7 @@ use crate::clock::{Counts, MemoryClock};
 use crate::error::SimError;
 use crate::footprint::Footprint;
 use crate::frames::Frames;
+use crate::guest::Together;
 use crate::heatmap::{Heatmap, HeatmapBuilder};
 use crate::machine::{Machine, Workers};
 use crate::operations::Operations;
@@ -45,9 +49,10 @@ use frostline_core::types::*;
 use frostline_core::{Engine, EngineConfig};
 use frostline_trace::batch::Want;
 use frostline_trace::header::ClockUnit;
-use frostline_trace::{Batch, TraceSource};
+use frostline_trace::{Batch, TraceHeader, TraceSource};
 use keeper::Keeper;
 use outcome::SeriesBase;
+use together::{Alone, Feed, Turn};
 use unseen::Unseen;
 use zeroed::Zeroed;
 
@@ -137,38 +142,63 @@ fn replay(
     observer: &mut dyn Observer,
     careful: bool,
 ) -> Result<RunOutcome, SimError> {
+    source.want(Want::default());
+    let header = source.header().clone();
+    let replay = Replay { careful, ..Replay::new(&header, footprint, policy, options, None)? };
+    run(&mut Alone(source), replay, observer)
+}
+
+/// As [`simulate`], for programs side by side; `footprint` is that of [`Together::footprint`].
+///
+/// # Errors
+/// As [`simulate`], and a guest without a free frame.
+pub fn simulate_together(
+    mut programs: Together,
+    footprint: &Footprint,
+    policy: BoxedPolicy,
+    options: &SimOptions,
+    observer: &mut dyn Observer,
+) -> Result<RunOutcome, SimError> {
+    let (header, turn) = (programs.header.clone(), Turn::new(&programs));
+    let replay = Replay::new(&header, footprint, policy, options, Some(turn))?;
+    run(&mut programs, replay, observer)
+}
+
+fn run(
+    feed: &mut dyn Feed,
+    mut replay: Replay<'_>,
+    observer: &mut dyn Observer,
+) -> Result<RunOutcome, SimError> {
     let started = std::time::Instant::now();
-    options.machine.validate()?;
-    let mut replay = Replay::new(source, footprint, policy, options);
-    replay.careful = careful;
+    let total = replay.footprint.records;
     let mut batch = Batch::new();
     let mut reported = 0;
-    while source.next_batch(&mut batch)? {
+    while feed.next(&mut replay, &mut batch)? {
         replay.step(&batch)?;
+        feed.ran(&mut replay);
         if replay.records - reported >= PROGRESS_RECORDS {
             reported = replay.records;
-            let progress = Progress {
-                records: replay.records,
-                records_total: footprint.records,
-                modelled: replay.now(),
-            };
+            let progress =
+                Progress { records: replay.records, records_total: total, modelled: replay.now() };
             if !observer.progress(&progress) {
                 return Err(SimError::Cancelled);
             }
         }
     }
-    Ok(replay.finish(started))
+    let mut outcome = replay.finish(started);
+    feed.report(&mut |name, value| {
+        outcome.report.counters.insert(name.to_owned(), value);
+    });
+    Ok(outcome)
 }
 
 /// What each tier of the modelled machine offers to the engine, for a run of these options.
 pub fn tier_limits(options: &SimOptions, footprint: &Footprint, all_fast: bool) -> Vec<TierLimits> {
     let machine = &options.machine;
-    // Splits and collapses can make the program larger than the pass without a policy found.
-    let ample = PageCount(
-        footprint.peak_resident_pages
-            + footprint.peak_resident_pages / 16
-            + 16 * u64::from(HUGE_PAGES),
-    );
+    // Splits and collapses can make the program larger than the pass without a policy found; of a
+    // guest, the host may come to hold all memory.
+    let pages = footprint.peak_resident_pages.max(footprint.guest_pages);
+    let ample = PageCount(pages + pages / 16 + 16 * u64::from(HUGE_PAGES));
     let limits = machine.tiers.iter().enumerate().map(|(i, tier)| {
         let limit = options.limits.iter().rev().find(|(t, _)| usize::from(*t) == i);
         let capacity = match (limit, i) {
@@ -207,6 +237,8 @@ struct Totals {
     sampler_cpu: f64,
     policy_cpu: f64,
     upkeep: f64,
+    /// Of guests, for what they do about their own memory.
+    guest_cpu: f64,
     sampling_assist: f64,
     walk: f64,
     compute: f64,
@@ -299,6 +331,8 @@ struct Replay<'a> {
 
     /// State byte of each access of the batch, as it was served.
     states: Vec<u8>,
+    /// Accesses of the last step.
+    served: usize,
     pending: Vec<Event>,
     /// Allocations that the engine has not told the policy of yet, at most.
     populated: usize,
@@ -313,6 +347,8 @@ struct Replay<'a> {
     wants_counters: bool,
     wake: u64,
     background: Background,
+    /// Where several programs take turns.
+    turn: Option<Turn>,
     /// Share of a core that looking after the program takes.
     upkeep: f64,
     unseen: Unseen,
@@ -337,13 +373,13 @@ struct Replay<'a> {
 
 impl<'a> Replay<'a> {
     fn new(
-        source: &mut dyn TraceSource,
+        header: &TraceHeader,
         footprint: &'a Footprint,
         policy: BoxedPolicy,
         options: &'a SimOptions,
-    ) -> Self {
-        source.want(Want::default());
-        let header = source.header();
+        turn: Option<Turn>,
+    ) -> Result<Self, SimError> {
+        options.machine.validate()?;
         let cache_bytes = header.llc.map_or(0, |cache| cache.size_bytes);
         let machine = &options.machine;
         let needs = policy.needs();
@@ -415,7 +451,9 @@ impl<'a> Replay<'a> {
             usage_fast: 0,
             usage_slow: 0,
             wants_counters: needs.counters,
-            background: Background::new(&machine.cpu),
+            background: Background::new(&machine.cpu, turn.as_ref().map_or(1, Turn::programs)),
+            turn,
+            served: 0,
             upkeep: if looked_after { machine.cpu.upkeep_share } else { 0.0 },
             unseen: Unseen::new(audit),
             zeroed: Zeroed::new(if machine.costs.zero_line_stalls > 0.0 { cache_bytes } else { 0 }),
@@ -443,7 +481,7 @@ impl<'a> Replay<'a> {
         replay.set_sampling(SampleKind::LoadMiss, needs.load_sample_period);
         replay.set_sampling(SampleKind::Store, needs.store_sample_period);
         replay.plan_exit();
-        replay
+        Ok(replay)
     }
 
     fn now(&self) -> Nanos {
@@ -452,6 +490,7 @@ impl<'a> Replay<'a> {
 
     /// One batch: its events, then its accesses.
     fn step(&mut self, batch: &Batch) -> Result<(), SimError> {
+        self.served = batch.len();
         let begin = batch.events.first().map_or(batch.clock_end, |event| event.clock);
         while self.options.moments.get(self.moments.len()).is_some_and(|clock| begin >= *clock) {
             self.note_moment();
@@ -574,8 +613,9 @@ impl<'a> Replay<'a> {
         self.waiting_ns += ns;
     }
 
-    /// All threads wait at once: an interruption of every core.
+    /// All threads of a program wait at once: an interruption of every core that it runs on.
     fn interrupt(&mut self, what: Wait, ns: f64) {
+        let ns = ns * self.turn.as_ref().map_or(1.0, Turn::interrupted);
         self.totals.waited[what as usize] += ns;
         self.waiting_ns += ns;
     }
@@ -606,6 +646,9 @@ impl<'a> Replay<'a> {
 
     /// Translates every access of the batch; the time of its misses.
     fn translate(&mut self, batch: &Batch) -> f64 {
+        if self.is_nested() {
+            return self.translate_nested(batch);
+        }
         let mut found = [0u64; 3];
         let mut base_walks = 0u64;
         let accesses = batch.pages.iter().zip(&self.states);

@@ -22,7 +22,7 @@ impl Replay<'_> {
     /// Processor time of all tiering work so far, in seconds.
     fn tiering_seconds(&self) -> f64 {
         let t = &self.totals;
-        (t.sampler_cpu + t.policy_cpu + t.upkeep + self.background.cpu_ns()) / 1e9
+        (t.sampler_cpu + t.policy_cpu + t.upkeep + t.guest_cpu + self.background.cpu_ns()) / 1e9
     }
 
     pub(super) fn note_moment(&mut self) {

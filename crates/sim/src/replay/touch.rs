@@ -48,7 +48,7 @@ impl Replay<'_> {
         Ok(())
     }
 
-    fn first_touch(&mut self, page: PageId, process: ProcessId) -> Result<(), SimError> {
+    pub(super) fn first_touch(&mut self, page: PageId, process: ProcessId) -> Result<(), SimError> {
         let region = page.region();
         let huge = self.machine.os.thp && !self.engine.policy().base_pages();
         if huge && self.space.allows_huge(region) && self.is_empty(region) {
@@ -205,7 +205,7 @@ impl Replay<'_> {
     }
 
     /// An armed page, or one in a tier without direct access, is touched.
-    fn fault(&mut self, page: PageId, write: bool, stream: u32) -> Result<(), SimError> {
+    pub(super) fn fault(&mut self, page: PageId, write: bool, stream: u32) -> Result<(), SimError> {
         let process = self.process_of(stream);
         let state = self.engine.view().state(page);
         let Some(tier) = state.tier() else { return Ok(()) };
@@ -431,6 +431,9 @@ impl Replay<'_> {
     pub(super) fn forget_translations(&mut self, run: PageRun) {
         if run.pages == 0 {
             return;
+        }
+        if self.is_nested() {
+            return self.flush_guest(run.start);
         }
         for tlb in &mut self.tlbs {
             run.iter().for_each(|page| tlb.flush_base(page.0));

@@ -1,0 +1,171 @@
+//! Programs that share a machine: several at once, each by itself or in a virtual machine.
+
+use super::input::Input;
+use super::runner::with_seed;
+use frostline_core::spec;
+use frostline_sim::{Footprint, GuestSetup, Limit, SimError, Together};
+
+/// What the command line says of programs side by side.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Programs side by side")]
+pub struct ProgramArgs {
+    /// Run each program in a virtual machine: none, or gpac[:cl=50] that gathers its hot pages; several
+    /// with commas
+    #[arg(long, value_name = "LIST", value_parser = guests, default_value = "")]
+    guest: Guests,
+    /// So many of each trace at once, generated ones each with a seed of its own
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    programs: u32,
+    /// Another trace that runs at the same time; may be given several times
+    #[arg(long, value_name = "TRACE")]
+    beside: Vec<String>,
+}
+
+/// Kinds of virtual machines, all of which are run.
+pub type Guests = std::sync::Arc<Vec<GuestSetup>>;
+
+/// Reads a list of kinds of virtual machines.
+///
+/// # Errors
+/// One that is none.
+pub fn guests(list: &str) -> Result<Guests, spec::SpecError> {
+    Ok(Guests::new(spec::list(list).map(GuestSetup::parse).collect::<Result<_, _>>()?))
+}
+
+impl ProgramArgs {
+    /// Kinds of virtual machines; none where programs run by themselves.
+    pub fn guests(&self) -> Vec<GuestSetup> {
+        self.guest.to_vec()
+    }
+
+    /// What runs at once, for each trace.
+    pub fn programs(&self, traces: Vec<String>) -> Vec<Programs> {
+        let programs = |trace| Programs {
+            trace,
+            copies: self.programs,
+            beside: self.beside.clone(),
+            limit: None,
+        };
+        traces.into_iter().map(programs).collect()
+    }
+}
+
+/// A trace, and what runs at the same time.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    /// As the user named it.
+    pub trace: String,
+    /// How often, at least 1.
+    pub copies: u32,
+    /// Others.
+    pub beside: Vec<String>,
+    /// Limit of `gpac` where it names none.
+    pub limit: Option<Limit>,
+}
+
+impl Programs {
+    /// With generated traces of this seed, but for those that name one.
+    pub fn seeded(&self, seed: u64) -> Self {
+        let beside = self.beside.iter().map(|trace| with_seed(trace, seed)).collect();
+        Self { trace: with_seed(&self.trace, seed), beside, ..self.clone() }
+    }
+
+    /// Whether it is more than one.
+    pub fn are_several(&self) -> bool {
+        self.copies > 1 || !self.beside.is_empty()
+    }
+
+    /// Names of all but the first, each with the number of the trace that it is a copy of.
+    fn others(&self, seed: u64) -> Vec<(usize, String)> {
+        let plain = |copy: u32| match super::runner::seedless(&self.trace) {
+            Some(trace) => with_seed(&trace, 1000 * seed + u64::from(copy)),
+            None => self.trace.clone(),
+        };
+        let copies = (1..self.copies).map(|copy| (0, plain(copy)));
+        let beside = self.beside.iter().enumerate().map(|(i, name)| (i + 1, name.clone()));
+        copies.chain(beside).collect()
+    }
+}
+
+/// Every policy in every kind of virtual machine: `memtierd`, `memtierd+gpac:cl=50`.
+pub fn labels(policies: &[String], guests: &[GuestSetup]) -> Vec<String> {
+    let of = |policy: &String| -> Vec<String> {
+        match guests.is_empty() {
+            true => vec![label(policy, None)],
+            false => guests.iter().map(|guest| label(policy, Some(guest))).collect(),
+        }
+    };
+    policies.iter().flat_map(of).collect()
+}
+
+fn label(policy: &str, guest: Option<&GuestSetup>) -> String {
+    match guest.map(ToString::to_string) {
+        None => policy.to_owned(),
+        Some(none) if none == "none" => policy.to_owned(),
+        Some(guest) => format!("{policy}+{guest}"),
+    }
+}
+
+/// The policy of a label.
+pub fn policy_of(label: &str) -> &str {
+    label.split_once('+').map_or(label, |(policy, _)| policy)
+}
+
+/// All programs that run at once, ready to be read any number of times.
+pub struct Company {
+    /// Those beside the first one.
+    others: Vec<Input>,
+    /// Of all, the first one first.
+    footprints: Vec<Footprint>,
+    limit: Option<Limit>,
+}
+
+impl Company {
+    /// Opens the programs beside the first one; `measure` gives footprints.
+    ///
+    /// # Errors
+    /// Those of opening and measuring.
+    pub fn open(
+        programs: &Programs,
+        first: &Footprint,
+        seed: u64,
+        times: usize,
+        measure: impl Fn(&Input) -> anyhow::Result<Footprint>,
+    ) -> anyhow::Result<Self> {
+        let (mut others, mut footprints) = (Vec::new(), vec![first.clone()]);
+        for (of, name) in programs.others(seed) {
+            let input = Input::open(&name, times)?;
+            // Copies of a generated trace are alike in size.
+            let footprint = if of == 0 { first.clone() } else { measure(&input)? };
+            others.push(input);
+            footprints.push(footprint);
+        }
+        Ok(Self { others, footprints, limit: programs.limit })
+    }
+
+    /// What they have together.
+    pub fn footprint(&self, guests: &[GuestSetup]) -> Footprint {
+        let largest = guests.iter().map(|guest| Together::footprint(&self.footprints, Some(guest)));
+        let largest = largest.max_by_key(|footprint| footprint.guest_pages);
+        largest.unwrap_or_else(|| Together::footprint(&self.footprints, None))
+    }
+
+    /// Ready to take turns from the start.
+    ///
+    /// # Errors
+    /// Those of opening, and programs that do not fit together.
+    pub fn together(
+        &self,
+        first: &Input,
+        guest: Option<&GuestSetup>,
+        scale: f64,
+        seed: u64,
+    ) -> Result<Together, SimError> {
+        let mut programs = Vec::new();
+        for (input, footprint) in std::iter::once(first).chain(&self.others).zip(&self.footprints) {
+            programs.push((input.source()?, footprint.clone()));
+        }
+        let guest = guest.map(|guest| guest.with_limit(self.limit));
+        Together::new(programs, guest.as_ref(), scale, seed)
+    }
+}

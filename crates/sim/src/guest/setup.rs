@@ -1,0 +1,144 @@
+//! How a virtual machine is described: `none`, `gpac:cl=50`.
+
+use frostline_core::spec::{self, Spec, SpecError};
+use frostline_core::types::*;
+use std::fmt;
+
+/// Window over which the guest looks for accessed pages, before it is divided by the scale. GPAC does
+/// not say. What is left behind has to be idle to the host, which takes memtierd 15 s.
+const WINDOW: Nanos = Nanos(20_000_000_000);
+/// Of the guest's resident size; GPAC's guests have 20 GB for 12.5 GB of Redis (section 5.1).
+const MEMORY: f64 = 1.6;
+/// Assumed.
+const AGED: f64 = 0.25;
+
+/// Consolidation limit: pages are gathered out of regions with fewer hot ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// So many, 1 to 512.
+    Pages(u16),
+    /// By the distribution of hot pages over regions.
+    Auto,
+}
+
+/// A virtual machine: what its memory looks like, and whether it gathers its hot pages.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GuestSetup {
+    /// Gathers hot pages that lie scattered: GPAC. `None`: it does not.
+    pub consolidate: Option<Limit>,
+    /// Time between two looks at all access bits; divided by the scale.
+    pub window: Nanos,
+    /// Its memory, as a multiple of what its program has resident; at least 1.
+    pub memory: f64,
+    /// Share of its 2 MiB regions in which others hold half of the pages, for ever; `[0, 1)`.
+    pub aged: f64,
+    /// Whether the guest maps memory by 2 MiB.
+    pub huge: bool,
+    text: String,
+    names_limit: bool,
+}
+
+impl GuestSetup {
+    /// Takes `none`, `gpac` or either with parameters.
+    ///
+    /// # Errors
+    /// Another name, an unknown parameter, or a value out of range.
+    pub fn parse(text: &str) -> Result<Self, SpecError> {
+        let given = Spec::parse(text)?;
+        let gpac = match given.name() {
+            "gpac" => true,
+            "none" => false,
+            other => return Err(SpecError::unknown("guest", other, &["none", "gpac"])),
+        };
+        let mut params = given.params();
+        let limit = if gpac { params.value("cl", limit)? } else { None };
+        let names_limit = limit.is_some();
+        let window = params.duration("window")?.unwrap_or(WINDOW);
+        let memory = params.value("memory", multiple)?.unwrap_or(MEMORY);
+        let aged = params.ratio("aged")?.unwrap_or(AGED);
+        let huge = params.choice("pages", &["base", "huge"])? == Some(1);
+        params.finish()?;
+        let refuse = |what: &str, hint: &str| Err(SpecError::new(format!("{text}: {what}"), hint));
+        if window == Nanos::ZERO {
+            return refuse("a window of no time", "the default is 5s");
+        }
+        if !(1.0..=100.0).contains(&memory) {
+            return refuse("memory is out of range", "give 100% to 10000% of the resident size");
+        }
+        if aged >= 1.0 {
+            return refuse("aged is out of range", "some memory has to be free: below 100%");
+        }
+        if gpac && huge {
+            let hint = "gpac gathers base pages: leave pages=huge out, or take none:pages=huge";
+            return refuse("nothing to gather", hint);
+        }
+        let consolidate = gpac.then(|| limit.unwrap_or(Limit::Auto));
+        Ok(Self { consolidate, window, memory, aged, huge, names_limit, text: text.to_owned() })
+    }
+
+    /// The same with this limit, where it gathers and its text names none.
+    #[must_use]
+    pub fn with_limit(&self, limit: Option<Limit>) -> Self {
+        let mut other = self.clone();
+        if let (Some(own), Some(limit), false) = (&mut other.consolidate, limit, self.names_limit) {
+            *own = limit;
+        }
+        other
+    }
+}
+
+impl fmt::Display for GuestSetup {
+    /// As it was written.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+fn multiple(text: &str) -> Result<f64, SpecError> {
+    match text.strip_suffix('%') {
+        Some(percent) => Ok(spec::parse_float(percent)? / 100.0),
+        None => spec::parse_float(text),
+    }
+}
+
+fn limit(text: &str) -> Result<Limit, SpecError> {
+    if text == "auto" {
+        return Ok(Limit::Auto);
+    }
+    match text.parse() {
+        Ok(pages) if (1..=512).contains(&pages) => Ok(Limit::Pages(pages)),
+        _ => Err(SpecError::new(format!("`{text}` is no such limit"), "give 1 to 512, or auto")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptions_are_read_and_refused() {
+        let parse = |text: &str| GuestSetup::parse(text).unwrap();
+        assert_eq!(parse("none").consolidate, None);
+        assert_eq!(parse("gpac").consolidate, Some(Limit::Auto));
+        assert_eq!(parse("gpac:cl=50").consolidate, Some(Limit::Pages(50)));
+        let all = parse("none:memory=200%:aged=0:pages=huge:window=1s");
+        assert_eq!((all.memory, all.aged, all.huge, all.window.0), (2.0, 0.0, true, 1_000_000_000));
+        assert_eq!(parse("gpac:cl=auto:memory=1.5").memory, 1.5);
+        for text in [
+            "",
+            "gpack",
+            "gpac:cl=0",
+            "gpac:cl=513",
+            "gpac:cl=many",
+            "none:cl=5",
+            "gpac:pages=huge",
+            "none:memory=50%",
+            "none:aged=1",
+            "none:window=0s",
+            "none:colour=1",
+        ] {
+            let error = GuestSetup::parse(text).unwrap_err().to_string();
+            assert!(error.contains("hint:"), "{text}: {error}");
+        }
+    }
+}
