@@ -80,6 +80,8 @@ pub struct Workload {
     pub cl: Option<u16>,
     /// How many of it run at once, where that differs from the other workloads.
     pub programs: Option<u32>,
+    /// Size of fast memory, where that differs from the one that the others have.
+    pub fast: Option<String>,
 }
 
 impl Workload {
@@ -247,6 +249,11 @@ fn machine() -> String {
     "dram-nvm".into()
 }
 
+fn size(text: &str) -> anyhow::Result<FastSize> {
+    text.parse()
+        .map_err(|error| usage(format!("fast = \"{text}\": {error}"), "write 1:8, 40% or 2GiB"))
+}
+
 fn one() -> u32 {
     1
 }
@@ -306,6 +313,10 @@ impl Experiment {
             let what = format!("{name}: policies need sizes of fast memory, and these policies");
             return Err(usage(what, "name both, or neither to look at the workloads alone"));
         }
+        if experiment.workload.iter().any(|w| w.fast.is_some()) && experiment.fast.len() != 1 {
+            let what = format!("{name}: workloads have a size of their own, and others several");
+            return Err(usage(what, "give one size in fast"));
+        }
         Ok(experiment)
     }
 
@@ -319,22 +330,21 @@ impl Experiment {
     /// # Errors
     /// A size that is none.
     pub fn sizes(&self) -> anyhow::Result<Vec<FastSize>> {
-        let sizes = self.fast.iter().map(|text| {
-            text.parse::<FastSize>().map_err(|error| {
-                usage(format!("fast = \"{text}\": {error}"), "write 1:8, 40% or 2GiB")
-            })
-        });
-        sizes.collect()
+        self.fast.iter().map(|text| size(text)).collect()
     }
 
     /// A workload, as often as it runs at once.
-    pub fn programs(&self, workload: &Workload, quick: bool) -> Programs {
-        Programs {
+    ///
+    /// # Errors
+    /// A size of fast memory that is none.
+    pub fn programs(&self, workload: &Workload, quick: bool) -> anyhow::Result<Programs> {
+        Ok(Programs {
             trace: workload.trace(quick).to_owned(),
             copies: workload.programs.unwrap_or(self.programs).max(1),
             beside: Vec::new(),
             limit: workload.cl.map(Limit::Pages),
-        }
+            fast: workload.fast.as_deref().map(size).transpose()?,
+        })
     }
 
     /// Kinds of virtual machines.
@@ -436,7 +446,7 @@ mod tests {
             ("over = \"first-tuch\"\n", "first-touch"),
             ("over = \"first-touch\"\nfast = [\"1:9\"]\n", "size"),
             ("over = \"first-touch\"\nworkloads = [\"v\"]\n", "workload"),
-            ("over = \"first-touch\"\nnumber = \"splits\"\n", "number"),
+            ("over = \"first-touch\"\nsince = 0.5\n", "since"),
         ] {
             let file = Experiment::parse("e.toml", &format!("{SMALL}{result}{more}")).unwrap();
             let text = format!("{:#}", file.check(&all).unwrap_err());
@@ -466,8 +476,8 @@ mod tests {
         let mut read = 0;
         for path in Experiment::files(&folder).unwrap() {
             let file = Experiment::read(&path).unwrap_or_else(|e| panic!("{e:#}"));
-            let policies = file.policies().unwrap_or_else(|e| panic!("{e:#}"));
-            file.check(&policies).unwrap_or_else(|e| panic!("{}: {e:#}", path.display()));
+            let labels = file.labels().unwrap_or_else(|e| panic!("{e:#}"));
+            file.check(&labels).unwrap_or_else(|e| panic!("{}: {e:#}", path.display()));
             file.sizes().unwrap_or_else(|e| panic!("{}: {e:#}", path.display()));
             for workload in &file.workload {
                 for trace in [workload.trace(false), workload.trace(true)] {

@@ -111,8 +111,10 @@ fn request(experiment: &Experiment, machine: &str, effort: Effort) -> anyhow::Re
     let mut options = Model::parse_from(words).model.options(size)?;
     options.heatmap = effort.charts;
     let seeds = if effort.quick { experiment.quick_seeds } else { experiment.seeds };
+    let programs = |workload| experiment.programs(workload, effort.quick);
+    let traces = experiment.workload.iter().map(programs).collect::<anyhow::Result<_>>()?;
     Ok(Request {
-        traces: experiment.workload.iter().map(|w| experiment.programs(w, effort.quick)).collect(),
+        traces,
         guests: experiment.guests()?,
         sizes,
         policies: experiment.policies()?,
@@ -184,7 +186,8 @@ fn of_machine(
         let sizes = experiment.fast.iter().zip(&trace.sizes);
         for (fast, size) in sizes.filter(|(fast, _)| result.is_at(fast)) {
             let values = measure::values(result, size);
-            findings.extend(values.map(|v| finding(result, [machine, Some(fast)], workload, &v)));
+            let fast = Some(workload.fast.as_deref().unwrap_or(fast));
+            findings.extend(values.map(|v| finding(result, [machine, fast], workload, &v)));
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::input::Input;
 use super::runner::with_seed;
 use frostline_core::spec;
-use frostline_sim::{Footprint, GuestSetup, Limit, SimError, Together};
+use frostline_sim::{FastSize, Footprint, GuestSetup, Limit, SimError, Together};
 
 /// What the command line says of programs side by side.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -45,6 +45,7 @@ impl ProgramArgs {
             copies: self.programs,
             beside: self.beside.clone(),
             limit: None,
+            fast: None,
         };
         traces.into_iter().map(programs).collect()
     }
@@ -61,6 +62,8 @@ pub struct Programs {
     pub beside: Vec<String>,
     /// Limit of `gpac` where it names none.
     pub limit: Option<Limit>,
+    /// Size of fast memory, in place of the request's.
+    pub fast: Option<FastSize>,
 }
 
 impl Programs {

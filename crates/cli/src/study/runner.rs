@@ -171,7 +171,7 @@ fn run_trace(request: &Request, programs: &Programs, seeds: &[u64]) -> anyhow::R
         false => None,
     };
     let mut sizes = Vec::new();
-    for &fast in &request.sizes {
+    for &fast in programs.fast.as_ref().map_or(request.sizes.as_slice(), std::slice::from_ref) {
         let fast_pages = fast.pages(&footprint).0;
         let bound = match (&wanted, &matrix) {
             (Ok(()), Some(matrix)) => Ok(bounds::compute(matrix, machine, fast_pages)?),

@@ -142,6 +142,8 @@ pub(crate) fn report(tallies: &[&Tally], in_guests: bool, put: &mut dyn FnMut(&s
     ] {
         put(&format!("guests.{name}"), value);
     }
+    let pages = sum(&|t| t.resident_max as f64);
+    put("guests.consolidated_of_resident", share(sum(&|t| t.consolidated as f64), pages));
     let per_page = share(sum(&|t| t.consolidation_ns), sum(&|t| t.consolidated as f64));
     put("guests.consolidation_us_per_page", per_page / 1e3);
 }

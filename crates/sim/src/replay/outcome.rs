@@ -246,6 +246,12 @@ impl Replay<'_> {
         ] {
             put(&format!("machine.{name}"), ns / 1e9);
         }
+        let lookups = t.tlb_lookups[2] * u64::from(self.thinning);
+        if lookups > 0 {
+            let l2_ns = t.tlb_lookups[1] as f64 * self.machine.tlb.l2_hit_ns;
+            let walks_ns = t.walk - l2_ns * f64::from(self.thinning);
+            put("machine.walk_ns_mean", walks_ns / lookups as f64);
+        }
         let footprint = (t.resident_sum_max * PAGE_BYTES).max(1) as f64;
         let metadata = self.engine.policy().metadata_bytes().0 as f64;
         put("policy_metadata_ratio", metadata / footprint);

@@ -184,11 +184,7 @@ fn walks_through_two_page_tables_take_as_long_as_was_measured() {
         all.extend(steps);
         together(&[all], Some(guest), policy("first-touch"), &options)
     };
-    let per_walk = |o: &RunOutcome| {
-        let ns = counter(o, "machine.walk_seconds") * 1e9;
-        let l2 = counter(o, "machine.tlb_l2_hits") * 2.3;
-        (ns - l2) / counter(o, "machine.tlb_walks")
-    };
+    let per_walk = |o: &RunOutcome| counter(o, "machine.walk_ns_mean");
     let huge = run("dram-nvm", "none:pages=huge:aged=0");
     let base = run("dram-nvm", "none");
     let both = run("dram-nvm:thp=off", "none");
