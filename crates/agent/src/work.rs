@@ -10,7 +10,9 @@ use frostline_linux::process::{self, Target};
 use frostline_linux::topology::{self, Topology};
 use frostline_linux::{LinuxError, Root, Span, swap};
 use std::fmt::Display;
+use std::fs::File;
 use std::panic::catch_unwind;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Room for the thread's stack.
@@ -85,7 +87,7 @@ fn manage(files: Result<(), i32>) -> Result<End, Box<dyn Display>> {
     // What is asked for makes sense or not, however small the program is.
     let options =
         environment::options(|name| words::get(name).map(str::to_owned), || choose(&root));
-    let options = options.map_err(boxed)?;
+    let mut options = options.map_err(boxed)?;
     files.map_err(|errno| boxed(LinuxError::call("close_range", 0, errno)))?;
     if options.slow.zram().is_some() && options.swap_device.is_none() {
         return Err(Box::new(
@@ -105,11 +107,23 @@ fn manage(files: Result<(), i32>) -> Result<End, Box<dyn Display>> {
         }
     }
     let name = target.comm().map_err(boxed)?;
+    options.journal = options.journal.map(own_journal);
     let (driver, notes) = start_inside(root.clone(), options, own_memory).map_err(boxed)?;
     for text in notes {
         remarks::note(&text);
     }
     drive(driver, &root, name, &mut watch).map_err(boxed)
+}
+
+/// Other processes that this program has started write journals, too: the first one has the name
+/// that was given.
+fn own_journal(path: PathBuf) -> PathBuf {
+    if File::options().write(true).create_new(true).open(&path).is_ok() {
+        return path;
+    }
+    let mut name = path.into_os_string();
+    name.push(format!(".{}", std::process::id()));
+    name.into()
 }
 
 fn boxed(error: impl Display + 'static) -> Box<dyn Display> {

@@ -26,6 +26,11 @@ pub const SAMPLES: &str = "FROSTLINE_SAMPLES";
 pub const SEED: &str = "FROSTLINE_SEED";
 /// The only swap device that pages shall go to; whoever names it sees to it that it is there.
 pub const SWAP_DEVICE: &str = "FROSTLINE_SWAP_DEVICE";
+/// Where to write the journal, by its whole path; where there is such a file, its name gets the
+/// number of the process.
+pub const JOURNAL: &str = "FROSTLINE_JOURNAL";
+/// `on`: follow allocations also where the policy does without.
+pub const EXTENTS: &str = "FROSTLINE_EXTENTS";
 /// `on`, or `off`: what the program forks and executes is not tiered.
 pub const CHILDREN: &str = "FROSTLINE_CHILDREN";
 /// A file that remarks are appended to, instead of the program's standard error.
@@ -33,7 +38,7 @@ pub const LOG: &str = "FROSTLINE_LOG";
 /// A folder in which every process keeps a file with its numbers.
 pub const STATUS: &str = "FROSTLINE_STATUS";
 /// All of them.
-pub const VARIABLES: [&str; 13] = [
+pub const VARIABLES: [&str; 15] = [
     POLICY,
     FAST,
     SLOW,
@@ -44,6 +49,8 @@ pub const VARIABLES: [&str; 13] = [
     SAMPLES,
     SEED,
     SWAP_DEVICE,
+    JOURNAL,
+    EXTENTS,
     CHILDREN,
     LOG,
     STATUS,
@@ -85,8 +92,8 @@ pub enum EnvironmentError {
     },
 }
 
-/// The variables that make an agent do what a driver with these options would. A journal and
-/// extents of allocations are beyond an agent, and so is a dry run.
+/// The variables that make an agent do what a driver with these options would. A dry run is beyond
+/// an agent.
 pub fn variables(options: &Options) -> Vec<(&'static str, String)> {
     let limits: Vec<String> = options
         .slow
@@ -94,6 +101,7 @@ pub fn variables(options: &Options) -> Vec<(&'static str, String)> {
         .filter_map(|slow| Some(format!("{}={}", slow.tier.name(), slow.limit?)))
         .collect();
     let device = options.swap_device.as_ref().map(|path| path.display().to_string());
+    let journal = options.journal.as_ref().map(|path| path.display().to_string());
     let migration = options.migration_bytes_per_second.map(|bytes| bytes.0.to_string());
     let all = [
         (POLICY, Some(options.policy.clone())),
@@ -106,6 +114,8 @@ pub fn variables(options: &Options) -> Vec<(&'static str, String)> {
         (SAMPLES, Some(options.samples.to_string())),
         (SEED, Some(options.seed.to_string())),
         (SWAP_DEVICE, device),
+        (JOURNAL, journal),
+        (EXTENTS, options.extents.then(|| "on".into())),
     ];
     all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
@@ -153,8 +163,8 @@ pub fn options(
         seed: seed.unwrap_or(default::SEED),
         samples: Samples::parse(&text(SAMPLES, default::SAMPLES)).map_err(wrong(SAMPLES))?,
         dry_run: false,
-        journal: None,
-        extents: false,
+        journal: get(JOURNAL).map(Into::into),
+        extents: get(EXTENTS).as_deref() == Some("on"),
     })
 }
 
@@ -184,6 +194,8 @@ mod tests {
             (all.cpu_share, all.settling_cpu_share) = (0.015, 0.3);
             all.migration_bytes_per_second = Some(Bytes(5 << 20));
             all.swap_device = Some("/dev/zram3".into());
+            all.journal = Some("/tmp/a journal".into());
+            all.extents = true;
             let variables = variables(&all);
             let words: Vec<(&'static str, &str)> =
                 variables.iter().map(|(name, value)| (*name, value.as_str())).collect();

@@ -72,7 +72,8 @@ counted() {
     frostline status --json | awk -F '[ ":,]+' -v name=$1 '$2 == name { n = $3 } END { print int(n) }'
 }
 touched() {
-    frostline run --policy $1 $touches --summary /out/touched -- frostline-load --size 48MiB --hot 20% \
+    frostline run --policy $1 $touches --summary /out/touched --extents --journal /out/touches-$2 -- \
+        frostline-load --size 48MiB --hot 20% \
         --cold-rate 500/s --writes 20% --threads 2 --checksums --fork-rate 0.2/s --churn 4/s --seconds 600 \
         >/tmp/load4 2>/tmp/notes4 &
     run=$!
@@ -136,6 +137,7 @@ section hybridtier other hybridtier 20
 section hotbox other hotbox 20
 section inside other hybridtier 20 --in-process
 section touched touched hotbox moved_at_touch
+section again frostline replay /out/touches-moved_at_touch
 section canaries touched pet:sampling=200ms:scan=1s:temporary=8MiB:max-block=32MiB armed_touched
 section orphan orphan
 "#;
@@ -334,6 +336,12 @@ fn pages_move_at_their_next_touch() {
     assert!(number(text, "armed") > 0.0 && number(text, "armed_touched") > 0.0, "{text}");
     assert!(number(text, "moved_at_touch") > 0.0, "{text}");
     assert!(!text.contains("without tiering"), "{text}");
+}
+
+#[test]
+fn touches_are_in_the_journal() {
+    let Some(text) = section("again") else { return };
+    assert!(text.starts_with("identical: "), "{text}");
 }
 
 #[test]

@@ -107,13 +107,16 @@ fn run_inside(
     mut command: Command,
     name: &str,
 ) -> anyhow::Result<ExitCode> {
-    let prepared = inside.set_up(root, &mut command);
+    let mut prepared = inside.set_up(root, &mut command);
     if let Err(error) = &prepared {
         note(&format!("{name} runs without tiering: {error:#}"));
     }
     let started = start(&mut command, name);
     let waited = started.and_then(|(mut child, forwarder)| {
-        let status = child.wait()?;
+        let status = match &mut prepared {
+            Ok(prepared) => prepared.wait(&mut child)?,
+            Err(_) => child.wait()?,
+        };
         drop(forwarder);
         Ok((child.id(), status))
     });

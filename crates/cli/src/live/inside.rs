@@ -13,7 +13,8 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Child, Command, ExitCode, ExitStatus};
+use std::time::{Duration, Instant};
 
 /// File of the library.
 const FILE: &str = "libfrostline_agent.so";
@@ -80,6 +81,7 @@ pub struct Inside {
     options: Options,
     why: Option<String>,
     summary: Option<PathBuf>,
+    series: Option<PathBuf>,
     children: bool,
 }
 
@@ -87,26 +89,17 @@ impl Inside {
     /// From what was asked for.
     ///
     /// # Errors
-    /// Where that is more than an agent can do.
+    /// Where that makes no sense.
     pub fn new(
         root: &Root,
         tiering: &Tiering,
         agent: Agent,
         children: bool,
     ) -> anyhow::Result<Self> {
-        let beyond = [
-            (tiering.journal.is_some(), "--journal"),
-            (tiering.series.is_some(), "--series"),
-            (tiering.extents, "--extents"),
-        ];
-        if let Some((_, option)) = beyond.into_iter().find(|(asked, _)| *asked) {
-            return Err(failure(
-                format!("{option} does not go with --in-process"),
-                format!("leave one of them out: from outside, `frostline run` knows {option}"),
-            ));
-        }
-        let (options, why) = tiering.resolve(root)?;
-        Ok(Self { agent, options, why, summary: tiering.summary.clone(), children })
+        let (mut options, why) = tiering.resolve(root)?;
+        options.journal = options.journal.map(std::path::absolute).transpose()?;
+        let (summary, series) = (tiering.summary.clone(), tiering.series.clone());
+        Ok(Self { agent, options, why, summary, series, children })
     }
 
     fn variables(&self) -> Vec<(&'static str, OsString)> {
@@ -167,8 +160,13 @@ impl Inside {
         if let Some(log) = std::env::var_os(environment::LOG) {
             command.env(environment::LOG, log);
         }
+        if let Some(journal) = &self.options.journal {
+            // Who finds one there takes another name.
+            let _ = fs::remove_file(journal);
+        }
+        let series = self.series.as_deref().map(summary::Series::create).transpose()?;
         command.envs(self.variables()).env(STATUS, folder.path());
-        Ok(Prepared { slow, folder, summary: self.summary })
+        Ok(Prepared { slow, folder, summary: self.summary, series })
     }
 }
 
@@ -177,9 +175,36 @@ pub struct Prepared {
     slow: SlowMemory,
     folder: tempfile::TempDir,
     summary: Option<PathBuf>,
+    series: Option<summary::Series>,
 }
 
+/// How often a line of the series is due.
+const LINE: Duration = Duration::from_secs(1);
+
 impl Prepared {
+    /// Waits for the end of the program, and writes its series meanwhile.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn wait(&mut self, child: &mut Child) -> anyhow::Result<ExitStatus> {
+        let Some(series) = &mut self.series else { return Ok(child.wait()?) };
+        let mut last = 0.0;
+        loop {
+            let due = Instant::now() + LINE;
+            while Instant::now() < due {
+                if let Some(status) = child.try_wait()? {
+                    return Ok(status);
+                }
+                std::thread::sleep(LINE / 20);
+            }
+            let all = statuses(self.folder.path(), Some(child.id()));
+            if let Some(status) = all.first().filter(|status| status.seconds > last) {
+                last = status.seconds;
+                series.add(status)?;
+            }
+        }
+    }
+
     /// Says what came of it, and undoes it; `pid` is the program's, where it ran.
     ///
     /// # Errors

@@ -137,6 +137,33 @@ fn children_tier_themselves_however_they_end() {
 }
 
 #[test]
+fn what_is_decided_is_written_down_inside_as_well() {
+    let (Some(system), Some(built)) = (System::take(), Built::new()) else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let (journal, series) = (folder.path().join("journal"), folder.path().join("series.csv"));
+    std::fs::write(&journal, "an old one").expect("room");
+    let options =
+        format!("{TIERING} --journal {} --series {}", journal.display(), series.display());
+    let run = built.run_with("family 3", &options, |_| {});
+    run.whole(0);
+    run.moved_in(5);
+    let lines = std::fs::read_to_string(series).expect("a series");
+    assert!(lines.starts_with("seconds,") && lines.lines().count() > 3, "{lines}");
+    let journals: Vec<PathBuf> =
+        folder.path().read_dir().expect("ours").map(|file| file.expect("ours").path()).collect();
+    let journals = journals.iter().filter(|path| path.extension() != Some("csv".as_ref()));
+    let mut processes = 0;
+    for journal in journals {
+        let output = frostline().arg("replay").arg(journal).output().expect("it runs");
+        let told = text(&output.stdout);
+        assert!(told.starts_with("identical: "), "{told} {}", text(&output.stderr));
+        processes += 1;
+    }
+    assert_eq!(processes, 5);
+    system.finish();
+}
+
+#[test]
 fn a_program_that_forks_all_the_time_is_whole() {
     let (Some(system), Some(built)) = (System::take(), Built::new()) else { return };
     let run = built.run("forks 2.5");
