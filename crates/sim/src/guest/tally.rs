@@ -113,6 +113,8 @@ pub(crate) fn report(tallies: &[&Tally], in_guests: bool, put: &mut dyn FnMut(&s
         put(&format!("programs.{i}.seconds"), tally.seconds);
         put(&format!("programs.{i}.fast_bytes_mean"), tally.whole.mean());
         put(&format!("programs.{i}.fast_bytes_late"), tally.late.mean());
+        let fast = share(tally.whole.mean(), sum(&|t| t.whole.mean()));
+        put(&format!("programs.{i}.share_of_fast"), fast);
         let hits = share(tally.fast_accesses as f64, tally.accesses as f64);
         put(&format!("programs.{i}.fast_hit_ratio"), hits);
     }
