@@ -172,3 +172,70 @@ impl Company {
         Together::new(programs, guest.as_ref(), scale, seed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_are_named_with_their_guests() {
+        let policies = ["tpp".to_owned(), "memtierd:start=slow".to_owned()];
+        assert_eq!(labels(&policies, &[]), policies);
+        let kinds = guests("none,gpac:cl=50").unwrap();
+        let expected = ["tpp", "tpp+gpac:cl=50", "memtierd:start=slow"];
+        assert_eq!(labels(&policies, &kinds)[..3], expected);
+        assert_eq!(policy_of("tpp+gpac:cl=50"), "tpp");
+        assert!(guests("gpac:cl=0").is_err());
+    }
+
+    #[test]
+    fn copies_of_generated_traces_have_seeds_of_their_own() {
+        let programs = Programs {
+            trace: "synth:masim:size=4MiB:seed=3".into(),
+            copies: 3,
+            beside: vec!["t.flt".into()],
+            limit: None,
+            fast: None,
+        };
+        let others: Vec<String> = programs.others(3).into_iter().map(|(_, name)| name).collect();
+        let expected =
+            ["synth:masim:size=4MiB:seed=3001", "synth:masim:size=4MiB:seed=3002", "t.flt"];
+        assert_eq!(others, expected);
+        let recorded = Programs { trace: "t.flt".into(), beside: Vec::new(), ..programs };
+        assert_eq!(recorded.others(3), [(0, "t.flt".to_owned()), (0, "t.flt".to_owned())]);
+        assert!(recorded.are_several());
+    }
+
+    #[test]
+    fn several_guests_run_to_their_ends() {
+        let machine = frostline_sim::Machine::parse("dram-nvm").unwrap();
+        let request = crate::study::Request {
+            traces: vec![Programs {
+                trace: "synth:masim:size=16MiB:accesses=200K".into(),
+                copies: 2,
+                beside: vec!["synth:uniform:size=4MiB:accesses=50K".into()],
+                limit: Some(Limit::Pages(5)),
+                fast: None,
+            }],
+            guests: guests("none,gpac").unwrap().to_vec(),
+            sizes: vec!["50%".parse().unwrap()],
+            policies: vec!["memtierd".into()],
+            seeds: 1,
+            bound: true,
+            jobs: Some(1),
+            options: frostline_sim::SimOptions::new(machine, "50%".parse().unwrap()),
+            every_series: false,
+        };
+        let study = crate::study::run(&request).unwrap();
+        let size = &study.traces[0].sizes[0];
+        assert!(size.bound.is_err(), "no bound for programs that take turns");
+        let names: Vec<&str> = size.policies.iter().map(|p| p.spec.as_str()).collect();
+        assert_eq!(names, ["memtierd", "memtierd+gpac"]);
+        for policy in &size.policies {
+            let report = &policy.first().report;
+            assert_eq!(report.counters["programs.count"], 3.0);
+            assert!(report.accesses >= 450_000, "all of all three: {}", report.accesses);
+        }
+        assert_eq!(size.policies[1].first().report.policy_config["guest"], "gpac");
+    }
+}
