@@ -3,7 +3,6 @@
 
 use crate::words::{self, WORDS};
 use crate::{life, work};
-use frostline_driver::environment::POLICY;
 use frostline_linux::inside;
 
 // SAFETY: the dynamic linker calls what stands in this section once, before the program's `main`,
@@ -23,7 +22,7 @@ extern "C" fn begin() {
     if !words::follows_children() {
         // SAFETY: the program's `main` has not begun, so that no other thread of it reads its
         // environment.
-        unsafe { std::env::remove_var(POLICY) };
+        unsafe { words::ASKS.iter().for_each(|name| std::env::remove_var(name)) };
     }
     if words::leaves_alone() {
         return;

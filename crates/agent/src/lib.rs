@@ -6,6 +6,7 @@
 //! puts nothing into the program, and whatever fails in it ends the tiering, not the program.
 #![deny(unsafe_code)]
 
+mod consolidation;
 #[allow(unsafe_code)]
 mod entry;
 mod life;

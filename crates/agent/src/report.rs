@@ -1,6 +1,7 @@
 //! The numbers of this process, for who wants to know.
 
 use crate::words;
+use crate::work::Work;
 use frostline_driver::environment::STATUS;
 use frostline_driver::instances::{self, Instance};
 use frostline_driver::{Driver, DriverError, Status, clock};
@@ -22,13 +23,15 @@ impl Report {
     ///
     /// # Errors
     /// Where somebody else manages this process.
-    pub fn begin(root: &Root, name: String, driver: &Driver) -> Result<Self, DriverError> {
-        let status = status(&name, driver);
+    pub fn begin(root: &Root, name: String, work: &Work) -> Result<Self, DriverError> {
+        let status = status(&name, work);
         // Of the program that this process has run before.
         instances::forget(root, status.pid);
-        let instance = match Instance::claim(root, &status) {
-            Err(error @ DriverError::Managed { .. }) => return Err(error),
-            other => other.ok(),
+        // Whoever tiers nothing leaves that to others.
+        let instance = match work.driver.as_ref().map(|_| Instance::claim(root, &status)) {
+            Some(Err(error @ DriverError::Managed { .. })) => return Err(error),
+            Some(other) => other.ok(),
+            None => None,
         };
         let folder = words::get(STATUS).filter(|folder| !folder.is_empty());
         let file = folder.map(|folder| {
@@ -40,16 +43,18 @@ impl Report {
     }
 
     /// Tells the present numbers.
-    pub fn publish(&mut self, driver: &Driver) {
-        self.last = status(&self.name, driver);
+    pub fn publish(&mut self, work: &Work) {
+        self.last = status(&self.name, work);
         self.tell(&self.last);
     }
 
     /// Tells the last ones: of memory those of the second before, when the program had not given
     /// it back.
-    pub fn end(self, driver: &Driver) {
-        let Status { accounts, seconds, cpu_seconds, .. } = status(&self.name, driver);
-        self.tell(&Status { accounts, seconds, cpu_seconds, ..self.last.clone() });
+    pub fn end(self, work: &Work) {
+        let now = status(&self.name, work);
+        let Status { accounts, seconds, cpu_seconds, consolidation, .. } = now;
+        let last = self.last.clone();
+        self.tell(&Status { accounts, seconds, cpu_seconds, consolidation, ..last });
     }
 
     /// Where that fails, others see older ones.
@@ -65,10 +70,18 @@ impl Report {
 }
 
 /// Ours are the thread, the arena and what the kernel writes for us; all else is the program's.
-fn status(name: &str, driver: &Driver) -> Status {
+fn status(name: &str, work: &Work) -> Status {
+    let of_driver = work.driver.as_ref().map(|driver| driver.status(name));
+    let buffers = work.driver.as_ref().map_or(0, Driver::buffer_bytes);
+    let own = work.own;
     Status {
+        pid: own.pid,
+        start_ticks: own.start_ticks,
+        seconds: work.clock.elapsed().as_secs_f64(),
+        name: name.into(),
+        consolidation: work.consolidation.numbers().cloned(),
         cpu_seconds: clock::thread_cpu().as_secs_f64(),
-        own_rss_bytes: crate::ARENA.touched_bytes() + driver.buffer_bytes(),
-        ..driver.status(name)
+        own_rss_bytes: crate::ARENA.touched_bytes() + buffers,
+        ..of_driver.unwrap_or_default()
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! It is read from the kernel before `main`: later, the program may change it at any time.
 
-use frostline_driver::environment::{CHILDREN, POLICY};
+use frostline_driver::environment::{CHILDREN, CONSOLIDATE, POLICY};
 use rustix::fs::{Mode, OFlags, open};
 use std::sync::OnceLock;
 
@@ -11,6 +11,8 @@ pub static WORDS: OnceLock<Words> = OnceLock::new();
 
 /// Room for all variables together.
 const ROOM: usize = 16 << 10;
+/// Those that ask for something.
+pub const ASKS: [&str; 2] = [POLICY, CONSOLIDATE];
 /// What their names begin with.
 const PREFIX: &[u8] = POLICY.as_bytes();
 
@@ -99,7 +101,7 @@ pub fn read() -> Option<Words> {
             Err(_) => return None,
         }
     }
-    Some(collector.words).filter(|words| words.get(POLICY).is_some())
+    Some(collector.words).filter(|words| ASKS.iter().any(|name| words.get(name).is_some()))
 }
 
 /// Programs that change rights or name spaces of single threads, or as a single thread only, and

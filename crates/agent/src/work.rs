@@ -1,12 +1,14 @@
 //! What the agent's thread does.
 
+use crate::consolidation::Consolidation;
 use crate::report::Report;
 use crate::{life, remarks, words};
 use frostline_core::types::{Bytes, Nanos};
+use frostline_driver::environment::POLICY;
 use frostline_driver::start::Stopwatch;
-use frostline_driver::{Driver, DriverError, SlowTier, environment, start_inside};
+use frostline_driver::{Driver, DriverError, Options, SlowTier, environment, start_inside};
 use frostline_linux::inside::{Ending, Thread};
-use frostline_linux::process::{self, Target};
+use frostline_linux::process::{self, Identity, Target};
 use frostline_linux::topology::{self, Topology};
 use frostline_linux::{LinuxError, Root, Span, swap};
 use std::fmt::Display;
@@ -85,11 +87,14 @@ fn manage(files: Result<(), i32>) -> Result<End, Box<dyn Display>> {
         return Err(Box::new("the variables FROSTLINE... are too long"));
     }
     // What is asked for makes sense or not, however small the program is.
-    let options =
-        environment::options(|name| words::get(name).map(str::to_owned), || choose(&root));
-    let mut options = options.map_err(boxed)?;
+    let options = words::get(POLICY).map(|_| {
+        environment::options(|name| words::get(name).map(str::to_owned), || choose(&root))
+    });
+    let options = options.transpose().map_err(boxed)?;
+    let consolidation = Consolidation::begin(&root).map_err(boxed)?;
     files.map_err(|errno| boxed(LinuxError::call("close_range", 0, errno)))?;
-    if options.slow.zram().is_some() && options.swap_device.is_none() {
+    let zram = |options: &Options| options.slow.zram().is_some() && options.swap_device.is_none();
+    if options.as_ref().is_some_and(zram) {
         return Err(Box::new(
             "nobody has set up zram; hint: `frostline run --in-process` does, or take \
              FROSTLINE_SLOW=swap",
@@ -107,12 +112,29 @@ fn manage(files: Result<(), i32>) -> Result<End, Box<dyn Display>> {
         }
     }
     let name = target.comm().map_err(boxed)?;
-    options.journal = options.journal.map(own_journal);
-    let (driver, notes) = start_inside(root.clone(), options, own_memory).map_err(boxed)?;
-    for text in notes {
-        remarks::note(&text);
+    let own = target.identity();
+    let mut work = Work { driver: None, consolidation, clock: Stopwatch::start(), own };
+    if let Some(mut options) = options {
+        options.journal = options.journal.map(own_journal);
+        let (driver, notes) = start_inside(root.clone(), options, own_memory).map_err(boxed)?;
+        for text in notes {
+            remarks::note(&text);
+        }
+        work.driver = Some(driver);
     }
-    drive(driver, &root, name, &mut watch).map_err(boxed)
+    drive(work, &root, name, &mut watch).map_err(boxed)
+}
+
+/// What the thread does.
+pub struct Work {
+    /// Tiering, where that is wanted.
+    pub driver: Option<Driver>,
+    /// Gathering of hot pages.
+    pub consolidation: Consolidation,
+    /// Since its beginning.
+    pub clock: Stopwatch,
+    /// This process.
+    pub own: Identity,
 }
 
 /// Other processes that this program has started write journals, too: the first one has the name
@@ -131,35 +153,44 @@ fn boxed(error: impl Display + 'static) -> Box<dyn Display> {
 }
 
 fn drive(
-    mut driver: Driver,
+    mut work: Work,
     root: &Root,
     name: String,
     watch: &mut Watch<'_>,
 ) -> Result<End, DriverError> {
-    let clock = Stopwatch::start();
-    driver.step(Nanos::ZERO)?;
-    let mut report = Report::begin(root, name, &driver)?;
+    if let Some(driver) = &mut work.driver {
+        driver.step(Nanos::ZERO)?;
+    }
+    let mut report = Report::begin(root, name, &work)?;
     let mut publish_due = PUBLISH;
     loop {
-        let now = clock.elapsed();
-        let next = driver.step(now)?;
+        let now = work.clock.elapsed();
+        let mut pause = LOOK;
+        if let Some(driver) = &mut work.driver {
+            driver.overhear(work.consolidation.at_work().is_some());
+            let next = driver.step(now)?;
+            if let Some(consolidator) = work.consolidation.at_work() {
+                driver.overheard().for_each(|page| consolidator.hear(page));
+            }
+            pause = Duration::from_nanos(next.saturating_sub(work.clock.elapsed()).0);
+        }
+        pause = pause.min(work.consolidation.step());
         if now >= publish_due {
             publish_due = now.saturating_add(PUBLISH);
-            report.publish(&driver);
+            report.publish(&work);
         }
-        if driver.is_idle() {
+        if work.driver.as_ref().is_some_and(Driver::is_idle) {
             return Ok(End::OfProgram);
         }
-        let pause = Duration::from_nanos(next.saturating_sub(clock.elapsed()).0);
         if let Some(end) = watch.pause(pause.max(Duration::from_millis(1))) {
-            report.end(&driver);
+            report.end(&work);
             return Ok(end);
         }
     }
 }
 
 /// Memory that this thread uses itself.
-fn own_memory() -> Vec<Span> {
+pub fn own_memory() -> Vec<Span> {
     let here = 0_u8;
     let here = std::ptr::from_ref(&here).addr() as u64;
     let stack =

@@ -53,6 +53,9 @@ pub enum Command {
     Daemon(cmd::daemon::Args),
     /// Show or check the daemon's configuration
     Config(cmd::config::Args),
+    /// Ask a program to gather its hot pages
+    #[command(long_about = cmd::consolidate::LONG)]
+    Consolidate(cmd::consolidate::Args),
     /// Show what is managed here, and how well
     Status(cmd::status::Args),
     /// Watch what is managed here, second by second

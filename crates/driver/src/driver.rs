@@ -131,6 +131,8 @@ pub struct Driver {
     next_touch: Option<NextTouch>,
     reported_cpu: (Nanos, Nanos),
     lost: u64,
+    /// Pages that were touched, for others who want to know.
+    overheard: Option<Vec<Vpn>>,
 }
 
 impl Driver {
@@ -191,6 +193,7 @@ impl Driver {
             next_touch: None,
             reported_cpu: (Nanos::ZERO, Nanos::ZERO),
             lost: 0,
+            overheard: None,
             root,
             options,
             selection,
@@ -209,6 +212,20 @@ impl Driver {
         spans.extend(self.next_touch.iter().flat_map(NextTouch::own_memory));
         spans.sort_unstable_by_key(|span| span.start);
         joined(spans.into_iter())
+    }
+
+    /// Whether what sources see shall be kept until it is taken.
+    pub fn overhear(&mut self, on: bool) {
+        match on {
+            true => drop(self.overheard.get_or_insert_default()),
+            false => self.overheard = None,
+        }
+    }
+
+    /// Pages of all targets that were touched since the last time.
+    pub fn overheard(&mut self) -> impl Iterator<Item = Vpn> + use<> {
+        let heard = self.overheard.as_mut().map(std::mem::take).unwrap_or_default();
+        heard.into_iter()
     }
 
     /// Memory that sources share with the kernel, beside what is allocated.

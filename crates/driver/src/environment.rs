@@ -6,7 +6,7 @@ use crate::tier::{Limit, SlowTier, SlowTiers};
 use frostline_core::policy::{PolicyError, registry};
 use frostline_core::spec::{SpecError, parse_bytes, parse_count, parse_ratio};
 
-/// Policy, with all its parameters. Without this variable an agent does nothing.
+/// Policy, with all its parameters. Without this variable an agent tiers nothing.
 pub const POLICY: &str = "FROSTLINE";
 /// Fast memory, as [`Limit::parse`] reads it.
 pub const FAST: &str = "FROSTLINE_FAST";
@@ -33,12 +33,15 @@ pub const JOURNAL: &str = "FROSTLINE_JOURNAL";
 pub const EXTENTS: &str = "FROSTLINE_EXTENTS";
 /// `on`, or `off`: what the program forks and executes is not tiered.
 pub const CHILDREN: &str = "FROSTLINE_CHILDREN";
+/// Hot pages are gathered: `auto`, or from how many of them on a region is dense. Without this variable and
+/// [`POLICY`] an agent does nothing.
+pub const CONSOLIDATE: &str = "FROSTLINE_CONSOLIDATE";
 /// A file that remarks are appended to, instead of the program's standard error.
 pub const LOG: &str = "FROSTLINE_LOG";
 /// A folder in which every process keeps a file with its numbers.
 pub const STATUS: &str = "FROSTLINE_STATUS";
 /// All of them.
-pub const VARIABLES: [&str; 15] = [
+pub const VARIABLES: [&str; 16] = [
     POLICY,
     FAST,
     SLOW,
@@ -52,6 +55,7 @@ pub const VARIABLES: [&str; 15] = [
     JOURNAL,
     EXTENTS,
     CHILDREN,
+    CONSOLIDATE,
     LOG,
     STATUS,
 ];

@@ -9,6 +9,7 @@
 pub mod accounts;
 mod address_map;
 pub mod clock;
+pub mod consolidate;
 mod driver;
 pub mod environment;
 pub mod error;

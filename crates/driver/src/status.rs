@@ -2,6 +2,7 @@
 
 use crate::accounts::{Account, Accounts};
 use crate::clock;
+use crate::consolidate::Numbers;
 use crate::driver::Driver;
 use crate::place::Place;
 use frostline_core::engine::Rejected;
@@ -61,6 +62,9 @@ pub struct Status {
     pub own_limit_bytes: u64,
     /// Tables with an entry for every managed page.
     pub metadata_bytes: u64,
+    /// What came of gathering hot pages, where the program does that itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub consolidation: Option<Numbers>,
 }
 
 /// One process.
@@ -189,6 +193,7 @@ impl Driver {
             own_rss_bytes: clock::own_rss().0,
             own_limit_bytes: own_limit(footprint).0,
             metadata_bytes: (self.engine.metadata_bytes() + self.map.bytes()).0,
+            consolidation: None,
         }
     }
 }

@@ -89,6 +89,8 @@ pub struct Categories(pub u64);
 impl Categories {
     /// None.
     pub const NONE: Self = Self(0);
+    /// Writes to it are noted, by a userfaultfd.
+    const NOTED: Self = Self(1 << 0);
     /// Written since it was write-protected through a userfaultfd; without one, always.
     pub const WRITTEN: Self = Self(1 << 1);
     /// Backed by a file.
@@ -244,7 +246,31 @@ impl Pagemap {
         told: Categories,
         runs: &mut Vec<(Span, Categories)>,
     ) -> Result<(), LinuxError> {
-        let masks = ScanMasks { all_of: 0, any_of: any_of.0, told: told.0 };
+        let masks = ScanMasks { any_of: any_of.0, told: told.0, ..ScanMasks::default() };
+        self.scan_by(span, masks, runs)
+    }
+
+    /// Appends pages that are in memory and were written since the last time, and begins anew, where
+    /// writes are noted; see [`crate::inside::Writes`]. [`Categories::HUGE`] is told.
+    ///
+    /// # Errors
+    /// As [`Self::scan`].
+    pub(crate) fn take_written(
+        &mut self,
+        span: Span,
+        runs: &mut Vec<(Span, Categories)>,
+    ) -> Result<(), LinuxError> {
+        let all_of = Categories::NOTED.with(Categories::PRESENT).with(Categories::WRITTEN).0;
+        let told = Categories::HUGE.0;
+        self.scan_by(span, ScanMasks { all_of, any_of: 0, told, protects: true }, runs)
+    }
+
+    fn scan_by(
+        &mut self,
+        span: Span,
+        masks: ScanMasks,
+        runs: &mut Vec<(Span, Categories)>,
+    ) -> Result<(), LinuxError> {
         self.regions.resize(SCAN_RUNS, PageRegion::default());
         let end = span.end().0.saturating_mul(PAGE_BYTES);
         let mut at = span.address();

@@ -3,13 +3,14 @@
 use crate::hot_set::Scatter;
 use crate::truth;
 use clap::{Parser, Subcommand};
-use frostline_core::Bytes;
 use frostline_core::spec::{self, SpecError};
+use frostline_core::{Bytes, HUGE_PAGES};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
   frostline-load --size 1GiB --hot 20% --cold-rate 500/s --compressible 3 --seconds 120
+  frostline-load --masim --size 512MiB --threads 4 --writes 20% --checksums
   frostline-load --size 256MiB --fork-rate 2/s --churn 20/s --checksums --truth load.truth
   frostline-load check --truth load.truth
 
@@ -105,6 +106,10 @@ pub struct LoadArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=1000))]
     #[arg(conflicts_with_all = ["hot", "hot_accesses", "cold_rate", "scatter", "shift", "shift_operations"])]
     pub phases: Option<u16>,
+    /// One page of each 2 MiB is in use, the others are not touched after they were filled
+    #[arg(long)]
+    #[arg(conflicts_with_all = ["hot", "hot_accesses", "cold_rate", "scatter", "phases"])]
+    pub masim: bool,
     /// Check all of a page at every access, instead of a part of it
     #[arg(long)]
     pub checksums: bool,
@@ -126,8 +131,12 @@ pub struct LoadArgs {
 }
 
 impl LoadArgs {
-    /// With what `--phases` stands for.
+    /// With what `--phases` and `--masim` stand for.
     pub fn resolved(self) -> Self {
+        if self.masim {
+            let hot = 1.0 / f64::from(HUGE_PAGES);
+            return Self { hot, scatter: Scatter::Sparse, cold_rate: 0.0, ..self };
+        }
         let Some(phases) = self.phases.map(f64::from) else { return self };
         let (hot, shift) = (1.0 / phases, Some(self.seconds / phases));
         Self { hot, shift, scatter: Scatter::First, cold_rate: 0.0, ..self }
@@ -211,6 +220,14 @@ mod tests {
         assert_eq!(load.scatter, Scatter::First);
         assert!(parse("frostline-load --phases 4 --hot 10%").is_err());
         assert!(parse("frostline-load --phases 1").is_err());
+    }
+
+    #[test]
+    fn masim_uses_a_page_in_each_huge_one() {
+        let parse = |line: &str| Cli::try_parse_from(line.split(' '));
+        let load = parse("frostline-load --masim").unwrap().load.resolved();
+        assert_eq!((load.hot, load.cold_rate, load.scatter), (1.0 / 512.0, 0.0, Scatter::Sparse));
+        assert!(parse("frostline-load --masim --hot 10%").is_err());
     }
 
     #[test]

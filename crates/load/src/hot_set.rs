@@ -15,6 +15,8 @@ pub enum Scatter {
     First,
     /// The last pages are hot: those that are filled last
     Last,
+    /// One page of each aligned block of 2 MiB is hot before a second one of any is
+    Sparse,
 }
 
 /// The hot pages of each generation. A generation's hot set is disjoint from the one before where
@@ -32,7 +34,7 @@ impl HotSet {
     /// `share` of `pages` (at least 1), rounded to whole units, at least one of them.
     pub fn new(pages: u32, share: f64, scatter: Scatter, rng: &mut Rng) -> Self {
         let unit_pages = match scatter {
-            Scatter::Page | Scatter::First | Scatter::Last => 1,
+            Scatter::Page | Scatter::First | Scatter::Last | Scatter::Sparse => 1,
             Scatter::Block => HUGE_PAGES,
         };
         let units = pages.div_ceil(unit_pages);
@@ -41,6 +43,7 @@ impl HotSet {
             Scatter::First => (0..units).collect(),
             Scatter::Last => (0..units).rev().collect(),
             Scatter::Page | Scatter::Block => permutation(units, rng),
+            Scatter::Sparse => sparse(units),
         };
         Self { rank, hot_units, unit_pages, pages }
     }
@@ -65,6 +68,17 @@ impl HotSet {
         }
         ranges
     }
+}
+
+/// Places of pages: those of each block begin somewhere else in it, so that pages dealt out in turn
+/// are hot ones for everybody.
+fn sparse(pages: u32) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..pages).collect();
+    let within = |page: u32| (page + HUGE_PAGES - page / HUGE_PAGES % HUGE_PAGES) % HUGE_PAGES;
+    order.sort_by_key(|page| (within(*page), *page));
+    let mut rank = vec![0; pages as usize];
+    (0..).zip(order).for_each(|(place, page)| rank[page as usize] = place);
+    rank
 }
 
 /// The numbers below `n` in random order.
@@ -101,6 +115,9 @@ mod tests {
             assert_eq!((range.start % 512, range.end % 512), (0, 0));
         }
         assert_eq!(count(&blocks, 0), 1024);
+        let sparse = HotSet::new(8 * 512, 1.0 / 512.0, Scatter::Sparse, &mut Rng::new(1));
+        let one_each: Vec<_> = (0..8).map(|block| block * 513..block * 513 + 1).collect();
+        assert_eq!(sparse.ranges(0), one_each);
         let last = HotSet::new(1000, 0.2, Scatter::Last, &mut Rng::new(1));
         for (generation, hot) in [(0, 800..1000), (1, 600..800)] {
             assert_eq!(last.ranges(generation), [hot]);

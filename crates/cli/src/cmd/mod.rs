@@ -6,6 +6,7 @@ pub mod clean;
 pub mod compare;
 pub mod completions;
 pub mod config;
+pub mod consolidate;
 pub mod daemon;
 pub mod doctor;
 pub mod experiment;
@@ -35,6 +36,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Attach(args) => attach::run(args),
         Command::Daemon(args) => daemon::run(args),
         Command::Config(args) => config::run(args),
+        Command::Consolidate(args) => consolidate::run(args),
         Command::Status(args) => status::run(args),
         Command::Top(args) => top::run(args),
         Command::Doctor(args) => doctor::run(args),

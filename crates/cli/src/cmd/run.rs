@@ -1,11 +1,12 @@
 //! `frostline run`: runs a program with less fast memory.
 
-use crate::errors::with_code;
+use crate::errors::{failure, with_code};
 use crate::live::inside::{Agent, Inside};
 use crate::live::options::Tiering;
 use crate::live::session::Session;
 use crate::progress::note;
 use frostline_driver::Selection;
+use frostline_driver::consolidate::ConsolidationLimit;
 use frostline_linux::Root;
 use frostline_record::Forwarder;
 use std::ffi::OsString;
@@ -31,7 +32,8 @@ Examples:
   frostline run --slow node:1 --fast 1:2 --journal j -- make -j4
   frostline run --fast 2GiB --slow node:1 --limit node:1=4GiB --slow zram -- ./server
   frostline run --dry-run -- sort big.txt
-  frostline run --in-process --policy hybridtier --fast 1:8 -- ./server";
+  frostline run --in-process --policy hybridtier --fast 1:8 -- ./server
+  frostline run --consolidate -- ./server";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -47,8 +49,14 @@ pub struct Args {
     in_process: bool,
     /// That library [default: what FROSTLINE_AGENT names, or libfrostline_agent.so beside frostline
     /// or in ../lib]
-    #[arg(long, value_name = "FILE", requires = "in_process")]
+    #[arg(long, value_name = "FILE")]
     agent: Option<PathBuf>,
+    /// Have the program gather its hot base pages in few regions of 2 MiB, from inside: regions with
+    /// fewer hot pages than that (1 to 512) are emptied of them; auto, as their distribution
+    /// suggests. Without --in-process nothing else is done: the program is not tiered
+    #[arg(long, value_name = "PAGES", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "auto", value_parser = ConsolidationLimit::parse)]
+    consolidate: Option<ConsolidationLimit>,
     /// The program to run, and its arguments
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
@@ -66,13 +74,21 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let name = program.to_string_lossy().into_owned();
     let mut command = Command::new(program);
     command.args(rest);
-    if args.in_process {
+    if args.in_process || args.consolidate.is_some() {
         let agent = Agent::find(args.agent.as_deref())?;
-        let inside = Inside::new(&root, &args.tiering, agent, !args.no_children)?;
+        let inside = match args.in_process {
+            true => Inside::new(&root, &args.tiering, agent, !args.no_children)?,
+            false => Inside::without_tiering(&args.tiering, agent, !args.no_children)?,
+        };
+        let inside = inside.consolidate(args.consolidate);
         if args.tiering.dry_run {
             return inside.explain(&args.command);
         }
         return run_inside(&root, inside, command, &name);
+    }
+    if args.agent.is_some() {
+        let hint = "give --in-process or --consolidate, too";
+        return Err(failure("--agent names the library for what is done from inside", hint));
     }
     let (mut child, forwarder) = start(&mut command, &name)?;
     let who = Selection::Process { pid: child.id(), tree: !args.no_children };

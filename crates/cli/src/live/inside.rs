@@ -1,11 +1,12 @@
 //! Programs that tier themselves, by a library that is preloaded into them.
 
-use super::options::Tiering;
+use super::options::{Tiering, default};
 use super::slow::SlowMemory;
-use super::summary;
+use super::{consolidation, summary};
 use crate::errors::failure;
 use crate::progress::note;
-use frostline_driver::environment::{self, CHILDREN, STATUS};
+use frostline_driver::consolidate::ConsolidationLimit;
+use frostline_driver::environment::{self, CHILDREN, CONSOLIDATE, STATUS};
 use frostline_driver::{Options, Status};
 use frostline_linux::Root;
 use std::ffi::{OsStr, OsString};
@@ -47,7 +48,7 @@ impl Agent {
         let Some(path) = found.and_then(|path| fs::canonicalize(path).ok()) else {
             let place = given.map_or(FILE.into(), |path| path.display().to_string());
             return Err(failure(
-                format!("the library for --in-process is not there: {place}"),
+                format!("the library for what is done from inside is not there: {place}"),
                 format!(
                     "build it (cargo build --release -p frostline-agent) and put {FILE} beside \
                          frostline, or say where it is with --agent"
@@ -78,7 +79,9 @@ impl Agent {
 #[derive(Debug)]
 pub struct Inside {
     agent: Agent,
-    options: Options,
+    /// Of tiering, where that is wanted.
+    options: Option<Options>,
+    consolidate: Option<ConsolidationLimit>,
     why: Option<String>,
     summary: Option<PathBuf>,
     series: Option<PathBuf>,
@@ -99,14 +102,57 @@ impl Inside {
         let (mut options, why) = tiering.resolve(root)?;
         options.journal = options.journal.map(std::path::absolute).transpose()?;
         let (summary, series) = (tiering.summary.clone(), tiering.series.clone());
-        Ok(Self { agent, options, why, summary, series, children })
+        let options = Some(options);
+        Ok(Self { agent, options, consolidate: None, why, summary, series, children })
+    }
+
+    /// The program shall not tier itself.
+    ///
+    /// # Errors
+    /// Where something of tiering was asked for all the same.
+    pub fn without_tiering(
+        tiering: &Tiering,
+        agent: Agent,
+        children: bool,
+    ) -> anyhow::Result<Self> {
+        let asked = [
+            (!tiering.slow.is_empty(), "--slow"),
+            (tiering.policy != default::POLICY, "--policy"),
+            (tiering.fast != default::FAST, "--fast"),
+            (tiering.journal.is_some(), "--journal"),
+            (tiering.series.is_some(), "--series"),
+            (tiering.extents, "--extents"),
+        ];
+        if let Some((_, option)) = asked.into_iter().find(|(asked, _)| *asked) {
+            return Err(failure(
+                format!("{option} is about tiering, and --consolidate alone does none"),
+                "add --in-process to have the program do both",
+            ));
+        }
+        let summary = tiering.summary.clone();
+        Ok(Self {
+            agent,
+            options: None,
+            consolidate: None,
+            why: None,
+            summary,
+            series: None,
+            children,
+        })
+    }
+
+    /// It shall gather its hot pages, where there is a limit.
+    #[must_use]
+    pub fn consolidate(self, consolidate: Option<ConsolidationLimit>) -> Self {
+        Self { consolidate, ..self }
     }
 
     fn variables(&self) -> Vec<(&'static str, OsString)> {
         let preload = self.agent.preload(std::env::var_os(PRELOAD).as_deref());
         let mut all = vec![(PRELOAD, preload)];
-        let words = environment::variables(&self.options).into_iter();
+        let words = self.options.iter().flat_map(environment::variables);
         all.extend(words.map(|(name, value)| (name, value.into())));
+        all.extend(self.consolidate.map(|limit| (CONSOLIDATE, limit.to_string().into())));
         all.push((CHILDREN, if self.children { "on" } else { "off" }.into()));
         all
     }
@@ -119,7 +165,7 @@ impl Inside {
         if let Some(why) = &self.why {
             note(why);
         }
-        if self.options.slow.swap().is_some() {
+        if self.options.as_ref().is_some_and(|options| options.slow.swap().is_some()) {
             note(
                 "before that, vm.page-cluster is set to 0, and a zram device set up where asked for",
             );
@@ -152,15 +198,19 @@ impl Inside {
             note(why);
         }
         let folder = tempfile::Builder::new().prefix("frostline-").tempdir()?;
-        let slow = SlowMemory::set_up(root, &self.options.slow)?;
-        self.options.swap_device = slow.only_device(&self.options.slow);
+        let mut slow = None;
+        if let Some(options) = &mut self.options {
+            let memory = SlowMemory::set_up(root, &options.slow)?;
+            options.swap_device = memory.only_device(&options.slow);
+            slow = Some(memory);
+        }
         for name in environment::VARIABLES {
             command.env_remove(name);
         }
         if let Some(log) = std::env::var_os(environment::LOG) {
             command.env(environment::LOG, log);
         }
-        if let Some(journal) = &self.options.journal {
+        if let Some(journal) = self.options.as_ref().and_then(|options| options.journal.as_ref()) {
             // Who finds one there takes another name.
             let _ = fs::remove_file(journal);
         }
@@ -172,7 +222,7 @@ impl Inside {
 
 /// What was set up for a program that tiers itself.
 pub struct Prepared {
-    slow: SlowMemory,
+    slow: Option<SlowMemory>,
     folder: tempfile::TempDir,
     summary: Option<PathBuf>,
     series: Option<summary::Series>,
@@ -214,11 +264,18 @@ impl Prepared {
         // What agents have set themselves, and nobody is left to undo.
         let _ =
             frostline_linux::changes::restore(root, frostline_linux::changes::SwapOff::WhenUnused);
-        self.slow.take_down();
+        if let Some(slow) = self.slow {
+            slow.take_down();
+        }
         match all.split_first() {
             Some((first, rest)) => {
-                note(&summary::text(first));
-                if !rest.is_empty() {
+                if !first.policy.is_empty() {
+                    note(&summary::text(first));
+                }
+                if let Some(numbers) = &first.consolidation {
+                    note(&consolidation::text(numbers));
+                }
+                if !rest.is_empty() && !first.policy.is_empty() {
                     let moved: u64 = rest.iter().map(|s| s.accounts.demoted_bytes()).sum();
                     note(&format!(
                         "{} more processes tiered themselves; {} moved to slow tiers",

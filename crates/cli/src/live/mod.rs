@@ -2,6 +2,7 @@
 
 mod board;
 pub mod config;
+pub mod consolidation;
 pub mod fleet;
 pub mod inside;
 pub mod journal_trace;

@@ -15,6 +15,9 @@ impl Driver {
         for source in &mut self.sources {
             source.poll(&self.root, &mut |touch| touches.push(touch))?;
         }
+        if let Some(overheard) = &mut self.overheard {
+            overheard.extend(touches.iter().map(|touch| touch.page));
+        }
         for touch in touches {
             let process = ProcessId(touch.pid);
             let Some(page) = self.map.page(process, touch.page) else { continue };

@@ -242,3 +242,15 @@ pub fn after_fork(handler: extern "C" fn()) -> Result<(), i32> {
     // SAFETY: the handlers are functions of the type that is wanted, and stay where they are.
     checked(unsafe { pthread_atfork(Some(begins), Some(ends), Some(handler)) })
 }
+
+/// Address of what the C library keeps for one of this process's threads, at the upper end of its
+/// stack, and the kernel writes when the thread ends; `None` where the thread has none, or has ended.
+///
+/// Source: get_robust_list(2), by which the C library says where that is.
+pub fn thread_block(tid: u32) -> Option<u64> {
+    let (mut head, mut len) = (0_u64, 0_usize);
+    // SAFETY: the kernel writes two numbers, for which there is room.
+    let result =
+        unsafe { libc::syscall(libc::SYS_get_robust_list, tid, &raw mut head, &raw mut len) };
+    (result == 0 && head != 0).then_some(head)
+}

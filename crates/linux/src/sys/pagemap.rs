@@ -41,7 +41,13 @@ pub struct ScanMasks {
     pub any_of: u64,
     /// Categories that are told, and by which pages are told apart.
     pub told: u64,
+    /// Protects the pages found from being written without it being noted. They must be asked to be
+    /// such as can be.
+    pub protects: bool,
 }
+
+/// `PM_SCAN_WP_MATCHING`.
+const PROTECTS: u64 = 1 << 0;
 
 /// `_IOWR('f', 16, struct pm_scan_arg)`.
 const PAGEMAP_SCAN: libc::Ioctl =
@@ -50,7 +56,7 @@ const PAGEMAP_SCAN: libc::Ioctl =
 
 /// Walks the addresses `[start, end)` of the process to which the file belongs, until the end or
 /// until `found` is full. Gives the number of elements written and the address where it stopped.
-/// Changes nothing in the process.
+/// Changes no contents in the process.
 pub fn scan(
     pagemap: BorrowedFd<'_>,
     start: u64,
@@ -60,6 +66,7 @@ pub fn scan(
 ) -> Result<(usize, u64), i32> {
     let mut arguments = ScanArguments {
         size: size_of::<ScanArguments>() as u64,
+        flags: if masks.protects { PROTECTS } else { 0 },
         start,
         end,
         vec: found.as_mut_ptr().expose_provenance() as u64,
@@ -72,7 +79,7 @@ pub fn scan(
     // SAFETY: the kernel reads and writes `arguments`, whose layout and size are those of the
     // request, and writes at most `vec_len` elements to `found`, which has as many, any bits being
     // valid in them. On a file that is no pagemap this request number is refused with ENOTTY, or
-    // belongs to a driver that takes an argument of this size. With `flags` 0 nothing is changed.
+    // belongs to a driver that takes an argument of this size. No flag set here changes contents.
     let result = unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN, &raw mut arguments) };
     match usize::try_from(result) {
         Ok(count) => Ok((count.min(found.len()), arguments.walk_end)),

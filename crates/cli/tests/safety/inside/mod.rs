@@ -15,7 +15,7 @@ const TIERING: &str = "--policy hybridtier --slow zram:size=512MiB --fast 30% --
 /// So many bytes are not moved by chance.
 const MUCH: u64 = 8 << 20;
 
-fn agent() -> &'static Path {
+pub fn agent() -> &'static Path {
     static AGENT: OnceLock<PathBuf> = OnceLock::new();
     AGENT.get_or_init(|| {
         let sources = ["agent", "driver", "linux", "core"];

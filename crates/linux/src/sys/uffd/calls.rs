@@ -32,6 +32,8 @@ pub mod feature {
     pub const EVENT_REMOVE: u64 = 1 << 3;
     /// Tells of `munmap` and whatever else ends a mapping.
     pub const EVENT_UNMAP: u64 = 1 << 6;
+    /// Protected pages are written without anybody's help, and it is noted (Linux 6.7).
+    pub const WP_ASYNC: u64 = 1 << 15;
     /// Pages can be moved (Linux 6.8).
     pub const MOVE: u64 = 1 << 16;
 }

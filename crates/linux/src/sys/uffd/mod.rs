@@ -6,6 +6,8 @@ mod room;
 #[cfg(test)]
 mod tests;
 mod userfault;
+mod writes;
 
 pub use calls::open;
 pub use userfault::{Back, Block, Event, Mode, Taken, Userfault};
+pub use writes::Writes;

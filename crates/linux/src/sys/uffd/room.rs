@@ -58,6 +58,11 @@ impl Room {
         let _ = self.advise(Advice::LinuxDontNeed);
     }
 
+    /// No huge folios from now on.
+    pub fn decline_huge(&mut self) {
+        let _ = self.advise(Advice::LinuxNoHugepage);
+    }
+
     /// Number of pages.
     pub fn pages(&self) -> usize {
         self.pages

@@ -1,4 +1,4 @@
-use super::{Back, Block, Event, Mode, Taken, Userfault};
+use super::{Back, Block, Event, Mode, Taken, Userfault, Writes};
 use crate::pagemap::Pagemap;
 use crate::{Root, Span, Target, in_forked_child};
 use frostline_core::types::Vpn;
@@ -333,4 +333,201 @@ fn replaced_pages_lose_no_store_and_lie_side_by_side() {
         }
         _ => eprintln!("skipped: no huge folio, or no right to see frames"),
     }
+}
+
+#[test]
+fn writes_are_noted_page_by_page() {
+    let memory = Memory::new(64);
+    let mut writes = match Writes::open() {
+        Ok(writes) => writes,
+        Err(errno) => return eprintln!("skipped: userfaultfd: error {errno}"),
+    };
+    let target = Target::open(&Root::system(), std::process::id()).expect("runs");
+    let mut pagemap = Pagemap::open(&target).expect("ours");
+    writes.watch(memory.span()).expect("registered");
+    let mut written = |writes: &mut Writes| {
+        let mut spans = Vec::new();
+        writes.take(&mut pagemap, &mut spans).expect("read");
+        spans
+    };
+    assert_eq!(written(&mut writes), [memory.span()], "all at first");
+    assert_eq!(written(&mut writes), []);
+    memory.fill(7, 1007);
+    memory.fill(8, 1008);
+    assert!(memory.whole());
+    assert_eq!(written(&mut writes), [Span::new(memory.vpn(7), 2)]);
+    // What is mapped anew is not watched; the rest is.
+    // SAFETY: the page is the test's.
+    unsafe {
+        let (rights, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        libc::mmap(memory.page(9), PAGE, rights, flags | libc::MAP_FIXED, -1, 0);
+    }
+    memory.fill(9, 1009);
+    memory.fill(10, 1010);
+    assert_eq!(written(&mut writes), [Span::new(memory.vpn(10), 1)]);
+    assert_eq!(written(&mut writes), []);
+    drop(writes);
+    assert!(memory.whole());
+}
+
+/// Two kinds of threads use memory, and one takes all of its pages out and puts them back elsewhere,
+/// all the time, as an agent does: with a table of files of its own, and without allocating.
+#[test]
+fn nothing_is_lost_whatever_the_program_does_meanwhile() {
+    const PAGES: usize = 256;
+    const SECONDS: u64 = 3;
+    let code = alone(|| {
+        // The first half is written all the time; whole pages of the second one come and go.
+        let memory = Memory::new(2 * PAGES);
+        let (stop, moved, events) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+        let done = thread::scope(|scope| {
+            scope.spawn(|| move_about(&memory, &stop, &moved, &events));
+            let writers: Vec<_> = (0..2)
+                .map(|writer| {
+                    let (memory, stop) = (&memory, &stop);
+                    scope.spawn(move || write_words(memory, writer, PAGES, stop))
+                })
+                .collect();
+            let odd = scope.spawn(|| odd_habits(&memory, PAGES, &stop));
+            thread::sleep(Duration::from_secs(SECONDS));
+            stop.store(true, Ordering::Relaxed);
+            let writers = writers.into_iter().map(|writer| writer.join().expect("no panic"));
+            let whole: Vec<bool> = writers.collect();
+            whole.into_iter().all(|whole| whole) && odd.join().expect("no panic")
+        });
+        let (moved, events) = (moved.into_inner(), events.into_inner());
+        match (done, moved) {
+            (false, _) => 1,
+            (true, 0) => 2,
+            (true, _) => u8::from(moved < 2000 || events < 20) * 3,
+        }
+    });
+    match code {
+        2 => eprintln!("skipped: nothing can be moved here"),
+        3 => panic!("pages were hardly moved, or nobody came in between"),
+        code => assert_eq!(code, 0, "contents were lost"),
+    }
+}
+
+fn move_about(memory: &Memory, stop: &AtomicBool, moved: &AtomicU64, events: &AtomicU64) {
+    // SAFETY: takes a number.
+    unsafe { libc::unshare(libc::CLONE_FILES) };
+    let mut removed: Vec<(Span, Instant)> = Vec::with_capacity(4096);
+    let mut batches = (0..memory.pages / 16).cycle();
+    while !stop.load(Ordering::Relaxed) {
+        let (Ok(mut userfault), Ok(mut block)) = (Userfault::open(512), Block::new()) else {
+            return;
+        };
+        removed.retain(|(_, when)| when.elapsed() < Duration::from_millis(300));
+        for batch in batches.by_ref().take(8) {
+            let mut slot = batch * 16;
+            // What is unmapped now is not registered at all.
+            if userfault.register(memory.span(), Mode::Missing).is_err() {
+                continue;
+            }
+            for page in batch * 16..batch * 16 + 16 {
+                let page = memory.vpn(page);
+                if removed.iter().any(|(span, _)| span.contains(page)) {
+                    continue;
+                }
+                if userfault.take_out(page, slot) == Taken::Out {
+                    if userfault.replace(slot, &mut block) == Back::There {
+                        moved.fetch_add(1, Ordering::Relaxed);
+                    }
+                    slot += 1;
+                }
+            }
+            hear(&mut userfault, &mut removed, events);
+            let _ = userfault.unregister(memory.span());
+            hear(&mut userfault, &mut removed, events);
+        }
+    }
+}
+
+fn hear(userfault: &mut Userfault, removed: &mut Vec<(Span, Instant)>, events: &AtomicU64) {
+    while let Some(event) = userfault.next_event() {
+        // Who only waits has not come in between.
+        let between = !matches!(event, Event::Touched { .. });
+        events.fetch_add(between.into(), Ordering::Relaxed);
+        if let Event::Removed(span) = event
+            && removed.len() < removed.capacity()
+        {
+            removed.push((span, Instant::now()));
+        }
+    }
+}
+
+/// Raises the numbers of one writer in the first pages, and sees each again.
+fn write_words(memory: &Memory, writer: usize, pages: usize, stop: &AtomicBool) -> bool {
+    let mut value = 1_000_000;
+    let mut last = vec![None; pages];
+    while !stop.load(Ordering::Relaxed) {
+        value += 1;
+        for (page, last) in last.iter_mut().enumerate() {
+            let word = memory.word(page, writer * 7);
+            if last.is_some_and(|last| word.load(Ordering::Relaxed) != last) {
+                return false;
+            }
+            word.store(value, Ordering::Relaxed);
+            *last = Some(value);
+        }
+    }
+    true
+}
+
+/// Does to the other pages, one after the other, all that a program may do.
+fn odd_habits(memory: &Memory, from: usize, stop: &AtomicBool) -> bool {
+    let elsewhere = Memory::new(1);
+    let fixed = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+    let rights = libc::PROT_READ | libc::PROT_WRITE;
+    for turn in 0_usize.. {
+        if stop.load(Ordering::Relaxed) {
+            return true;
+        }
+        let (page, value) = (from + turn * 7 % (memory.pages - from), 1000 + turn as u64);
+        let at = memory.page(page);
+        memory.fill(page, value);
+        // SAFETY: all of this concerns the test's own mappings, which nobody else looks into.
+        let whole = unsafe {
+            match turn % 8 {
+                0 => libc::madvise(at, PAGE, libc::MADV_DONTNEED) == 0 && memory.holds(page, 0),
+                1 => {
+                    libc::munmap(at, PAGE) == 0
+                        && libc::mmap(at, PAGE, rights, fixed, -1, 0) == at
+                        && memory.holds(page, 0)
+                }
+                2 => libc::mmap(at, PAGE, rights, fixed, -1, 0) == at && memory.holds(page, 0),
+                3 => {
+                    let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+                    let away = elsewhere.page(0);
+                    // A page with neighbours that are registered apart is no whole mapping: refused.
+                    let there = libc::mremap(at, PAGE, PAGE, flags, away) == away;
+                    let whole =
+                        if there { elsewhere.holds(0, value) } else { memory.holds(page, value) };
+                    let back = !there || libc::mremap(away, PAGE, PAGE, flags, at) == at;
+                    let again = libc::mmap(away, PAGE, rights, fixed, -1, 0) == away;
+                    whole && back && again && memory.holds(page, value)
+                }
+                4 => {
+                    libc::mprotect(at, PAGE, libc::PROT_READ) == 0
+                        && memory.holds(page, value)
+                        && libc::mprotect(at, PAGE, rights) == 0
+                        && memory.holds(page, value)
+                }
+                5 if turn % 64 == 5 => alone(|| u8::from(!memory.holds(page, value))) == 0,
+                6 => {
+                    libc::mlock(at, PAGE) == 0
+                        && memory.holds(page, value)
+                        && libc::munlock(at, PAGE) == 0
+                }
+                _ => memory.holds(page, value),
+            }
+        };
+        if !whole {
+            eprintln!("turn {turn}, page {page}: {}", std::io::Error::last_os_error());
+            return false;
+        }
+    }
+    true
 }

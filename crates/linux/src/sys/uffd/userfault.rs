@@ -485,6 +485,11 @@ impl Block {
         Ok(Self { room, filled: 0 })
     }
 
+    /// Has the kernel not make a huge folio of what is left again.
+    pub fn stay_divided(&mut self) {
+        self.room.decline_huge();
+    }
+
     /// Where it lies.
     pub fn span(&self) -> Span {
         Span::new(self.room.first(), REGION_PAGES)

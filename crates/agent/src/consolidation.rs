@@ -1,0 +1,119 @@
+//! Gathers hot pages, all the time or when asked.
+
+use crate::work::own_memory;
+use crate::{remarks, words};
+use frostline_driver::consolidate::request::{self, Answer, Request};
+use frostline_driver::consolidate::{ConsolidationLimit, Consolidator, Numbers};
+use frostline_driver::environment::CONSOLIDATE;
+use frostline_linux::process::Identity;
+use frostline_linux::{LinuxError, Root};
+use std::time::{Duration, Instant};
+
+/// Between two looks whether anybody asks.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// See the module.
+pub struct Consolidation {
+    root: Root,
+    own: Identity,
+    /// All the time.
+    limit: Option<ConsolidationLimit>,
+    /// What came of that.
+    numbers: Option<Numbers>,
+    at_work: Option<Consolidator>,
+    asked: Option<Request>,
+}
+
+impl Consolidation {
+    /// As the environment says.
+    ///
+    /// # Errors
+    /// Where that makes no sense.
+    pub fn begin(root: &Root) -> Result<Self, String> {
+        let limit = words::get(CONSOLIDATE).map(ConsolidationLimit::parse).transpose();
+        let limit = limit.map_err(|error| format!("{CONSOLIDATE}: {error}"))?;
+        let own = Identity::own(root).map_err(|error| error.to_string())?;
+        request::forget(root, own.pid);
+        let root = root.clone();
+        Ok(Self { root, own, limit, numbers: None, at_work: None, asked: None })
+    }
+
+    /// What came of doing it all the time; `None` where that is not wanted.
+    pub fn numbers(&self) -> Option<&Numbers> {
+        let now = self.at_work.as_ref().filter(|_| self.asked.is_none());
+        now.map(Consolidator::numbers).or(self.numbers.as_ref())
+    }
+
+    /// Who is at work, to be told of pages that are touched.
+    pub fn at_work(&mut self) -> Option<&mut Consolidator> {
+        self.at_work.as_mut()
+    }
+
+    /// Does what is due; gives the time until there may be more.
+    pub fn step(&mut self) -> Duration {
+        if let Some(asked) = request::asked(&self.root, self.own) {
+            self.numbers = self.numbers().cloned();
+            self.asked = Some(asked);
+            self.at_work = None;
+        }
+        let wanted = match (&self.asked, self.limit) {
+            (Some(asked), _) => Some((asked.limit, asked.dry_run)),
+            (None, limit) => limit.map(|limit| (limit, false)),
+        };
+        let Some((limit, dry_run)) = wanted else { return LOOK };
+        match self.go_on(limit, dry_run) {
+            Ok(due) => {
+                let done = self.at_work.as_ref().filter(|work| work.numbers().rounds > 0);
+                let answer = done.map(|work| work.numbers().clone());
+                if let (Some(asked), Some(numbers)) = (self.asked, answer) {
+                    self.answer(asked, numbers);
+                    return Duration::ZERO;
+                }
+                due.saturating_duration_since(Instant::now()).min(LOOK)
+            }
+            Err(error) => {
+                self.refuse(&error);
+                LOOK
+            }
+        }
+    }
+
+    fn go_on(&mut self, limit: ConsolidationLimit, dry: bool) -> Result<Instant, LinuxError> {
+        let work = match &mut self.at_work {
+            Some(work) => work,
+            none => {
+                let mut work = Consolidator::new(&self.root, limit, dry)?;
+                if self.asked.is_none()
+                    && let Some(numbers) = self.numbers.take()
+                {
+                    work.resume(numbers);
+                }
+                none.insert(work)
+            }
+        };
+        work.step(&own_memory)
+    }
+
+    fn refuse(&mut self, error: &LinuxError) {
+        let why = error.to_string();
+        let numbers = self.at_work.take().map(|work| work.numbers().clone()).unwrap_or_default();
+        let numbers = Numbers { refused: Some(why.clone()), ..numbers };
+        match self.asked {
+            Some(asked) => self.answer(asked, numbers),
+            None => {
+                self.limit = None;
+                self.numbers = Some(numbers);
+                remarks::complain(&format!("the program goes on without consolidation: {why}"));
+            }
+        }
+    }
+
+    fn answer(&mut self, asked: Request, numbers: Numbers) {
+        self.at_work = None;
+        self.asked = None;
+        let answer = Answer { number: asked.number, numbers };
+        if let Err(error) = request::answer(&self.root, self.own.pid, &answer) {
+            remarks::note(&format!("nobody was answered: {error}"));
+        }
+    }
+}

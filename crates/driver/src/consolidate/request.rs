@@ -1,0 +1,129 @@
+//! How a process that has an agent is asked to consolidate, and what it answers: by files that root
+//! alone can write.
+
+use super::{ConsolidationLimit, Numbers};
+use frostline_linux::process::Identity;
+use frostline_linux::{LinuxError, Root};
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::PathBuf;
+
+const FOLDER: &str = "/run/frostline/consolidate";
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// Whom: a process.
+    pub pid: u32,
+    /// When that has started, in clock ticks since the system's start.
+    pub start_ticks: u64,
+    /// From how many hot pages on a region is dense.
+    pub limit: ConsolidationLimit,
+    /// Move nothing.
+    pub dry_run: bool,
+    /// Tells this question from others to the same process.
+    pub number: u64,
+}
+
+/// The answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Answer {
+    /// To which question.
+    pub number: u64,
+    /// What was done.
+    pub numbers: Numbers,
+}
+
+fn path(root: &Root, pid: u32, kind: &str) -> PathBuf {
+    root.path(format!("{FOLDER}/{pid}.{kind}"))
+}
+
+fn put<T: Serialize>(root: &Root, pid: u32, kind: &str, what: &T) -> Result<(), LinuxError> {
+    let file = path(root, pid, kind);
+    let next = file.with_extension("next");
+    let write = || {
+        fs::create_dir_all(root.path(FOLDER))?;
+        fs::write(&next, serde_json::to_vec(what)?)?;
+        fs::rename(&next, &file)
+    };
+    write().map_err(|error: std::io::Error| LinuxError::io("write", &file, &error))
+}
+
+fn get<T: for<'de> Deserialize<'de>>(root: &Root, pid: u32, kind: &str) -> Option<T> {
+    serde_json::from_slice(&fs::read(path(root, pid, kind)).ok()?).ok()
+}
+
+/// Asks.
+///
+/// # Errors
+/// Where the file cannot be written.
+pub fn ask(root: &Root, request: &Request) -> Result<(), LinuxError> {
+    put(root, request.pid, "ask", request)
+}
+
+/// Takes the question that this process was asked, if there is one.
+pub fn asked(root: &Root, own: Identity) -> Option<Request> {
+    let file = path(root, own.pid, "ask");
+    if !file.exists() {
+        return None;
+    }
+    let request: Option<Request> = get(root, own.pid, "ask");
+    let _ = fs::remove_file(file);
+    request.filter(|request| request.start_ticks == own.start_ticks)
+}
+
+/// Answers.
+///
+/// # Errors
+/// Where the file cannot be written.
+pub fn answer(root: &Root, pid: u32, answer: &Answer) -> Result<(), LinuxError> {
+    put(root, pid, "answer", answer)
+}
+
+/// Takes the answer to a question, if there is one.
+pub fn answered(root: &Root, request: &Request) -> Option<Numbers> {
+    let answer: Answer = get(root, request.pid, "answer")?;
+    if answer.number != request.number {
+        return None;
+    }
+    forget(root, request.pid);
+    Some(answer.numbers)
+}
+
+/// Removes what is left of questions and answers.
+pub fn forget(root: &Root, pid: u32) {
+    for kind in ["ask", "answer", "next"] {
+        let _ = fs::remove_file(path(root, pid, kind));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_reach_the_process_that_they_are_for_and_no_later_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        let request = Request {
+            pid: 7,
+            start_ticks: 100,
+            limit: ConsolidationLimit::Pages(50),
+            dry_run: true,
+            number: 3,
+        };
+        let own = |start_ticks| Identity { pid: 7, start_ticks };
+        assert_eq!(asked(&root, own(100)), None);
+        ask(&root, &request).unwrap();
+        assert_eq!(asked(&root, own(100)), Some(request));
+        assert_eq!(asked(&root, own(100)), None, "taken");
+        ask(&root, &request).unwrap();
+        assert_eq!(asked(&root, own(101)), None, "another process with the same number");
+        let numbers = Numbers { hot_pages: 9, ..Numbers::default() };
+        answer(&root, 7, &Answer { number: 2, numbers: numbers.clone() }).unwrap();
+        assert_eq!(answered(&root, &request), None, "to another question");
+        answer(&root, 7, &Answer { number: 3, numbers: numbers.clone() }).unwrap();
+        assert_eq!(answered(&root, &request), Some(numbers));
+        assert_eq!(answered(&root, &request), None);
+    }
+}
