@@ -33,7 +33,7 @@ impl Consolidation {
         let limit = words::get(CONSOLIDATE).map(ConsolidationLimit::parse).transpose();
         let limit = limit.map_err(|error| format!("{CONSOLIDATE}: {error}"))?;
         let own = Identity::own(root).map_err(|error| error.to_string())?;
-        request::forget(root, own.pid);
+        request::forget_answer(root, own.pid);
         let root = root.clone();
         Ok(Self { root, own, limit, numbers: None, at_work: None, asked: None })
     }

@@ -90,6 +90,11 @@ pub fn answered(root: &Root, request: &Request) -> Option<Numbers> {
     Some(answer.numbers)
 }
 
+/// Removes what another process with this number answered. A question may have come already.
+pub fn forget_answer(root: &Root, pid: u32) {
+    let _ = fs::remove_file(path(root, pid, "answer"));
+}
+
 /// Removes what is left of questions and answers.
 pub fn forget(root: &Root, pid: u32) {
     for kind in ["ask", "answer", "next"] {
