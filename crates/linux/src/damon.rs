@@ -507,6 +507,7 @@ mod tests {
 
     #[test]
     fn used_pages_are_told_from_unused_neighbours() {
+        let _forks = crate::testing::forks();
         const PAGES: usize = 600;
         let root = Root::system();
         let changes = Changes::of_this_process(&root).expect("we are a process");

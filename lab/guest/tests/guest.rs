@@ -25,6 +25,11 @@ section doctor guest-probe doctor
 section demotion sh -c 'echo true >/sys/kernel/mm/numa/demotion_enabled && cat /sys/kernel/mm/numa/demotion_enabled'
 "#;
 
+/// Nobody but the tests shall make huge pages.
+const NO_KHUGEPAGED: &str = "
+echo 1000000 >/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs
+";
+
 /// What the live engine needs of a kernel.
 const FACILITIES: &str = r#"
 latency() {
@@ -55,8 +60,6 @@ section kernel uname -r
 section failing sh -c 'echo out; echo err >&2; exit 7'
 section nobody su nobody -c 'id -u; cat /proc/1/environ'
 section doctor-nobody su nobody -c 'guest-probe doctor'
-# Nobody else shall make huge pages in the meantime.
-echo 1000000 >/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs
 section move-base guest-probe move base
 section move-huge guest-probe move huge
 section folios guest-probe folios
@@ -72,7 +75,7 @@ fn guest() -> Guest {
 }
 
 static TWO_TIERS: LazyLock<Outcome> =
-    LazyLock::new(|| guest().run(&format!("{MACHINE}{FACILITIES}")));
+    LazyLock::new(|| guest().run(&format!("{NO_KHUGEPAGED}{MACHINE}{FACILITIES}")));
 static ONE_TIER: LazyLock<Outcome> = LazyLock::new(|| guest().hmat(false).run(MACHINE));
 
 /// The report of a boot; `None`, with the reason printed, where this machine cannot run a guest.
@@ -231,7 +234,7 @@ fn doctor_says_yes_to_what_is_there_and_no_to_what_is_not() {
 fn the_tests_of_frostline_linux_pass_on_this_kernel() {
     let programs = ["frostline_linux", "memory"].map(|name| (name, built_tests(name)));
     let mut guest = Guest::default();
-    let mut script = String::new();
+    let mut script = NO_KHUGEPAGED.to_owned();
     for (name, program) in &programs {
         let Some(program) = program else {
             return println!(

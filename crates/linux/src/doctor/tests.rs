@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::Tree;
+use crate::testing::{Tree, forks};
 use std::collections::HashSet;
 
 fn named<'a>(found: &'a [Capability], name: &str) -> &'a Capability {
@@ -8,6 +8,7 @@ fn named<'a>(found: &'a [Capability], name: &str) -> &'a Capability {
 
 #[test]
 fn this_system_is_examined_and_nothing_is_left_behind() {
+    let _forks = forks();
     let root = Root::system();
     let children = || crate::process::children(&root, std::process::id()).unwrap_or_default();
     let before = children();
@@ -32,6 +33,7 @@ fn this_system_is_examined_and_nothing_is_left_behind() {
 
 #[test]
 fn of_an_empty_tree_nothing_is_claimed() {
+    let _forks = forks();
     let tree = Tree::new();
     for capability in examine(tree.root()) {
         let absent_is_good = ["numa-balancing-off"];
@@ -66,6 +68,7 @@ fn machine() -> Tree {
 
 #[test]
 fn what_files_say_is_understood() {
+    let _forks = forks();
     let tree = machine();
     let found = examine(tree.root());
     for name in [
@@ -91,6 +94,7 @@ fn what_files_say_is_understood() {
 
 #[test]
 fn lockdown_is_denied_only_on_evidence() {
+    let _forks = forks();
     let tree = Tree::new();
     let found = |tree: &Tree| named(&examine(tree.root()), "no-lockdown").clone();
     tree.file("/proc/self/mounts", "proc /proc proc rw 0 0\n");
@@ -107,6 +111,7 @@ fn lockdown_is_denied_only_on_evidence() {
 
 #[test]
 fn a_container_s_rights_are_not_taken_for_real() {
+    let _forks = forks();
     let tree = machine();
     tree.file("/proc/self/uid_map", "0 100000 65536\n");
     let found = examine(tree.root());
@@ -118,6 +123,7 @@ fn a_container_s_rights_are_not_taken_for_real() {
 
 #[test]
 fn without_rights_the_level_of_caution_decides() {
+    let _forks = forks();
     let tree = machine();
     tree.file("/proc/self/status", "CapEff:\t0000000000000000\n");
     let at = |level: &str| {

@@ -299,6 +299,7 @@ mod tests {
 
     #[test]
     fn a_child_has_none_of_it_and_begins_anew() {
+        let _forks = crate::testing::forks();
         let arena = arena();
         let layout = Layout::from_size_align(100, 8).expect("a layout");
         // SAFETY: a layout of more than 0 bytes.

@@ -4,14 +4,15 @@ use crate::inside::after_fork;
 use crate::next_touch::{MOST_PAGES, NextTouch, Touch};
 use crate::span::Span;
 use crate::sys::fork::in_forked_child;
+use crate::testing::takes_pages_out;
 use frostline_core::types::Vpn;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, MremapFlags, ProtFlags};
 use rustix::mm::{madvise, mmap_anonymous, mprotect, mremap, munmap};
 use rustix::process::{Pid, WaitOptions, waitpid};
 use std::ffi::c_void;
 use std::ptr;
+use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::time::{Duration, Instant};
 
 const PAGE: usize = 4096;
@@ -20,12 +21,6 @@ const WORDS: usize = PAGE / 8;
 const LONG: Duration = Duration::from_millis(1500);
 /// For so long what is slow is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// The bell is one for a process.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 extern "C" fn in_child() {
     crate::inside::forget_pages_away();
@@ -113,17 +108,16 @@ impl Memory {
         next.take_out(&[(self.span(), self.span())])
     }
 
-    /// Takes all pages out. What the kernel is busy with is tried again, and what another test's
-    /// child has had, too, is written before.
-    fn take_all_out(&self, next: &NextTouch, pages: u64) -> bool {
-        let (began, mut taken) = (Instant::now(), self.take_out(next));
-        while taken < pages && began.elapsed() < PATIENCE {
-            let out = next.pages_out(self.span());
-            let stays = |page: &usize| !out.contains(&self.page(*page).start);
-            (0..self.pages).filter(stays).for_each(|page| self.write(page, 0));
-            taken += self.take_out(next);
+    /// Takes all pages out that are there. What the kernel is busy with is tried again.
+    fn take_all_out(&self, next: &NextTouch, pages: usize) -> bool {
+        let began = Instant::now();
+        loop {
+            self.take_out(next);
+            let out = next.pages_out(self.span()).len();
+            if out == pages || began.elapsed() > PATIENCE {
+                return out == pages;
+            }
         }
-        taken == pages
     }
 }
 
@@ -155,7 +149,7 @@ fn plain_fork(work: impl FnOnce() -> u8) -> u32 {
 
 #[test]
 fn touched_pages_are_back_and_told() {
-    let (_alone, memory) = (alone(), Memory::new(100));
+    let (_alone, memory) = (takes_pages_out(), Memory::new(100));
     let Some(mut next) = begin() else { return };
     assert!(memory.take_all_out(&next, 100));
     assert_eq!(next.pages_out(memory.span()), memory.span().iter().collect::<Vec<_>>());
@@ -179,8 +173,8 @@ fn touched_pages_are_back_and_told() {
 }
 
 #[test]
-fn memory_that_grows_is_left_alone() {
-    let (_alone, memory) = (alone(), Memory::new(1000));
+fn memory_that_grows_is_left_takes_pages_out() {
+    let (_alone, memory) = (takes_pages_out(), Memory::new(1000));
     let Some(next) = begin() else { return };
     memory.advise(0, 500, Advice::LinuxDontNeed);
     assert!(memory.take_all_out(&next, 500));
@@ -193,7 +187,7 @@ fn memory_that_grows_is_left_alone() {
 
 #[test]
 fn what_the_kernel_keeps_of_threads_stays() {
-    let _alone = alone();
+    let _alone = takes_pages_out();
     let Some(next) = begin() else { return };
     let (tell, told) = std::sync::mpsc::channel();
     let (end, ended) = std::sync::mpsc::channel::<()>();
@@ -207,9 +201,7 @@ fn what_the_kernel_keeps_of_threads_stays() {
     let mut mappings = Vec::new();
     crate::maps::MapsReader::new().read(&target, &mut mappings).expect("read");
     let stack = mappings.iter().find(|m| m.span.contains(here)).expect("a stack").span;
-    if next.take_out(&[(stack, stack)]) == 0 {
-        eprintln!("skipped: another test's child has had all of that stack, too");
-    }
+    assert!(next.take_out(&[(stack, stack)]) > 0);
     drop(end);
     // By what the kernel writes.
     thread.join().expect("no panic");
@@ -217,7 +209,7 @@ fn what_the_kernel_keeps_of_threads_stays() {
 
 #[test]
 fn all_are_back_when_it_ends_also_by_a_panic() {
-    let (_alone, memory) = (alone(), Memory::new(3000));
+    let (_alone, memory) = (takes_pages_out(), Memory::new(3000));
     let Some(next) = begin() else { return };
     assert!(memory.take_all_out(&next, 3000));
     drop(next);
@@ -233,7 +225,7 @@ fn all_are_back_when_it_ends_also_by_a_panic() {
 
 #[test]
 fn system_calls_wait_for_pages() {
-    let (_alone, memory) = (alone(), Memory::new(8));
+    let (_alone, memory) = (takes_pages_out(), Memory::new(8));
     let Some(mut next) = begin() else { return };
     assert!(memory.take_all_out(&next, 8));
     let (read, write) = rustix::pipe::pipe().expect("a pipe");
@@ -250,7 +242,7 @@ fn system_calls_wait_for_pages() {
 
 #[test]
 fn children_find_all_of_it_however_they_are_made() {
-    let (_alone, memory) = (alone(), Memory::new(MOST_PAGES));
+    let (_alone, memory) = (takes_pages_out(), Memory::new(MOST_PAGES));
     let Some(next) = begin() else { return };
     // What a child had, too, is nobody's alone until it is written.
     let write_all = || (0..memory.pages).for_each(|page| memory.write(page, 0));
@@ -280,7 +272,7 @@ fn children_find_all_of_it_however_they_are_made() {
 
 #[test]
 fn contents_that_are_thrown_away_stay_so() {
-    let (_alone, mut memory) = (alone(), Memory::new(64));
+    let (_alone, mut memory) = (takes_pages_out(), Memory::new(64));
     let Some(next) = begin() else { return };
     assert!(memory.take_all_out(&next, 64));
     memory.advise(10, 10, Advice::LinuxDontNeed);
@@ -302,7 +294,7 @@ fn contents_that_are_thrown_away_stay_so() {
 
 #[test]
 fn pages_follow_their_mapping() {
-    let (_alone, memory) = (alone(), Memory::new(64));
+    let (_alone, memory) = (takes_pages_out(), Memory::new(64));
     let Some(next) = begin() else { return };
     assert!(memory.take_all_out(&next, 64));
     let place = Memory::new(128);
@@ -321,7 +313,7 @@ fn pages_follow_their_mapping() {
 
 #[test]
 fn rights_may_change_while_pages_are_out() {
-    let (_alone, memory) = (alone(), Memory::new(600));
+    let (_alone, memory) = (takes_pages_out(), Memory::new(600));
     let Some(next) = begin() else { return };
     let protect = |flags| {
         // SAFETY: the test's own mapping, to which no reference exists.
@@ -343,7 +335,7 @@ fn rights_may_change_while_pages_are_out() {
 
 #[test]
 fn memory_in_use_stays_as_it_is_whatever_happens_to_it() {
-    let (_alone, memory) = (alone(), Memory::new(4096));
+    let (_alone, memory) = (takes_pages_out(), Memory::new(4096));
     let Some(mut next) = begin() else { return };
     let (ends, writes) = (AtomicBool::new(false), AtomicU64::new(0));
     let (mut taken, mut touched, mut forks) = (0, 0, 0);

@@ -1,5 +1,6 @@
 use super::{Back, Block, Event, Mode, Taken, Userfault, Writes};
 use crate::pagemap::Pagemap;
+use crate::testing::takes_pages_out;
 use crate::{Root, Span, Target, in_forked_child};
 use frostline_core::types::Vpn;
 use rustix::process::{Pid, WaitOptions, waitpid};
@@ -108,6 +109,7 @@ fn wait_for(userfault: &mut Userfault, is_it: impl Fn(Event) -> bool) -> Event {
 
 #[test]
 fn who_touches_a_page_that_is_out_waits_until_it_is_back() {
+    let _alone = takes_pages_out();
     let memory = Memory::new(8);
     let Some(mut userfault) = registered(&memory, 4) else { return };
     assert_eq!(userfault.take_out(memory.vpn(3), 1), Taken::Out);
@@ -134,6 +136,7 @@ fn who_touches_a_page_that_is_out_waits_until_it_is_back() {
 
 #[test]
 fn system_calls_wait_too() {
+    let _alone = takes_pages_out();
     let memory = Memory::new(2);
     let Some(mut userfault) = registered(&memory, 1) else { return };
     assert_eq!(userfault.take_out(memory.vpn(1), 0), Taken::Out);
@@ -155,6 +158,7 @@ fn system_calls_wait_too() {
 
 #[test]
 fn what_cannot_be_taken_stays() {
+    let _alone = takes_pages_out();
     let memory = Memory::new(4);
     let Some(mut userfault) = userfault(2) else { return };
     assert_eq!(userfault.take_out(memory.vpn(0), 0), Taken::Refused, "not registered");
@@ -186,6 +190,7 @@ fn alone(test: impl FnOnce() -> u8) -> i32 {
 
 #[test]
 fn a_copy_of_the_process_has_what_is_out() {
+    let _alone = takes_pages_out();
     let code = alone(|| {
         let memory = Memory::new(600);
         let Some(mut userfault) = opened(Userfault::open(8)) else { return 2 };
@@ -217,6 +222,7 @@ fn a_copy_of_the_process_has_what_is_out() {
 
 #[test]
 fn what_the_program_does_to_its_memory_holds_for_pages_that_are_out() {
+    let _alone = takes_pages_out();
     let memory = Memory::new(64);
     let elsewhere = Memory::new(8);
     let Some(mut userfault) = registered(&memory, 8) else { return };
@@ -279,6 +285,7 @@ fn what_the_program_does_to_its_memory_holds_for_pages_that_are_out() {
 
 #[test]
 fn replaced_pages_lose_no_store_and_lie_side_by_side() {
+    let _alone = takes_pages_out();
     const HOT: usize = 512;
     let memory = Memory::new(HOT * 3);
     let Some(mut userfault) = registered(&memory, HOT) else { return };
@@ -303,7 +310,9 @@ fn replaced_pages_lose_no_store_and_lie_side_by_side() {
                 })
             })
             .collect();
-        let begun = |writer| memory.word(HOT * 3 - 3, writer).load(Ordering::Relaxed) < 2000;
+        let last = HOT * 3 - 3;
+        let begun =
+            |writer| memory.word(last, writer).load(Ordering::Relaxed) != 1000 + last as u64;
         while !(begun(0) && begun(1)) {
             thread::yield_now();
         }
@@ -337,6 +346,7 @@ fn replaced_pages_lose_no_store_and_lie_side_by_side() {
 
 #[test]
 fn writes_are_noted_page_by_page() {
+    let _alone = takes_pages_out();
     let memory = Memory::new(64);
     let mut writes = match Writes::open() {
         Ok(writes) => writes,
@@ -375,6 +385,7 @@ fn writes_are_noted_page_by_page() {
 /// all the time, as an agent does: with a table of files of its own, and without allocating.
 #[test]
 fn nothing_is_lost_whatever_the_program_does_meanwhile() {
+    let _alone = takes_pages_out();
     const PAGES: usize = 256;
     const MOVED: u64 = 500;
     const EVENTS: u64 = 10;
