@@ -4,7 +4,7 @@ use crate::consolidation::Consolidation;
 use crate::report::Report;
 use crate::{life, remarks, words};
 use frostline_core::types::{Bytes, Nanos};
-use frostline_driver::environment::POLICY;
+use frostline_driver::environment::{AGENT_THREAD, POLICY};
 use frostline_driver::start::Stopwatch;
 use frostline_driver::{Driver, DriverError, Options, SlowTier, environment, start_inside};
 use frostline_linux::inside::{Ending, Thread};
@@ -22,8 +22,7 @@ const STACK_BYTES: usize = 1 << 20;
 /// What of the stack may lie above the place where it is looked for.
 const STACK_ABOVE_BYTES: u64 = 64 << 10;
 /// The thread.
-pub static THREAD: Thread =
-    Thread { name: c"frostline-agent", stack_bytes: STACK_BYTES, rest, work };
+pub static THREAD: Thread = Thread { name: AGENT_THREAD, stack_bytes: STACK_BYTES, rest, work };
 
 /// Programs that end before that, or become others, cost a thread that sleeps, and no more.
 const LEAST_AGE: Duration = Duration::from_millis(200);

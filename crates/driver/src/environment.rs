@@ -5,7 +5,10 @@ use crate::source::choice::Samples;
 use crate::tier::{Limit, SlowTier, SlowTiers};
 use frostline_core::policy::{PolicyError, registry};
 use frostline_core::spec::{SpecError, parse_bytes, parse_count, parse_ratio};
+use std::ffi::CStr;
 
+/// Name of an agent's thread.
+pub const AGENT_THREAD: &CStr = c"frostline-agent";
 /// Policy, with all its parameters. Without this variable an agent tiers nothing.
 pub const POLICY: &str = "FROSTLINE";
 /// Fast memory, as [`Limit::parse`] reads it.

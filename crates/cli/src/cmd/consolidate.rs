@@ -4,6 +4,7 @@ use crate::errors::failure;
 use crate::live::consolidation;
 use frostline_driver::consolidate::ConsolidationLimit;
 use frostline_driver::consolidate::request::{self, Request};
+use frostline_driver::environment::AGENT_THREAD;
 use frostline_linux::{Root, Target};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -20,8 +21,6 @@ Examples:
   frostline consolidate 4711 --limit 290 --json
   frostline consolidate 4711 --dry-run";
 
-/// Name of an agent's thread.
-const AGENT: &str = "frostline-agent";
 /// A look takes a second, and as long as the program keeps the thread from working.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -51,7 +50,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let root = Root::system();
     let target = Target::open(&root, args.pid)?;
     let comm = |tid| root.read(format!("/proc/{}/task/{tid}/comm", args.pid)).unwrap_or_default();
-    if !target.threads()?.into_iter().any(|tid| comm(tid).trim_end() == AGENT) {
+    if !target
+        .threads()?
+        .into_iter()
+        .any(|tid| comm(tid).trim_end().as_bytes() == AGENT_THREAD.to_bytes())
+    {
         return Err(failure(
             format!("process {} ({}) has no agent in it", args.pid, target.comm()?),
             "start it by `frostline run --consolidate -- ...`",

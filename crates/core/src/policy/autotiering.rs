@@ -15,6 +15,7 @@ mod tests;
 use super::kernel::hint::{Arms, HintScan};
 use super::kernel::scan_period::{Counts, Ending, PACE, Pace};
 use super::registry::{Entry, Group};
+use super::runs::Room;
 use super::settings::{Kind, Param, Settings};
 use super::{ConfigSink, FaultDecision, MetricSink, Policy, PolicyContext, Telemetry};
 use crate::action::{Lane, Plan};
@@ -170,7 +171,7 @@ impl Autotiering {
 
     fn demote(&mut self, view: &View<'_>, mut budget: Budget, plan: &mut Plan) {
         let to = TierId::FAST.slower();
-        let below = view.free(to).saturating_sub(view.limits(to).keep_free).0;
+        let mut room = Room::of(view, to, &mut budget);
         let limits = view.limits(TierId::FAST);
         let leaving = view.reserved(to).0;
         let mut coming = view.free(TierId::FAST).0 + leaving;
@@ -178,11 +179,10 @@ impl Autotiering {
         while coming < self.target + limits.keep_free.0 {
             let Some(victim) = self.take_coldest(LEVELS, None, view) else { break };
             let pages = u64::from(victim.pages);
-            if taken + pages > below || victim.bytes() > budget.remaining {
+            if !room.take(pages) {
                 self.file(victim.start, view);
                 break;
             }
-            budget.remaining = budget.remaining.saturating_sub(victim.bytes());
             taken += pages;
             coming += pages;
             plan.migrate(victim, to, Lane::DEMOTE);

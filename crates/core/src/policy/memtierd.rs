@@ -14,6 +14,7 @@
 mod tests;
 
 use super::registry::{Entry, Group};
+use super::runs::{Room, joined};
 use super::settings::{Kind, Param, Settings};
 use super::{Allocation, ConfigSink, MetricSink, Policy, PolicyContext, Telemetry};
 use crate::action::{Action, Lane, Plan, Scan};
@@ -140,12 +141,8 @@ impl Memtierd {
         if bits.level != Level::Huge {
             return;
         }
-        let first = bits.run.start.region().0;
-        for i in 0..bits.run.pages / HUGE_PAGES {
-            let region = (first + i) as usize;
-            if bits.accessed >> i & 1 != 0
-                && let Some(Some(known)) = self.regions.get_mut(region)
-            {
+        for (first, accessed) in bits.units() {
+            if accessed && let Some(Some(known)) = self.regions.get_mut(first.region().index()) {
                 known.counted += 1;
             }
         }
@@ -230,32 +227,28 @@ impl Memtierd {
 
     /// Moves what is next as fast as the bandwidth allows.
     fn work(&mut self, now: Nanos, view: &View<'_>, mut budget: Budget, plan: &mut Plan) {
-        let mut taken = [0u64; MAX_TIERS];
+        let Some(&(_, to)) = self.tasks.last() else { return };
+        let mut room = Room::above(0, view, to, &mut budget);
         while self.mover_free <= now
-            && let Some((region, to)) = self.tasks.pop()
+            && let Some((region, _)) = self.tasks.pop()
         {
             let moves = |page: &PageId| {
                 let state = view.state(*page);
                 state.tier().is_some_and(|tier| tier != to) && !state.is_in_flight()
             };
-            let pages: Vec<PageId> = region.run().iter().filter(moves).collect();
-            let count = PageCount(pages.len() as u64);
+            let pages = || region.run().iter().filter(moves).map(PageRun::single);
+            let count = PageCount(pages().count() as u64);
             if count == PageCount::ZERO {
                 continue;
             }
-            let room = view.free(to).saturating_sub(PageCount(taken[to.index()]));
-            if room < count || budget.remaining < count.bytes() {
+            if !room.take(count.0) {
                 self.counters.without_room += 1;
                 continue;
             }
-            taken[to.index()] += count.0;
-            budget.remaining = budget.remaining.saturating_sub(count.bytes());
             let up = to == TierId::FAST;
             let moved = if up { &mut self.counters.promoted } else { &mut self.counters.demoted };
             *moved += count.0;
-            let mut runs = super::runs::Runs::new(to, Lane::PROMOTE);
-            pages.iter().for_each(|page| runs.push(PageRun::single(*page), plan));
-            runs.finish(plan);
+            joined(pages()).for_each(|run| plan.migrate(run, to, Lane::PROMOTE));
             let ns = count.bytes().0 as f64 / self.bytes_per_second * 1e9;
             self.mover_free = self.mover_free.max(now).saturating_add(Nanos(ns as u64));
         }

@@ -7,6 +7,7 @@
 //! (see `frostline bound` for one): the first cannot adapt, the second looks no further. Where memory comes in folios, both rank folios by the sum over their pages.
 
 use super::registry::{Entry, Group, PolicyContext};
+use super::runs::Room;
 use super::settings::{Kind, Param, Settings};
 use super::{Allocation, ConfigSink, Policy, PolicyError, Telemetry};
 use crate::action::{Lane, Plan};
@@ -354,23 +355,19 @@ impl Policy for OracleEpoch {
             }
         }
     }
-    fn decide(&mut self, _: Nanos, view: &View<'_>, budget: Budget, plan: &mut Plan) {
+    fn decide(&mut self, _: Nanos, view: &View<'_>, mut budget: Budget, plan: &mut Plan) {
         self.wake = None;
         if self.wanted.is_none() {
             let coming = self.take_coming();
             self.wanted = Some(Self::choose(&coming, view));
             self.plan_epoch(&coming, view, plan);
         }
-        let keep_free = view.limits(TierId::FAST).keep_free;
-        let mut room = view.free(TierId::FAST).saturating_sub(keep_free).0;
-        let mut bytes = budget.remaining;
+        let mut room = Room::of(view, TierId::FAST, &mut budget);
         while let Some(run) = self.promotions.last().copied() {
-            if u64::from(run.pages) > room || run.bytes() > bytes {
+            if !room.take(run.pages) {
                 break;
             }
             self.promotions.pop();
-            room -= u64::from(run.pages);
-            bytes = bytes.saturating_sub(run.bytes());
             plan.migrate(run, TierId::FAST, Lane::PROMOTE);
         }
     }

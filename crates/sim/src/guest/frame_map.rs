@@ -20,13 +20,12 @@ pub(crate) struct Moved {
     pub(crate) to: u32,
 }
 
-/// The guest's page tables, with the access bits in them, and the reverse.
+/// The guest's page tables, with the access bits in them.
 ///
 /// Pages are those of the guest's trace. Frames are numbered from 0.
 #[derive(Debug)]
 pub(crate) struct FrameMap {
     entries: Vec<u32>,
-    page_of: Vec<u32>,
     free: FreeFrames,
     /// Where all memory is mapped by huge pages: the frames of each region of pages.
     huge: Option<Vec<Option<Region>>>,
@@ -36,8 +35,7 @@ pub(crate) struct FrameMap {
 impl FrameMap {
     /// Nothing is mapped. `huge`: by 2 MiB throughout.
     pub(crate) fn new(free: FreeFrames, huge: bool) -> Self {
-        let page_of = vec![NONE; (free.regions() * HUGE_PAGES) as usize];
-        Self { entries: Vec::new(), page_of, free, huge: huge.then(Vec::new), mapped: 0 }
+        Self { entries: Vec::new(), free, huge: huge.then(Vec::new), mapped: 0 }
     }
 
     /// Whether pages are mapped by 2 MiB.
@@ -98,7 +96,6 @@ impl FrameMap {
                 continue;
             }
             let frame = entry & !ACCESSED;
-            self.page_of[frame as usize] = NONE;
             self.mapped -= 1;
             match &mut self.huge {
                 None => self.free.give_back(frame),
@@ -122,9 +119,6 @@ impl FrameMap {
             let Some(entry) = self.entries.get_mut(from.index()) else { return };
             let entry = std::mem::replace(entry, NONE);
             self.entries[to as usize] = entry;
-            if entry != NONE {
-                self.page_of[(entry & !ACCESSED) as usize] = to;
-            }
         }
     }
 
@@ -143,8 +137,6 @@ impl FrameMap {
             let Some(to) = to.next() else { break };
             let accessed = self.entries[page.index()] & ACCESSED;
             self.entries[page.index()] = to.0 | accessed;
-            self.page_of[from as usize] = NONE;
-            self.page_of[to.index()] = page.0;
             self.free.give_back(from);
             moved.push(Moved { page, from, to: to.0 });
         }
@@ -199,7 +191,6 @@ impl FrameMap {
             }
         };
         self.entries[page.index()] = frame;
-        self.page_of[frame as usize] = page.0;
         self.mapped += 1;
         Some(frame)
     }
@@ -218,20 +209,18 @@ mod tests {
 
     /// Every page has one frame and every frame one page, and a frame is free or mapped, not both.
     fn check(map: &FrameMap, expected: &BTreeSet<u32>, others: &BTreeSet<u32>) {
-        let mut pages = BTreeSet::new();
+        let (mut pages, mut taken) = (BTreeSet::new(), BTreeSet::new());
         for page in 0..map.entries.len() as u32 {
             if let Some(frame) = map.frame(PageId(page)) {
-                assert_eq!(map.page_of[frame as usize], page);
+                assert!(taken.insert(frame), "{frame} has one page");
                 assert!(!map.free.is_free(frame));
                 pages.insert(page);
             }
         }
         assert_eq!(&pages, expected, "no page is lost, none appears");
         assert_eq!(map.mapped(), pages.len() as u64);
-        let taken: BTreeSet<u32> =
-            (0..map.page_of.len() as u32).filter(|f| map.page_of[*f as usize] != NONE).collect();
         assert_eq!(taken.len(), pages.len());
-        for frame in 0..map.page_of.len() as u32 {
+        for frame in 0..map.regions() * HUGE_PAGES {
             let free = map.free.is_free(frame);
             assert_eq!(free, !taken.contains(&frame) && !others.contains(&frame), "{frame}");
         }

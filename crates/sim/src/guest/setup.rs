@@ -60,7 +60,7 @@ impl GuestSetup {
         params.finish()?;
         let refuse = |what: &str, hint: &str| Err(SpecError::new(format!("{text}: {what}"), hint));
         if window == Nanos::ZERO {
-            return refuse("a window of no time", "the default is 5s");
+            return refuse("a window of no time", "the default is 20s");
         }
         if !(1.0..=100.0).contains(&memory) {
             return refuse("memory is out of range", "give 100% to 10000% of the resident size");

@@ -3,11 +3,11 @@
 use super::frames::{Frames, Memory};
 use super::quota::Quota;
 use super::regions::{Area, Areas};
-use crate::action::{Action, Lane, Plan, Scan};
-use crate::event::{AccessBits, Level};
+use crate::action::{Lane, Plan};
+use crate::event::AccessBits;
 use crate::hotness::bitmap::Bitmap;
 use crate::placement::View;
-use crate::policy::kernel::scan_units;
+use crate::policy::kernel::{look, scan_units};
 use crate::rng::Rng;
 use crate::types::*;
 use alloc::vec::Vec;
@@ -88,7 +88,7 @@ impl Worker {
         let Some(frames) = self.frames(memory) else { return };
         self.areas.cover(frames.len());
         self.read = core::mem::take(&mut self.cleared);
-        look(&self.read, false, view, plan);
+        look_at(&self.read, false, view, plan);
         let picks = self.areas.iter().filter_map(|area| {
             let frame = area.frames.start + rng.below(u64::from(area.len())) as u32;
             let unit = view.unit(frames.page(frame)?).start;
@@ -97,7 +97,7 @@ impl Worker {
         self.cleared.extend(picks);
         self.cleared.sort_unstable_by_key(|pick| (pick.unit, pick.frame));
         self.looks += self.cleared.len() as u64;
-        look(&self.cleared, true, view, plan);
+        look_at(&self.cleared, true, view, plan);
     }
 
     /// Takes in what was read.
@@ -161,7 +161,7 @@ impl Worker {
         units.dedup();
         units.retain(|unit| !self.asked.contains(unit.0));
         units.iter().for_each(|unit| self.asked.insert(unit.0));
-        scan_units(units.iter().map(|unit| view.unit(*unit)), plan);
+        scan_units(units.iter().map(|unit| view.unit(*unit)), Lane::SCAN, plan);
     }
 
     /// The units to be moved, in order.
@@ -182,11 +182,8 @@ impl Worker {
 }
 
 /// Reads the bits of what was picked, of each folio once.
-fn look(picks: &[Pick], clear: bool, view: &View<'_>, plan: &mut Plan) {
+fn look_at(picks: &[Pick], clear: bool, view: &View<'_>, plan: &mut Plan) {
     for same in picks.chunk_by(|a, b| a.unit == b.unit) {
-        let run = view.unit(same[0].unit);
-        let level = if run.pages > 1 { Level::Huge } else { Level::Base };
-        let scan = Scan { run, clear, level, skip_untouched: false };
-        plan.push(Action::Scan { scan, lane: Lane::SCAN });
+        look(view.unit(same[0].unit), clear, plan);
     }
 }

@@ -58,20 +58,28 @@ pub fn units<'a>(view: &View<'a>) -> impl Iterator<Item = PageRun> + use<'a> {
 
 /// Has all access bits read and cleared.
 pub fn scan_all(view: &View<'_>, plan: &mut Plan) {
-    scan_units(units(view), plan);
+    scan_units(units(view), Lane::SCAN, plan);
 }
 
-/// Has access bits read and cleared, of units that follow each other together.
-pub fn scan_units(units: impl Iterator<Item = PageRun>, plan: &mut Plan) {
-    let level = |unit: &PageRun| if unit.pages > 1 { Level::Huge } else { Level::Base };
+/// Has access bits read and cleared, of units in order, those that follow each other together.
+pub fn scan_units(units: impl Iterator<Item = PageRun>, lane: Lane, plan: &mut Plan) {
     let mut units = units.peekable();
-    while let Some(mut run) = units.next() {
-        let level_of_all = level(&run);
-        let follows = |end, next: &PageRun| next.start.0 == end && level(next) == level_of_all;
-        while let Some(next) = units.next_if(|next| follows(run.end(), next)) {
-            run.pages += next.pages;
+    while let Some(unit) = units.next() {
+        let mut scan = scan_of(unit, true);
+        let follows = |end, next: &PageRun| next.start.0 == end && next.pages == unit.pages;
+        while let Some(next) = units.next_if(|next| follows(scan.run.end(), next)) {
+            scan.run.pages += next.pages;
         }
-        let scan = Scan { run, clear: true, level: level_of_all, skip_untouched: false };
-        plan.push(Action::Scan { scan, lane: Lane::SCAN });
+        plan.push(Action::Scan { scan, lane });
     }
+}
+
+/// Has the access bit of a page or folio read, and cleared where that is wanted.
+pub fn look(unit: PageRun, clear: bool, plan: &mut Plan) {
+    plan.push(Action::Scan { scan: scan_of(unit, clear), lane: Lane::SCAN });
+}
+
+fn scan_of(unit: PageRun, clear: bool) -> Scan {
+    let level = if unit.pages > 1 { Level::Huge } else { Level::Base };
+    Scan { run: unit, clear, level, skip_untouched: false }
 }

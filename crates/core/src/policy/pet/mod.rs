@@ -16,12 +16,13 @@ mod queue;
 #[cfg(test)]
 mod tests;
 
+use super::kernel::look;
 use super::registry::{Entry, Group};
 use super::settings::{Kind, Param, Settings};
 use super::{ConfigSink, MetricSink, Policy, PolicyContext, Telemetry};
-use crate::action::{Action, Lane, Plan, Scan};
+use crate::action::{Action, Lane, Plan};
 use crate::budget::Budget;
-use crate::event::{AccessBits, Backing, Event, Level, MoveCause};
+use crate::event::{AccessBits, Backing, Event, MoveCause};
 use crate::placement::View;
 use crate::rng::Rng;
 use crate::types::*;
@@ -251,17 +252,11 @@ impl Pet {
         for (run, watch) in self.blocks.iter_mut().flat_map(Block::watched) {
             watch.reading = watch.page.take();
             watch.page = pick(run, &mut self.rng, view);
-            let mut look = |page: PageId, clear| {
-                let run = view.unit(page);
-                let level = if run.pages > 1 { Level::Huge } else { Level::Base };
-                let scan = Scan { run, clear, level, skip_untouched: false };
-                plan.push(Action::Scan { scan, lane: Lane::SCAN });
-            };
             if let Some(page) = watch.reading.filter(|page| watch.page != Some(*page)) {
-                look(page, false);
+                look(view.unit(page), false, plan);
             }
             if let Some(page) = watch.page {
-                look(page, true);
+                look(view.unit(page), true, plan);
             }
         }
     }

@@ -11,9 +11,10 @@
 #[cfg(test)]
 mod tests;
 
-use crate::action::{Action, Lane, Plan, Scan};
+use crate::action::{Lane, Plan};
 use crate::event::{AccessBits, Event, Level};
 use crate::placement::View;
+use crate::policy::kernel::scan_units;
 use crate::types::*;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -544,19 +545,5 @@ impl Lru {
 /// Proposes to read and clear the access bits of units, neighbours together.
 pub fn read(mut units: Vec<PageRun>, lane: Lane, plan: &mut Plan) {
     units.sort_unstable_by_key(|unit| unit.start);
-    let level = |unit: PageRun| if unit.pages == HUGE_PAGES { Level::Huge } else { Level::Base };
-    let mut rest = units.as_slice();
-    while let Some((&unit, _)) = rest.split_first() {
-        let (mut run, mut taken) = (unit, 1);
-        while let Some(&next) = rest.get(taken)
-            && next.start.0 == run.end()
-            && next.pages == unit.pages
-        {
-            run.pages += next.pages;
-            taken += 1;
-        }
-        let scan = Scan { run, clear: true, level: level(unit), skip_untouched: false };
-        plan.push(Action::Scan { scan, lane });
-        rest = &rest[taken..];
-    }
+    scan_units(units.into_iter(), lane, plan);
 }

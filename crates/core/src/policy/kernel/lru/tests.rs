@@ -1,6 +1,7 @@
 //! The lists against vectors that are searched from end to end.
 
 use super::*;
+use crate::action::Action;
 use crate::event::MoveCause;
 use crate::placement::{PageState, Placement, TierLimits};
 use alloc::vec;
