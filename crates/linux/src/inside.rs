@@ -4,7 +4,7 @@
 pub use crate::sys::arena::Arena;
 pub use crate::sys::away::{Away, bell, forget as forget_pages_away, longest_wait, set_bell};
 pub use crate::sys::inside::{Ending, Thread, after_fork, has_begun, start, thread_block};
-pub use crate::sys::uffd::{Back, Block, Event, Mode, Taken, Userfault, Writes};
+pub use crate::sys::uffd::{Back, Block, Event, Taken, Userfault, Writes};
 use rustix::fd::OwnedFd;
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 

@@ -12,7 +12,7 @@ use crate::span::{Span, difference, joined};
 use crate::sys::alone::Alone;
 use crate::sys::away::{self, Away};
 use crate::sys::inside::thread_blocks;
-use crate::sys::uffd::{Event, Mode, Taken, Userfault};
+use crate::sys::uffd::{Event, Taken, Userfault};
 use frostline_core::types::{PAGE_BYTES, Vpn};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -113,7 +113,7 @@ impl NextTouch {
         }
         let call = |errno| LinuxError::call("userfaultfd", 0, errno);
         let bell = away::bell().map_err(call)?;
-        userfault.register(bell, Mode::Missing).map_err(call)?;
+        userfault.register(bell).map_err(call)?;
         let end = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|errno| LinuxError::call("eventfd", 0, errno.raw_os_error()))?;
         let own = userfault.own_memory();
@@ -348,7 +348,7 @@ impl State {
     /// is a mapping by itself while it is registered, and `mremap` moves one at a time.
     fn has(&mut self, page: Vpn, mapping: Span) -> bool {
         let userfault = &mut self.userfault;
-        self.ranges.has(page, mapping, |span| userfault.register(span, Mode::Missing).is_ok())
+        self.ranges.has(page, mapping, |span| userfault.register(span).is_ok())
     }
 
     /// Memory is used for the first time, or somebody else has waited for this page.
@@ -382,11 +382,8 @@ impl State {
         }
         let userfault = &mut self.userfault;
         self.ranges.tend(|span| {
-            let out = userfault.pages_out().any(|page| span.contains(page));
-            if !out {
-                let _ = userfault.unregister(span);
-            }
-            !out
+            // Where it is not mapped any more, there is nothing to end.
+            userfault.unregister(span) != Err(libc::EBUSY)
         });
     }
 

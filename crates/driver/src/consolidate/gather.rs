@@ -4,7 +4,7 @@ use super::numbers::{Numbers, Skipped};
 use crate::clock;
 use frostline_core::types::Vpn;
 use frostline_linux::folio::{Folios, SplitOutcome};
-use frostline_linux::inside::{Away, Back, Block, Event, Mode, Taken, Userfault};
+use frostline_linux::inside::{Away, Back, Block, Event, Taken, Userfault};
 use frostline_linux::pagemap::{Categories, Pagemap};
 use frostline_linux::span::REGION_PAGES;
 use frostline_linux::{LinuxError, Span, Target};
@@ -155,7 +155,7 @@ impl Gathering<'_> {
             self.numbers.skipped.busy += batch.len() as u64;
             return;
         };
-        if userfault.register(piece, Mode::Missing).is_err() {
+        if userfault.register(piece).is_err() {
             self.numbers.skipped.refused += batch.len() as u64;
             return;
         }

@@ -173,7 +173,7 @@ fn touched_pages_are_back_and_told() {
 }
 
 #[test]
-fn memory_that_grows_is_left_takes_pages_out() {
+fn memory_that_grows_is_left_alone() {
     let (_alone, memory) = (takes_pages_out(), Memory::new(1000));
     let Some(next) = begin() else { return };
     memory.advise(0, 500, Advice::LinuxDontNeed);

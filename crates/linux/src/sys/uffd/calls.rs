@@ -70,13 +70,6 @@ struct WithRange {
     result: u64,
 }
 
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-struct WriteProtect {
-    range: Range,
-    mode: u64,
-}
-
 /// `uffdio_copy` and `uffdio_move`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -95,7 +88,6 @@ const WAKE: libc::Ioctl = reads::<Range>(2);
 const COPY: libc::Ioctl = writes_and_reads::<Transfer>(3);
 const ZEROPAGE: libc::Ioctl = writes_and_reads::<WithRange>(4);
 const MOVE: libc::Ioctl = writes_and_reads::<Transfer>(5);
-const WRITEPROTECT: libc::Ioctl = writes_and_reads::<WriteProtect>(6);
 /// `USERFAULTFD_IOC_NEW` of `/dev/userfaultfd`.
 const NEW: libc::Ioctl = 0xAA << 8;
 
@@ -194,14 +186,6 @@ pub fn zero(fd: &Uffd, start: u64, len: u64) -> Result<(), i32> {
     ask(fd, ZEROPAGE, &mut WithRange { range: Range { start, len }, mode: 0, result: 0 })
 }
 
-/// Protects pages from being written, or not any more, and then wakes who waits.
-///
-/// # Errors
-/// `ENOENT` where it is not registered for that, `EAGAIN` while mappings change.
-pub fn protect(fd: &Uffd, start: u64, len: u64, on: bool) -> Result<(), i32> {
-    ask(fd, WRITEPROTECT, &mut WriteProtect { range: Range { start, len }, mode: on.into() })
-}
-
 /// Moves a page of this process, whatever Rust knows of both places; wakes who waits at `dst`.
 /// [`super::Userfault`] is what makes that a safe thing to do.
 ///
@@ -226,9 +210,8 @@ const PAGE: u64 = frostline_core::types::PAGE_BYTES;
 /// What a descriptor tells; addresses are in bytes.
 #[derive(Debug)]
 pub enum Message {
-    /// Somebody waits at this address; with `write`, to write it, and with `protected`, because
-    /// of that.
-    Fault { address: u64, write: bool, protected: bool },
+    /// Somebody waits at this address; with `write`, to write it.
+    Fault { address: u64, write: bool },
     /// The process was copied; the descriptor of the copy.
     Fork(Uffd),
     /// Mapped elsewhere.
@@ -258,9 +241,7 @@ pub fn read(fd: &Uffd) -> Result<Option<Message>, i32> {
     };
     let (first, second, third) = (word(8), word(16), word(24));
     Ok(Some(match bytes[0] {
-        0x12 => {
-            Message::Fault { address: second, write: first & 1 != 0, protected: first & 2 != 0 }
-        }
+        0x12 => Message::Fault { address: second, write: first & 1 != 0 },
         // SAFETY: the kernel has just made this descriptor for us, nobody else knows it.
         0x13 => Message::Fork(Uffd(unsafe { OwnedFd::from_raw_fd(first as u32 as i32) })),
         0x14 => Message::Remap { from: first, to: second, len: third },

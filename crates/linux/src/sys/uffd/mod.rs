@@ -2,6 +2,7 @@
 //! them waits until they are back.
 
 mod calls;
+mod question;
 mod room;
 #[cfg(test)]
 mod tests;
@@ -9,5 +10,5 @@ mod userfault;
 mod writes;
 
 pub use calls::open;
-pub use userfault::{Back, Block, Event, Mode, Taken, Userfault};
+pub use userfault::{Back, Block, Event, Taken, Userfault};
 pub use writes::Writes;

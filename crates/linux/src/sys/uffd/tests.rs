@@ -1,4 +1,4 @@
-use super::{Back, Block, Event, Mode, Taken, Userfault, Writes};
+use super::{Back, Block, Event, Taken, Userfault, Writes};
 use crate::pagemap::Pagemap;
 use crate::testing::takes_pages_out;
 use crate::{Root, Span, Target, in_forked_child};
@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 const PAGE: usize = 4096;
 const WORDS: usize = PAGE / 8;
 
-/// Memory of a test, seen as numbers that anybody may change at any time.
+/// Memory of a test, seen as numbers that anybody may change at any time. On both sides of it lies
+/// a page that nobody may use: a page that is unmapped for a while leaves a gap for nobody else.
 struct Memory {
     start: *mut u8,
     pages: usize,
@@ -27,8 +28,11 @@ impl Memory {
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: asks for a mapping at an address of the kernel's choice.
         let start = unsafe {
-            let start = libc::mmap(ptr::null_mut(), pages * PAGE, prot, flags, -1, 0);
+            let all = (pages + 2) * PAGE;
+            let start = libc::mmap(ptr::null_mut(), all, libc::PROT_NONE, flags, -1, 0);
             assert_ne!(start, libc::MAP_FAILED);
+            let start = start.byte_add(PAGE);
+            assert_eq!(libc::mprotect(start, pages * PAGE, prot), 0);
             libc::madvise(start, pages * PAGE, libc::MADV_NOHUGEPAGE);
             start.cast()
         };
@@ -73,7 +77,7 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         // SAFETY: the mapping is the test's, which is over.
-        unsafe { libc::munmap(self.start.cast(), self.pages * PAGE) };
+        unsafe { libc::munmap(self.start.sub(PAGE).cast(), (self.pages + 2) * PAGE) };
     }
 }
 
@@ -90,7 +94,7 @@ fn opened(userfault: Result<Userfault, i32>) -> Option<Userfault> {
 
 fn registered(memory: &Memory, slots: usize) -> Option<Userfault> {
     let mut userfault = userfault(slots)?;
-    userfault.register(memory.span(), Mode::Missing).expect("registered");
+    userfault.register(memory.span()).expect("registered");
     Some(userfault)
 }
 
@@ -121,7 +125,7 @@ fn who_touches_a_page_that_is_out_waits_until_it_is_back() {
     thread::scope(|scope| {
         let reader = scope.spawn(|| memory.holds(3, 1003));
         let touched = wait_for(&mut userfault, |event| matches!(event, Event::Touched { .. }));
-        let expected = Event::Touched { page: memory.vpn(3), write: false, protected: false };
+        let expected = Event::Touched { page: memory.vpn(3), write: false };
         assert_eq!(touched, expected);
         assert!(!reader.is_finished());
         assert_eq!(userfault.put_back(1), Back::There);
@@ -162,7 +166,7 @@ fn what_cannot_be_taken_stays() {
     let memory = Memory::new(4);
     let Some(mut userfault) = userfault(2) else { return };
     assert_eq!(userfault.take_out(memory.vpn(0), 0), Taken::Refused, "not registered");
-    userfault.register(memory.span(), Mode::Missing).expect("registered");
+    userfault.register(memory.span()).expect("registered");
     // SAFETY: the page is the test's.
     unsafe { libc::mlock(memory.page(0), PAGE) };
     assert_eq!(userfault.take_out(memory.vpn(0), 0), Taken::Refused, "locked");
@@ -185,7 +189,9 @@ fn alone(test: impl FnOnce() -> u8) -> i32 {
     let pid = in_forked_child(test).expect("a child");
     let waited = waitpid(Pid::from_raw(pid as i32), WaitOptions::empty());
     let (_, status) = waited.expect("ours").expect("it has ended");
-    status.exit_status().expect("no signal")
+    status
+        .exit_status()
+        .unwrap_or_else(|| panic!("ended by signal {:?}", status.terminating_signal()))
 }
 
 #[test]
@@ -197,7 +203,7 @@ fn a_copy_of_the_process_has_what_is_out() {
         if !userfault.sees_copies() {
             return 2;
         }
-        userfault.register(memory.span(), Mode::Missing).expect("registered");
+        userfault.register(memory.span()).expect("registered");
         for slot in 0..8 {
             assert_eq!(userfault.take_out(memory.vpn(slot * 70), slot), Taken::Out);
         }
@@ -281,6 +287,67 @@ fn what_the_program_does_to_its_memory_holds_for_pages_that_are_out() {
         assert!(memory.holds(page, 1000 + page as u64), "{page}");
     }
     assert!(memory.holds(21, 0), "moved away");
+}
+
+#[test]
+fn what_is_mapped_after_its_surroundings_were_registered_is_left_alone() {
+    let _alone = takes_pages_out();
+    let memory = Memory::new(8);
+    let elsewhere = Memory::new(1);
+    let Some(mut userfault) = userfault(8) else { return };
+    let (mapped, rights) = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED, libc::PROT_READ);
+    let fixed = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+    // SAFETY: the test's own mappings.
+    unsafe {
+        assert_eq!(libc::munmap(memory.page(3), PAGE), 0);
+        let away = elsewhere.page(0);
+        assert_eq!(libc::mremap(memory.page(5), PAGE, PAGE, mapped, away), away);
+    }
+    userfault.register(memory.span()).expect("holes are no obstacle");
+    // SAFETY: as above.
+    unsafe {
+        let (at, rights) = (memory.page(3), rights | libc::PROT_WRITE);
+        assert_eq!(libc::mmap(at, PAGE, rights, fixed, -1, 0), at);
+        let at = memory.page(5);
+        assert_eq!(libc::mremap(elsewhere.page(0), PAGE, PAGE, mapped, at), at);
+    }
+    memory.fill(3, 1003);
+    let taken: Vec<Taken> = (2..7).map(|page| userfault.take_out(memory.vpn(page), page)).collect();
+    use Taken::{Out, Refused};
+    assert_eq!(taken, [Out, Refused, Out, Refused, Out]);
+    assert!(memory.holds(3, 1003) && memory.holds(5, 1005));
+    userfault.register(memory.span()).expect("registered");
+    assert_eq!(userfault.take_out(memory.vpn(3), 3), Out);
+    drop(userfault);
+    assert!(memory.whole());
+}
+
+#[test]
+fn a_page_that_is_mapped_to_where_registration_ends_is_put_back_there() {
+    let _alone = takes_pages_out();
+    let memory = Memory::new(8);
+    let Some(mut userfault) = registered(&memory, 1) else { return };
+    assert_eq!(userfault.take_out(memory.vpn(0), 0), Taken::Out);
+    let rest = Span::new(memory.vpn(4), 4);
+    let (ended, whole) = thread::scope(|scope| {
+        // SAFETY: the test's own mapping; nobody else uses these pages meanwhile.
+        let mover = scope.spawn(|| unsafe {
+            let (flags, to) = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED, memory.page(6));
+            libc::mremap(memory.page(0), PAGE, PAGE, flags, to) == to && memory.holds(6, 1000)
+        });
+        while !userfault.are_mappings_changing() {
+            thread::yield_now();
+        }
+        let before = userfault.unregister(rest);
+        wait_for(&mut userfault, |event| matches!(event, Event::Remapped { .. }));
+        let after = userfault.unregister(rest);
+        while !mover.is_finished() {
+            userfault.next_event();
+            userfault.put_back(0);
+        }
+        ([before, after, userfault.unregister(rest)], mover.join().expect("no panic"))
+    });
+    assert_eq!((ended, whole), ([Err(libc::EBUSY), Err(libc::EBUSY), Ok(())], true));
 }
 
 #[test]
@@ -455,7 +522,7 @@ fn move_about(memory: &Memory, stop: &AtomicBool, moved: &AtomicU64, events: &At
         for batch in batches.by_ref().take(8) {
             let mut slot = batch * 16;
             // What is unmapped now is not registered at all.
-            if userfault.register(memory.span(), Mode::Missing).is_err() {
+            if userfault.register(memory.span()).is_err() {
                 continue;
             }
             for page in batch * 16..batch * 16 + 16 {

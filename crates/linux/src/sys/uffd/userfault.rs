@@ -1,6 +1,7 @@
 //! See [`Userfault`].
 
 use super::calls::{self, Message, Uffd, feature, mode};
+use super::question::Question;
 use super::room::Room;
 use crate::span::{REGION_PAGES, Span};
 use crate::sys::memory::move_own_page;
@@ -21,15 +22,6 @@ const MOST_WAITING: usize = 1024;
 const TRIES: usize = 64;
 /// Tries to put one back where the kernel says that there is no such place, until it has told why.
 const LATE: usize = 10_000;
-
-/// Whose faults of a range are handed over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Of who touches a page that is not there.
-    Missing,
-    /// Also of who writes a page that is protected.
-    MissingOrProtected,
-}
 
 /// What becomes of a page that shall be taken out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,8 +60,6 @@ pub enum Event {
         page: Vpn,
         /// To write it.
         write: bool,
-        /// It is there, but protected from being written.
-        protected: bool,
     },
     /// The process was copied.
     Forked,
@@ -113,8 +103,10 @@ pub struct Userfault {
     fd: Uffd,
     sees_copies: bool,
     room: Room,
+    question: Question,
     slots: Vec<Slot>,
-    /// Registered, ascending and apart, and nothing has happened there since.
+    /// Where faults were to be handed over, ascending and apart, and nothing has happened since.
+    /// What was not mapped at that time may be by now, without being registered.
     quiet: Vec<Span>,
     told: VecDeque<Event>,
 }
@@ -144,11 +136,11 @@ impl Userfault {
             opened => opened,
         }?;
         calls::begin(&fd, if copies { TOLD | feature::EVENT_FORK } else { TOLD })?;
-        let room = Room::map(slots.max(1), false)?;
+        let (room, question) = (Room::map(slots.max(1), false)?, Question::new()?);
         register(&fd, &room)?;
         let slots = vec![Slot::Empty; room.pages()];
         let (quiet, told) = (Vec::with_capacity(MOST_SPANS), VecDeque::with_capacity(MOST_WAITING));
-        Ok(Self { fd, sees_copies: copies, room, slots, quiet, told })
+        Ok(Self { fd, sees_copies: copies, room, question, slots, quiet, told })
     }
 
     /// Whether copies of the process that are made past `fork`'s handlers get what is out.
@@ -161,18 +153,14 @@ impl Userfault {
         Span::new(self.room.first(), self.room.pages() as u64)
     }
 
-    /// Hands over faults of a range of this process, which should be whole mappings: others are
-    /// divided, and `mremap` of all of their memory fails then.
+    /// Hands over faults of what is mapped in a range of this process, which should be whole
+    /// mappings: others are divided, and `mremap` of all of their memory fails then.
     ///
     /// # Errors
     /// The kernel's error number: `EBUSY` where another descriptor has a part of it, `EINVAL` where
     /// it is not mapped, or memory of another kind.
-    pub fn register(&mut self, span: Span, mode: Mode) -> Result<(), i32> {
-        let mode = match mode {
-            Mode::Missing => mode::MISSING,
-            Mode::MissingOrProtected => mode::MISSING | mode::WP,
-        };
-        calls::register(&self.fd, span.address(), span.bytes().0, mode)?;
+    pub fn register(&mut self, span: Span) -> Result<(), i32> {
+        calls::register(&self.fd, span.address(), span.bytes().0, mode::MISSING)?;
         self.disturbed(span);
         self.add_quiet(span);
         Ok(())
@@ -181,13 +169,26 @@ impl Userfault {
     /// Ends that; who waits there tries again.
     ///
     /// # Errors
-    /// `EBUSY` where a page of it is out; else the kernel's error number, where it is not mapped.
+    /// `EBUSY` where a page of it is out, or the program has mapped such a page there just now; else
+    /// the kernel's error number, where it is not mapped.
     pub fn unregister(&mut self, span: Span) -> Result<(), i32> {
-        if self.slots.iter().any(|slot| matches!(slot, Slot::Out(page) if span.contains(*page))) {
+        if self.pages_out().any(|page| span.contains(page)) {
             return Err(libc::EBUSY);
         }
         self.disturbed(span);
-        calls::unregister(&self.fd, span.address(), span.bytes().0)
+        calls::unregister(&self.fd, span.address(), span.bytes().0)?;
+        // Who has mapped something there before that goes on when we hear of it: not before it is
+        // registered again.
+        if self.pages_out().next().is_some() && self.are_mappings_changing() {
+            let _ = calls::register(&self.fd, span.address(), span.bytes().0, mode::MISSING);
+            return Err(libc::EBUSY);
+        }
+        Ok(())
+    }
+
+    /// Whether somebody waits until we have heard of a change, or did a moment ago.
+    pub(super) fn are_mappings_changing(&self) -> bool {
+        self.question.are_mappings_changing(&self.fd)
     }
 
     /// Takes a page out. Nothing is where it was until then, and who touches it waits. The page
@@ -198,7 +199,12 @@ impl Userfault {
             if self.slots[at] != Slot::Empty || !self.is_quiet(page) {
                 return Taken::Refused;
             }
-            match calls::move_page(&self.fd, self.room.address(at), address(page)) {
+            // What has come into a range since it was registered can be taken out of it, too: whoever
+            // touches it would find zeros.
+            let handed_over = self.question.is_there_and_handed_over(&self.fd, address(page));
+            let taken = handed_over
+                .and_then(|()| calls::move_page(&self.fd, self.room.address(at), address(page)));
+            match taken {
                 Ok(()) => {
                     self.slots[at] = Slot::Out(page);
                     return Taken::Out;
@@ -319,14 +325,6 @@ impl Userfault {
         !self.slots.iter().any(out) && calls::zero(&self.fd, address(page), PAGE_BYTES).is_ok()
     }
 
-    /// Protects registered pages from being written, or not any more.
-    ///
-    /// # Errors
-    /// The kernel's error number.
-    pub fn protect(&mut self, span: Span, on: bool) -> Result<(), i32> {
-        calls::protect(&self.fd, span.address(), span.bytes().0, on)
-    }
-
     /// Has all who wait for these pages try again.
     pub fn wake(&mut self, span: Span) {
         let _ = calls::wake(&self.fd, span.address(), span.bytes().0);
@@ -344,9 +342,8 @@ impl Userfault {
             let span = |start: u64, end: u64| Span::of_addresses(start, end);
             let event = match message {
                 Message::Other => continue,
-                Message::Fault { address, write, protected } => {
-                    let page = Vpn(address / PAGE_BYTES);
-                    Event::Touched { page, write, protected }
+                Message::Fault { address, write } => {
+                    Event::Touched { page: Vpn(address / PAGE_BYTES), write }
                 }
                 Message::Fork(child) => {
                     self.give(&child);
