@@ -22,7 +22,7 @@ const UNITS: u32 = 64;
 pub struct Scans {
     /// By the worker that asks.
     queues: BTreeMap<Lane, Queue>,
-    /// Whose turn it was last.
+    /// Who was first in the last turn.
     last: Option<Lane>,
     /// Looked at in the turn that goes on.
     current: Vec<Piece>,
@@ -68,13 +68,13 @@ impl Scans {
         }
     }
 
-    /// The next scan, of each worker in turn: one that asks for much holds nobody up.
-    fn pop(&mut self) -> Option<(Lane, Scan)> {
-        let after = |lane: &Lane| self.last.is_some_and(|last| *lane > last);
-        let waiting = || self.queues.iter().filter(|(_, q)| !q.scans.is_empty()).map(|(l, _)| *l);
-        let lane = waiting().find(after).or_else(|| waiting().next())?;
-        self.last = Some(lane);
-        Some((lane, self.queues.get_mut(&lane)?.scans.pop_front()?))
+    /// Those who wait to be answered, each first in its turn.
+    fn waiting(&self) -> Vec<Lane> {
+        let waits = |(lane, queue): (&Lane, &Queue)| (!queue.scans.is_empty()).then_some(*lane);
+        let mut lanes: Vec<Lane> = self.queues.iter().filter_map(waits).collect();
+        let next = lanes.iter().position(|lane| self.last.is_some_and(|last| *lane > last));
+        lanes.rotate_left(next.unwrap_or(0));
+        lanes
     }
 
     /// Whether there is something to look at, or to be said of what was.
@@ -83,7 +83,7 @@ impl Scans {
     }
 
     /// The pages to look at next, at most `most` and all of one process; `owner` tells the process
-    /// of pages that can be looked at.
+    /// of pages that can be looked at. Workers have equal parts of them, and what others leave.
     pub fn next(
         &mut self,
         most: usize,
@@ -91,11 +91,35 @@ impl Scans {
         owner: impl Fn(PageId) -> Option<ProcessId>,
     ) -> Vec<PageId> {
         self.ended = std::mem::take(&mut self.current);
-        let mut turn = Turn { room: most, passed: 0, process: None };
-        while let Some((lane, scan)) = self.pop() {
-            let piece = turn.cut(&scan, &state, &owner);
+        let lanes = self.waiting();
+        self.last = lanes.first().copied().or(self.last);
+        let part = most.div_ceil(lanes.len().max(1));
+        let mut turn = Turn { room: 0, passed: 0, process: None };
+        let mut left = most;
+        for part in [part, most] {
+            for lane in &lanes {
+                turn.room = part.min(left);
+                left -= turn.room;
+                self.take(*lane, &mut turn, &state, &owner);
+                left += turn.room;
+            }
+        }
+        let looked = self.current.iter().flat_map(|piece| piece.looked.keys().copied());
+        looked.collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// What a worker asks for next, as far as the turn has room for it.
+    fn take(
+        &mut self,
+        lane: Lane,
+        turn: &mut Turn,
+        state: &impl Fn(PageId) -> PageState,
+        owner: &impl Fn(PageId) -> Option<ProcessId>,
+    ) {
+        let Some(queue) = self.queues.get_mut(&lane) else { return };
+        while let Some(scan) = queue.scans.pop_front() {
+            let piece = turn.cut(&scan, state, owner);
             let rest = PageRun::between(piece.run.end(), scan.run.end());
-            let queue = self.queues.entry(lane).or_default();
             queue.pages -= u64::from(piece.run.pages);
             if piece.run.pages > 0 {
                 self.current.push(piece);
@@ -105,8 +129,6 @@ impl Scans {
                 break;
             }
         }
-        let looked = self.current.iter().flat_map(|piece| piece.looked.keys().copied());
-        looked.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// A page was touched.
@@ -291,6 +313,39 @@ mod tests {
         let first: Vec<PageId> = scans.next(150, |_| RESIDENT, |_| Some(ProcessId(7)));
         assert_eq!(first.len(), 150, "{first:?}");
         assert!(first.contains(&PageId(520)) && first.contains(&PageId(529)), "{first:?}");
+    }
+
+    #[test]
+    fn who_asks_page_by_page_has_an_equal_part() {
+        let mut scans = Scans::default();
+        scans.push(scan(1024, PAGES, Level::Base), Lane(3), PAGES);
+        for page in (0..1024).step_by(2) {
+            scans.push(scan(page, page + 1, Level::Base), Lane::SCAN, PAGES);
+        }
+        for _ in 0..3 {
+            let looked = scans.next(100, |_| RESIDENT, |_| Some(ProcessId(7)));
+            let single = looked.iter().filter(|page| page.0 < 1024).count();
+            assert_eq!((looked.len(), single), (100, 50));
+        }
+        // What one of them leaves is the other's.
+        let mut scans = Scans::default();
+        scans.push(scan(1024, PAGES, Level::Base), Lane(3), PAGES);
+        scans.push(scan(7, 9, Level::Base), Lane::SCAN, PAGES);
+        let looked = scans.next(100, |_| RESIDENT, |_| Some(ProcessId(7)));
+        let single = looked.iter().filter(|page| page.0 < 1024).count();
+        assert_eq!((looked.len(), single), (100, 2));
+    }
+
+    #[test]
+    fn each_process_has_its_turn_whoever_asks() {
+        let owner = |page: PageId| Some(ProcessId(if page.0 < 1024 { 7 } else { 8 }));
+        let mut scans = Scans::default();
+        for _ in 0..4 {
+            scans.push(scan(0, 100, Level::Base), Lane::SCAN, PAGES);
+            scans.push(scan(1024, 1124, Level::Base), Lane(3), PAGES);
+        }
+        let first = |scans: &mut Scans| scans.next(50, |_| RESIDENT, owner)[0].0 < 1024;
+        assert_eq!([(); 4].map(|()| first(&mut scans)), [true, false, true, false]);
     }
 
     proptest! {

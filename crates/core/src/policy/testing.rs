@@ -1,7 +1,7 @@
 //! A small world for tests of policies: it carries every action out at once and keeps a record.
 
 use super::{Allocation, FaultDecision, PolicyContext, make};
-use crate::action::{Action, Scan};
+use crate::action::{Action, Lane, Scan};
 use crate::engine::{Engine, EngineConfig};
 use crate::event::{AccessBits, Event, Fault, Level, MoveCause, MoveOutcome, Sample, SampleKind};
 use crate::types::*;
@@ -22,6 +22,8 @@ pub(super) struct World {
     pub done: Vec<Action>,
     /// Pages whose access bit is set.
     pub accessed: BTreeSet<u32>,
+    /// How long questions of [`Lane::SCAN`] take.
+    pub answer: Nanos,
     told: usize,
 }
 
@@ -43,6 +45,7 @@ impl World {
             outcome: MoveOutcome::Moved,
             done: Vec::new(),
             accessed: BTreeSet::new(),
+            answer: Nanos::ZERO,
             told: 0,
         }
     }
@@ -118,7 +121,7 @@ impl World {
     }
 
     fn act(&mut self) {
-        let mut events = Vec::new();
+        let (mut events, mut late) = (Vec::new(), false);
         while let Some(action) = self.engine.poll_action() {
             self.done.push(action);
             match action {
@@ -134,9 +137,15 @@ impl World {
                 Action::Collapse { region, to, .. } => {
                     events.push(Event::CollapseDone { region, tier: Some(to) });
                 }
-                Action::Scan { scan, .. } => self.scan(&scan, &mut events),
+                Action::Scan { scan, lane } => {
+                    late |= lane == Lane::SCAN;
+                    self.scan(&scan, &mut events);
+                }
                 _ => {}
             }
+        }
+        if late {
+            self.now = self.now + self.answer;
         }
         if !events.is_empty() {
             self.engine.handle_events(self.now, &events);

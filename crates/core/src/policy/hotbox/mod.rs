@@ -41,7 +41,7 @@ pub const ENTRY: Entry = Entry {
         Param::fixed("batch", Kind::Bytes, "2MiB", "", "slow memory scanned at once"),
         Param::fixed("period", Kind::Duration, "1ms", "", "from one such scan to the next"),
         Param::fixed("throttle", Kind::Switch, "on", "", "pause where hits have settled"),
-        Param::scaled("window", Kind::Duration, "5s", "", "over which hits are counted"),
+        Param::scaled("window", Kind::Duration, "5s", "", "over which hits are counted, at least"),
         Param::fixed("windows", Kind::Count, "3", "", "that have to be alike for a pause"),
         Param::fixed("deviation", Kind::Ratio, "3%", "", "of hits that are still alike"),
         Param::fixed(
@@ -140,7 +140,7 @@ impl Hotbox {
 
     fn count(&mut self, now: Nanos, fast: u64, slow: u64) {
         if let Some(utility) = &mut self.utility {
-            utility.count(now, fast, slow);
+            utility.count(now, fast, slow, self.remote.passes);
             if utility.is_paused() {
                 self.remote.pause();
             }
@@ -154,9 +154,10 @@ impl Hotbox {
     }
 
     /// Wakes eviction below the low watermark.
-    fn watch(&mut self, view: &View<'_>) {
+    fn watch(&mut self, now: Nanos, view: &View<'_>) {
         let marks = marks(view, self.gap);
-        if view.free(TierId::FAST).0 < marks.low && !self.is_paused() {
+        let low = marks.low + self.kswapd.ahead(now, view);
+        if view.free(TierId::FAST).0 < low && !self.is_paused() {
             self.kswapd.wake(marks.high);
         }
     }
@@ -197,7 +198,7 @@ impl Policy for Hotbox {
                 _ => {}
             }
         }
-        self.watch(view);
+        self.watch(now, view);
     }
 
     fn decide(&mut self, now: Nanos, view: &View<'_>, mut budget: Budget, plan: &mut Plan) {
@@ -207,9 +208,14 @@ impl Policy for Hotbox {
         if self.is_paused() {
             return;
         }
-        if self.eager && self.remote.move_hot(view, &mut budget, plan) {
-            self.counters.no_room += 1;
-            self.kswapd.wake(marks(view, self.gap).high);
+        if self.eager {
+            let before = self.remote.moved;
+            let refused = self.remote.move_hot(view, &mut budget, plan);
+            self.kswapd.expect(self.remote.moved - before + refused);
+            if refused > 0 {
+                self.counters.no_room += refused;
+                self.kswapd.wake(marks(view, self.gap).high);
+            }
         }
         self.remote.run(now, view, plan);
     }
@@ -230,6 +236,7 @@ impl Policy for Hotbox {
             self.counters.cooled += 1;
             return FaultDecision::Stay;
         }
+        self.kswapd.expect(1);
         if view.free(TierId::FAST) <= view.limits(TierId::FAST).keep_free {
             self.counters.no_room += 1;
             self.kswapd.wake(marks(view, self.gap).high);

@@ -112,16 +112,16 @@ impl Remote {
         }
     }
 
-    /// Proposes what was found hot for the fastest tier, in place of arming it; whether some found no
-    /// room: that is found again by later scans.
+    /// Proposes what was found hot for the fastest tier, in place of arming it; gives the pages that
+    /// found no room: they are found again by later scans.
     pub(super) fn move_hot(
         &mut self,
         view: &View<'_>,
         budget: &mut Budget,
         plan: &mut Plan,
-    ) -> bool {
+    ) -> u64 {
         let mut room = Room::of(view, TierId::FAST, budget);
-        let mut full = false;
+        let mut refused = 0;
         let mut runs = Runs::new(TierId::FAST, Lane::PROMOTE);
         self.hot.sort_unstable();
         let mut next = 0;
@@ -132,7 +132,7 @@ impl Remote {
             }
             next = unit.end();
             if !room.take(unit.pages) {
-                full = true;
+                refused += u64::from(unit.pages);
                 continue;
             }
             // It was hot there; where it comes back, that has to be found anew.
@@ -140,7 +140,7 @@ impl Remote {
             runs.push(unit, plan);
         }
         self.moved += runs.finish(plan);
-        full
+        refused
     }
 
     /// Nothing is armed any more.

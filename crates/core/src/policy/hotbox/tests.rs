@@ -162,8 +162,28 @@ fn eviction_gives_accessed_pages_a_second_chance_and_looks_harder_under_pressure
     assert!(busy.metric("kswapd_checked_total") > w.metric("kswapd_checked_total"));
 }
 
+#[test]
+fn eviction_keeps_more_free_where_answers_take_long() {
+    let free = |answer: Nanos| {
+        let mut w = World::new(1024, "hotbox:batch=8MiB");
+        w.answer = answer;
+        w.populate(PageRun::between(0, 2048), false);
+        (0..40).for_each(|_| w.feed(&[]));
+        assert_eq!(w.used(), 1024 - 64, "nothing has come");
+        let hot: Vec<u32> = (1600..1800).collect();
+        heat(&mut w, &hot);
+        w.touch(hot);
+        assert_eq!(w.metric("promoted_in_fault_pages_total"), 200.0);
+        1024 - w.used()
+    };
+    assert!((32..=64).contains(&free(Nanos(1_000_000))));
+    assert!((65..=96).contains(&free(Nanos(2_000_000_000))));
+}
+
 /// One window in which fast memory served `share` per cent.
 fn window(w: &mut World, share: u64) {
+    // As long as there is migration, slow memory is scanned twice in it.
+    (0..2).for_each(|_| block(w));
     w.now.0 += 5_000_000_000;
     w.feed(&[Event::Counters { fast: share, slow: 100 - share }]);
 }
@@ -198,10 +218,36 @@ fn alike_windows_pause_everything_and_a_deviation_ends_it() {
 fn counters_within_a_window_are_added_up() {
     let mut w = world("hotbox");
     for _ in 0..30 {
-        w.now.0 += 1_000_000_000;
+        block(&mut w);
+        w.now.0 += 999_000_000;
         w.feed(&[Event::Counters { fast: 1, slow: 0 }, Event::Counters { fast: 0, slow: 1 }]);
     }
     assert_eq!((w.metric("windows_total"), w.metric("pauses_total")), (6.0, 1.0));
+}
+
+#[test]
+fn what_was_not_scanned_twice_is_no_reason_to_pause() {
+    let mut w = world("hotbox:batch=32KiB");
+    let pass = |w: &mut World, passes: f64| {
+        while w.metric("remote_passes_total") < passes {
+            w.now.0 += 5_000_000_000;
+            w.feed(&[Event::Counters { fast: 1, slow: 1 }]);
+        }
+        ["windows_total", "pauses_total"].map(|name| w.metric(name))
+    };
+    // 192 pages of slow memory are 24 blocks, each after as long as a window.
+    assert_eq!(pass(&mut w, 1.0), [0.0, 0.0]);
+    assert_eq!([2.0, 3.0, 4.0, 5.0].map(|passes| pass(&mut w, passes)[0]), [0.0, 1.0, 1.0, 2.0]);
+    for _ in 0..48 {
+        w.now.0 += 5_000_000_000;
+        w.feed(&[Event::Counters { fast: 1, slow: 1 }]);
+    }
+    assert_eq!((w.metric("remote_passes_total"), w.metric("pauses_total")), (6.0, 1.0));
+    let windows = w.metric("windows_total");
+    // Nothing is scanned in a pause: windows are as long as they were to be.
+    w.now.0 += 5_000_000_000;
+    w.feed(&[Event::Counters { fast: 1, slow: 1 }]);
+    assert_eq!(w.metric("windows_total"), windows + 1.0);
 }
 
 #[test]
