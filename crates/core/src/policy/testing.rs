@@ -145,7 +145,7 @@ impl World {
             }
         }
         if late {
-            self.now = self.now + self.answer;
+            self.now += self.answer;
         }
         if !events.is_empty() {
             self.engine.handle_events(self.now, &events);

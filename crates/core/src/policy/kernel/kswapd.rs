@@ -6,7 +6,7 @@
 //! demoted nothing lets the next one look at twice as much; where even the whole lists give nothing,
 //! it rests. Pages of the active list become inactive where that list is short.
 //!
-//! A kernel reads access bits in microseconds. Where answers take longer than [`LATE`], such as
+//! A kernel reads access bits in microseconds. Where answers take longer than 10 ms, such as
 //! seconds outside of one, 32 pages at a time would make room for 32 in that time, however many are
 //! to come. There as much more is kept free, and looked at together, as has come in the time that an
 //! answer takes ([`Kswapd::expect`]).
