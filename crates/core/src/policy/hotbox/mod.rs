@@ -41,7 +41,7 @@ pub const ENTRY: Entry = Entry {
         Param::fixed("batch", Kind::Bytes, "2MiB", "", "slow memory scanned at once"),
         Param::fixed("period", Kind::Duration, "1ms", "", "from one such scan to the next"),
         Param::fixed("throttle", Kind::Switch, "on", "", "pause where hits have settled"),
-        Param::scaled("window", Kind::Duration, "5s", "", "over which hits are counted, at least"),
+        Param::scaled("window", Kind::Duration, "5s", "", "over which hits are counted"),
         Param::fixed("windows", Kind::Count, "3", "", "that have to be alike for a pause"),
         Param::fixed("deviation", Kind::Ratio, "3%", "", "of hits that are still alike"),
         Param::fixed(
@@ -140,7 +140,7 @@ impl Hotbox {
 
     fn count(&mut self, now: Nanos, fast: u64, slow: u64) {
         if let Some(utility) = &mut self.utility {
-            utility.count(now, fast, slow, self.remote.passes);
+            utility.count(now, fast, slow);
             if utility.is_paused() {
                 self.remote.pause();
             }

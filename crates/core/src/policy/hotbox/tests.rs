@@ -182,8 +182,6 @@ fn eviction_keeps_more_free_where_answers_take_long() {
 
 /// One window in which fast memory served `share` per cent.
 fn window(w: &mut World, share: u64) {
-    // As long as there is migration, slow memory is scanned twice in it.
-    (0..2).for_each(|_| block(w));
     w.now.0 += 5_000_000_000;
     w.feed(&[Event::Counters { fast: share, slow: 100 - share }]);
 }
@@ -218,36 +216,10 @@ fn alike_windows_pause_everything_and_a_deviation_ends_it() {
 fn counters_within_a_window_are_added_up() {
     let mut w = world("hotbox");
     for _ in 0..30 {
-        block(&mut w);
-        w.now.0 += 999_000_000;
+        w.now.0 += 1_000_000_000;
         w.feed(&[Event::Counters { fast: 1, slow: 0 }, Event::Counters { fast: 0, slow: 1 }]);
     }
     assert_eq!((w.metric("windows_total"), w.metric("pauses_total")), (6.0, 1.0));
-}
-
-#[test]
-fn what_was_not_scanned_twice_is_no_reason_to_pause() {
-    let mut w = world("hotbox:batch=32KiB");
-    let pass = |w: &mut World, passes: f64| {
-        while w.metric("remote_passes_total") < passes {
-            w.now.0 += 5_000_000_000;
-            w.feed(&[Event::Counters { fast: 1, slow: 1 }]);
-        }
-        ["windows_total", "pauses_total"].map(|name| w.metric(name))
-    };
-    // 192 pages of slow memory are 24 blocks, each after as long as a window.
-    assert_eq!(pass(&mut w, 1.0), [0.0, 0.0]);
-    assert_eq!([2.0, 3.0, 4.0, 5.0].map(|passes| pass(&mut w, passes)[0]), [0.0, 1.0, 1.0, 2.0]);
-    for _ in 0..48 {
-        w.now.0 += 5_000_000_000;
-        w.feed(&[Event::Counters { fast: 1, slow: 1 }]);
-    }
-    assert_eq!((w.metric("remote_passes_total"), w.metric("pauses_total")), (6.0, 1.0));
-    let windows = w.metric("windows_total");
-    // Nothing is scanned in a pause: windows are as long as they were to be.
-    w.now.0 += 5_000_000_000;
-    w.feed(&[Event::Counters { fast: 1, slow: 1 }]);
-    assert_eq!(w.metric("windows_total"), windows + 1.0);
 }
 
 #[test]

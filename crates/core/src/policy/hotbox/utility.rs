@@ -1,8 +1,5 @@
 //! Whether migration still changes anything: the share of accesses that fast memory serves, window
 //! by window (section 5.3).
-//!
-//! While there is migration, a window lasts at least until slow memory has been scanned twice: a page
-//! is hot after two scans, and before that a share that stays the same says nothing of migration.
 
 use crate::types::*;
 use alloc::collections::VecDeque;
@@ -10,7 +7,7 @@ use alloc::collections::VecDeque;
 /// What makes migration pause, and go on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rule {
-    /// Length of a window, at least.
+    /// Length of a window.
     pub(super) window: Nanos,
     /// Windows that have to be alike.
     pub(super) windows: usize,
@@ -18,16 +15,11 @@ pub(super) struct Rule {
     pub(super) deviation: f64,
 }
 
-/// Scans of all slow memory in a window while there is migration.
-const PASSES: u64 = 2;
-
 /// Watches the share of accesses that fast memory serves.
 #[derive(Clone, Debug)]
 pub(super) struct Utility {
     rule: Rule,
     began: Nanos,
-    /// Scans of all slow memory until then.
-    passes: u64,
     fast: u64,
     all: u64,
     /// Shares of the last windows, the oldest first; at most as many as have to be alike.
@@ -44,7 +36,6 @@ impl Utility {
         Self {
             rule,
             began: Nanos::ZERO,
-            passes: 0,
             fast: 0,
             all: 0,
             recent: VecDeque::new(),
@@ -60,15 +51,14 @@ impl Utility {
         self.steady.is_some()
     }
 
-    /// Takes in accesses since the last call; all slow memory has been scanned `passes` times by now.
-    pub(super) fn count(&mut self, now: Nanos, fast: u64, slow: u64, passes: u64) {
+    /// Takes in accesses since the last call.
+    pub(super) fn count(&mut self, now: Nanos, fast: u64, slow: u64) {
         self.fast += fast;
         self.all += fast + slow;
-        let tried = self.is_paused() || passes - self.passes >= PASSES;
-        if now.saturating_sub(self.began) < self.rule.window || !tried {
+        if now.saturating_sub(self.began) < self.rule.window {
             return;
         }
-        (self.began, self.passes) = (now, passes);
+        self.began = now;
         if self.all > 0 {
             self.close(self.fast as f64 / self.all as f64);
         }
