@@ -5,8 +5,8 @@ use crate::words::{self, WORDS};
 use crate::{life, work};
 use frostline_linux::inside;
 
-// SAFETY: the dynamic linker calls what stands in this section once, before the program's `main`,
-// by the convention that the type names.
+// SAFETY: the dynamic linker calls what stands in this section once, before the program's `main` or when
+// the library is brought into it, by the convention that the type names.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static BEGIN: extern "C" fn() = begin;
@@ -19,7 +19,7 @@ static END: extern "C" fn() = life::end_of_program;
 extern "C" fn begin() {
     let Some(words) = words::read() else { return };
     let _ = WORDS.set(words);
-    if !words::follows_children() {
+    if !words::follows_children() && !words::comes_late() {
         // SAFETY: the program's `main` has not begun, so that no other thread of it reads its
         // environment.
         unsafe { words::ASKS.iter().for_each(|name| std::env::remove_var(name)) };

@@ -1,5 +1,5 @@
 //! Tiers the memory of the program that it is preloaded into: `LD_PRELOAD=libfrostline_agent.so`
-//! and `FROSTLINE=hybridtier`.
+//! and `FROSTLINE=hybridtier`; or is brought into, when it runs, to gather its hot pages when asked.
 //!
 //! The dynamic linker calls `entry`, which starts one thread; a forked child gets one of its own.
 //! That thread drives the same engine as a frostline outside. It has memory and files of its own,

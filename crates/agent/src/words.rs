@@ -2,6 +2,7 @@
 //!
 //! It is read from the kernel before `main`: later, the program may change it at any time.
 
+use frostline_driver::consolidate::request;
 use frostline_driver::environment::{CHILDREN, CONSOLIDATE, POLICY};
 use rustix::fs::{Mode, OFlags, open};
 use std::sync::OnceLock;
@@ -87,8 +88,24 @@ impl Collector {
     }
 }
 
-/// The variables of this program; `None` where none asks for anything.
+/// The variables of this program; `None` where none asks for anything, and nobody else does. A program that
+/// has the library only because somebody has a question is left alone otherwise, its children too.
 pub fn read() -> Option<Words> {
+    let asks = |words: &Words| ASKS.iter().any(|name| words.get(name).is_some());
+    environment().filter(asks).or_else(|| {
+        let mut collector = Collector::new();
+        [CHILDREN, "=off\0"].iter().for_each(|piece| collector.add(piece.as_bytes()));
+        comes_late().then_some(collector.words)
+    })
+}
+
+/// Whether the library is brought into a program that runs already: then there is a question. Nothing of
+/// such a program may be changed.
+pub fn comes_late() -> bool {
+    request::is_asked(std::process::id())
+}
+
+fn environment() -> Option<Words> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let file = open(c"/proc/self/environ", flags, Mode::empty()).ok()?;
     let mut collector = Collector::new();
@@ -101,7 +118,7 @@ pub fn read() -> Option<Words> {
             Err(_) => return None,
         }
     }
-    Some(collector.words).filter(|words| ASKS.iter().any(|name| words.get(name).is_some()))
+    Some(collector.words)
 }
 
 /// Programs that change rights or name spaces of single threads, or as a single thread only, and

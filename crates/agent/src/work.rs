@@ -3,7 +3,7 @@
 use crate::consolidation::Consolidation;
 use crate::report::Report;
 use crate::{life, remarks, words};
-use frostline_core::types::{Bytes, Nanos};
+use frostline_core::types::{Bytes, Nanos, PAGE_BYTES, Vpn};
 use frostline_driver::environment::{AGENT_THREAD, POLICY};
 use frostline_driver::start::Stopwatch;
 use frostline_driver::{Driver, DriverError, Options, SlowTier, environment, start_inside};
@@ -194,10 +194,23 @@ pub fn own_memory() -> Vec<Span> {
     let here = std::ptr::from_ref(&here).addr() as u64;
     let stack =
         Span::of_addresses(here.saturating_sub(STACK_BYTES as u64), here + STACK_ABOVE_BYTES);
+    let local = LOCAL.with(|local| std::ptr::from_ref(local).addr() as u64);
     let mut spans = crate::ARENA.spans();
     spans.push(stack);
+    spans.push(Span::between(
+        Vpn(local.saturating_sub(LOCAL_BYTES) / PAGE_BYTES),
+        Vpn((local + LOCAL_BYTES).div_ceil(PAGE_BYTES)),
+    ));
     spans
 }
+
+thread_local! {
+    /// Where the library came into a running program, its thread-local memory is in the program's heap.
+    static LOCAL: u8 = const { 0 };
+}
+
+/// More than all of it.
+const LOCAL_BYTES: u64 = 4096;
 
 /// The slow tier where the environment names none.
 fn choose(root: &Root) -> SlowTier {

@@ -14,6 +14,7 @@ pub mod extents;
 pub mod folio;
 pub mod frames;
 pub mod idle;
+pub mod inject;
 pub mod inside;
 pub mod lab;
 pub mod maps;

@@ -184,6 +184,13 @@ impl Target {
         Ok(self.stat()?.comm)
     }
 
+    /// Number of the user as whom it uses files; `None` where that is not told.
+    pub fn user(&self) -> Option<u32> {
+        let status = self.root.read(format!("/proc/{}/status", self.pid())).ok()?;
+        let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+        users.split_ascii_whitespace().nth(3)?.parse().ok()
+    }
+
     /// Its memory.
     ///
     /// # Errors

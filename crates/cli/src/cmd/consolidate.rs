@@ -2,27 +2,36 @@
 
 use crate::errors::failure;
 use crate::live::consolidation;
-use frostline_driver::consolidate::ConsolidationLimit;
+use crate::live::inside::Agent;
+use crate::progress::note;
 use frostline_driver::consolidate::request::{self, Request};
+use frostline_driver::consolidate::{ConsolidationLimit, Numbers};
 use frostline_driver::environment::AGENT_THREAD;
+use frostline_linux::inject::{self, Injected};
 use frostline_linux::{Root, Target};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 /// What `--help` says first.
 pub const LONG: &str = "\
 Asks a program to gather its hot base pages, which lie scattered, in few regions of 2 MiB, once. \
-Its addresses stay. It must have been started by `frostline run --consolidate` or `--in-process`: \
-the pages can be moved from inside only, and nothing is put into a program that runs.";
+Its addresses stay. The pages can be moved from inside only: either it was started by `frostline run \
+--consolidate` or `--in-process`, or --inject brings the library into it now, where it stays.";
 
 const EXAMPLES: &str = "\
 Examples:
   frostline consolidate 4711
   frostline consolidate 4711 --limit 290 --json
-  frostline consolidate 4711 --dry-run";
+  frostline consolidate 4711 --dry-run
+  frostline consolidate 4711 --inject";
 
 /// A look takes a second, and as long as the program keeps the thread from working.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// For so long a thread is waited for that can be made to load the library.
+const THREAD_PATIENCE: Duration = Duration::from_secs(10);
+/// Between two looks whether something has come.
+const LOOK: Duration = Duration::from_millis(20);
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -34,9 +43,18 @@ pub struct Args {
     /// distribution suggests
     #[arg(long, value_name = "PAGES", default_value = "auto", value_parser = ConsolidationLimit::parse)]
     limit: ConsolidationLimit,
-    /// Look, and move nothing
+    /// Look, and move nothing. With --inject: say which thread would load the library, and do not have
+    /// it do so
     #[arg(short = 'n', long)]
     dry_run: bool,
+    /// Where the program was not started with the library: have one of its threads, which waits, load
+    /// it. Only for programs on x86-64 that use the same glibc as frostline
+    #[arg(long)]
+    inject: bool,
+    /// That library [default: what FROSTLINE_AGENT names, or libfrostline_agent.so beside frostline
+    /// or in ../lib]
+    #[arg(long, value_name = "FILE", requires = "inject")]
+    agent: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -49,17 +67,7 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let root = Root::system();
     let target = Target::open(&root, args.pid)?;
-    let comm = |tid| root.read(format!("/proc/{}/task/{tid}/comm", args.pid)).unwrap_or_default();
-    if !target
-        .threads()?
-        .into_iter()
-        .any(|tid| comm(tid).trim_end().as_bytes() == AGENT_THREAD.to_bytes())
-    {
-        return Err(failure(
-            format!("process {} ({}) has no agent in it", args.pid, target.comm()?),
-            "start it by `frostline run --consolidate -- ...`",
-        ));
-    }
+    check_user(&root, &target)?;
     let request = Request {
         pid: args.pid,
         start_ticks: target.identity().start_ticks,
@@ -67,23 +75,23 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         dry_run: args.dry_run,
         number: std::process::id().into(),
     };
+    let there = has_agent(&root, &target)?;
+    if !there && !args.inject {
+        return Err(failure(
+            format!("process {} ({}) has no agent in it", args.pid, target.comm()?),
+            "start it by `frostline run --consolidate -- ...`, or let --inject bring one into it",
+        ));
+    }
+    let library = (!there).then(|| Agent::find(args.agent.as_deref())).transpose()?;
+    if let Some(library) = library.as_ref().filter(|_| args.dry_run) {
+        return say_what_would_be_done(&target, library.path(), args.json);
+    }
+    // Before the library is there: this is what it is to begin for.
     request::ask(&root, &request)?;
-    let began = Instant::now();
-    let numbers = loop {
-        if let Some(numbers) = request::answered(&root, &request) {
-            break numbers;
-        }
-        if began.elapsed() > PATIENCE || !target.is_alive() {
-            request::forget(&root, args.pid);
-            target.check_alive()?;
-            return Err(failure(
-                format!("the agent in process {} does not answer", args.pid),
-                "it looks again when the program has 4 MiB of memory, and must be allowed to write \
-                 to /run/frostline",
-            ));
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    };
+    let answer = library
+        .map_or(Ok(()), |library| bring_in(&target, library.path()))
+        .and_then(|()| wait_for_answer(&root, &target, &request));
+    let numbers = answer.inspect_err(|_| request::forget(&root, args.pid))?;
     if let Some(why) = numbers.refused {
         anyhow::bail!(why);
     }
@@ -93,4 +101,73 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         crate::output::text(&(consolidation::text(&numbers) + "\n"))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Questions are files that only who has asked may remove.
+fn check_user(root: &Root, target: &Target) -> anyhow::Result<()> {
+    let own = Target::open(root, std::process::id())?;
+    match target.user() {
+        Some(theirs) if own.user() != Some(theirs) => Err(failure(
+            format!(
+                "process {} belongs to another user ({theirs}), and could not answer",
+                target.pid()
+            ),
+            "have that user start it by `frostline run --consolidate -- ...`, which needs no questions",
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn has_agent(root: &Root, target: &Target) -> anyhow::Result<bool> {
+    let pid = target.pid();
+    let comm = |tid| root.read(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
+    Ok(target
+        .threads()?
+        .into_iter()
+        .any(|tid| comm(tid).trim_end().as_bytes() == AGENT_THREAD.to_bytes()))
+}
+
+fn say_what_would_be_done(target: &Target, library: &Path, json: bool) -> anyhow::Result<ExitCode> {
+    let thread = inject::look(target, library)?;
+    if json {
+        let found = serde_json::json!({ "library": library, "thread": thread });
+        crate::output::text(&crate::output::envelope(&[&found])?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let who = match thread {
+        Some(thread) => format!("thread {thread}, which waits,"),
+        None => format!("the first thread that waits, within {} s,", THREAD_PATIENCE.as_secs()),
+    };
+    let (library, pid) = (library.display(), target.pid());
+    crate::output::text(&format!(
+        "dry run: {who} would load {library} into process {pid}; it would stay there, look which \
+         pages are hot, and gather them\n"
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn bring_in(target: &Target, library: &Path) -> anyhow::Result<()> {
+    match inject::inject(target, library, THREAD_PATIENCE)? {
+        Injected::Loaded => note("the library is in the program, and stays there"),
+        Injected::LetGo => note("the program loads the library, which takes longer than usual"),
+    }
+    Ok(())
+}
+
+fn wait_for_answer(root: &Root, target: &Target, request: &Request) -> anyhow::Result<Numbers> {
+    let began = Instant::now();
+    loop {
+        if let Some(numbers) = request::answered(root, request) {
+            return Ok(numbers);
+        }
+        if began.elapsed() > PATIENCE || !target.is_alive() {
+            target.check_alive()?;
+            return Err(failure(
+                format!("the agent in process {} does not answer", target.pid()),
+                "it looks again when the program has 4 MiB of memory, and must be allowed to write \
+                 to /run/frostline",
+            ));
+        }
+        std::thread::sleep(LOOK);
+    }
 }

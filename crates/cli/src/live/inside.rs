@@ -64,6 +64,11 @@ impl Agent {
         Ok(Self(path))
     }
 
+    /// Its whole path, free of links.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
     /// All that is preloaded, ours first: it begins when the others have.
     fn preload(&self, others: Option<&OsStr>) -> OsString {
         let mut all = self.0.clone().into_os_string();

@@ -2,8 +2,8 @@
 
 use crate::inside::agent;
 use crate::load::load_program;
-use crate::support::{Running, frostline, only_run, text, wait_until};
-use crate::system::number;
+use crate::support::{EAGER, Running, frostline, moved, only_run, text, wait_until};
+use crate::system::{System, number};
 use frostline_core::types::Vpn;
 use frostline_linux::pagemap::Pagemap;
 use frostline_linux::{Root, Target};
@@ -17,12 +17,12 @@ use std::time::Duration;
 
 /// Pages of the load, of which one in 512 is in use.
 const SIZE: &str = "96MiB";
-const HOT: usize = 48;
+pub const HOT: usize = 48;
 
 /// Where the hot pages of a load are.
-struct Truth {
-    pid: u32,
-    hot: Vec<Vpn>,
+pub struct Truth {
+    pub pid: u32,
+    pub hot: Vec<Vpn>,
 }
 
 /// No load outlives its test.
@@ -36,7 +36,7 @@ impl Drop for Truth {
 }
 
 impl Truth {
-    fn read(file: &Path) -> Option<Self> {
+    pub fn read(file: &Path) -> Option<Self> {
         let text = std::fs::read_to_string(file).ok()?;
         let words = |name: &str| -> Vec<Vec<&str>> {
             let lines = text.lines().map(|line| line.split(' ').collect::<Vec<_>>());
@@ -58,7 +58,7 @@ impl Truth {
     }
 
     /// Has the load end, and look at all of its memory.
-    fn end(&self) {
+    pub fn end(&self) {
         let pid = Pid::from_raw(self.pid as i32).expect("one");
         kill_process(pid, Signal::INT).expect("it runs");
     }
@@ -75,7 +75,7 @@ impl Truth {
         pages
     }
 
-    fn regions(&self) -> usize {
+    pub fn regions(&self) -> usize {
         self.by_region().len()
     }
 }
@@ -84,7 +84,7 @@ impl Truth {
 const WHILE: Duration = Duration::from_secs(3);
 
 /// Whether pages can be moved here.
-fn possible() -> bool {
+pub fn possible() -> bool {
     let own = Truth { pid: std::process::id(), hot: own_page() };
     let possible = frostline_linux::inside::Userfault::open(1).is_ok() && !own.frames().is_empty();
     if !possible {
@@ -100,13 +100,13 @@ fn own_page() -> Vec<Vpn> {
     vec![Vpn(std::ptr::from_ref(&here).addr() as u64 / 4096)]
 }
 
-fn load(command: &mut Command, truth: &Path, options: &str) {
+pub fn load(command: &mut Command, truth: &Path, options: &str) {
     command.arg(load_program()).args(["--masim", "--json", "--checksums", "--size", SIZE]);
     command.args("--threads 4 --writes 20%".split(' ')).args(options.split(' '));
     command.arg("--truth").arg(truth).stdout(Stdio::piped()).stderr(Stdio::piped());
 }
 
-fn whole(out: &[u8], told: &str) -> Value {
+pub fn whole(out: &[u8], told: &str) -> Value {
     let load: Value = serde_json::from_slice(out).unwrap_or_else(|_| panic!("{told}"));
     assert_eq!(load["mismatches"], 0, "{load} {told}");
     load
@@ -209,19 +209,21 @@ fn a_program_with_an_agent_is_asked_and_others_are_left_alone() {
         output
     };
     let before = truth.regions();
-    let dry = ask("--dry-run --json");
-    let numbers = only_run(&dry.stdout);
-    assert!(number(&numbers, "chosen") >= HOT as u64 / 2, "{numbers}");
-    assert_eq!((&numbers["pages_moved"], truth.regions()), (&Value::from(0), before), "{numbers}");
-    let done = ask("--json");
-    let numbers = only_run(&done.stdout);
-    assert!(number(&numbers, "pages_verified") >= HOT as u64 / 2, "{numbers}");
-    assert_eq!(numbers["pages_moved"], numbers["pages_verified"], "{numbers}");
-    assert!(
-        number(&numbers, "hot_regions_after") * 2 < number(&numbers, "hot_regions_before"),
-        "{numbers}"
-    );
-    assert!(truth.regions() <= HOT / 2, "{numbers}");
+    wait_until("most of them are seen to be hot", || {
+        let numbers = only_run(&ask("--dry-run --json").stdout);
+        assert_eq!(numbers["pages_moved"], 0, "{numbers}");
+        number(&numbers, "chosen") >= HOT as u64 / 2
+    });
+    assert_eq!(truth.regions(), before, "nothing was moved");
+    let mut seen = 0;
+    // On a busy machine, not all are written in each window.
+    wait_until("they are gathered", || {
+        let numbers = only_run(&ask("--json").stdout);
+        assert_eq!(numbers["pages_moved"], numbers["pages_verified"], "{numbers}");
+        seen += number(&numbers, "pages_verified");
+        truth.regions() <= HOT / 2
+    });
+    assert!(seen >= HOT as u64 / 4, "{seen}");
     truth.end();
     let output = outside.wait_with_output().expect("ours");
     whole(&output.stdout, &text(&output.stderr));
@@ -232,7 +234,96 @@ fn a_program_with_an_agent_is_asked_and_others_are_left_alone() {
     );
     let output = frostline().args(["consolidate", &others.pid().to_string()]).output();
     let told = text(&output.expect("it runs").stderr);
-    assert!(told.contains("has no agent") && told.contains("hint: start it by"), "{told}");
+    assert!(
+        told.contains("has no agent")
+            && told.contains("hint: start it by")
+            && told.contains("--inject"),
+        "{told}"
+    );
+}
+
+/// What the agent in a program told last, under a folder for temporary files.
+fn told_by_agent(folder: &Path, pid: u32) -> Option<Value> {
+    let folders = std::fs::read_dir(folder).ok()?.flatten();
+    let files = folders.flat_map(|folder| std::fs::read_dir(folder.path()).into_iter().flatten());
+    let names = files.flatten().map(|file| file.path());
+    let is_its = |path: &std::path::PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with(&format!("{pid}-")) && name.ends_with(".json")
+    };
+    serde_json::from_slice(&std::fs::read(names.into_iter().find(is_its)?).ok()?).ok()
+}
+
+#[test]
+fn regions_in_which_nothing_is_hot_any_more_are_given_up() {
+    if !possible() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("truth");
+    let mut command = frostline();
+    command.args(["run", "--consolidate=300", "--agent"]).arg(agent()).arg("--");
+    command.arg(load_program()).args(["--json", "--checksums", "--size", "128MiB", "--hot", "2%"]);
+    command.args("--scatter sparse --cold-rate 0 --threads 2 --writes 100%".split(' '));
+    command.args(["--shift", "25", "--seconds", "600", "--truth"]).arg(&file);
+    command.env("TMPDIR", folder.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let running = command.spawn().expect("it runs");
+    wait_until("the memory is filled", || file.exists());
+    let truth = Truth::read(&file).expect("a truth");
+    let numbers = |what: &str| {
+        let told = told_by_agent(folder.path(), truth.pid);
+        told.map_or(0, |told| told["consolidation"][what].as_u64().unwrap_or(0))
+    };
+    wait_until("a region is full", || numbers("pages_moved") > 512 && numbers("blocks") > 1);
+    assert_eq!(numbers("blocks_undone"), 0, "they are hot");
+    let generation = "\ngeneration 0\n";
+    let first = || std::fs::read_to_string(&file).expect("a truth").contains(generation);
+    wait_until("others are hot", || !first());
+    wait_until("a region is given up", || numbers("blocks_undone") > 0);
+    truth.end();
+    let output = running.wait_with_output().expect("ours");
+    let told = text(&output.stderr);
+    whole(&output.stdout, &told);
+    assert!(told.contains("regions given up: nothing in them was hot"), "{told}");
+}
+
+#[test]
+fn a_program_tiers_itself_and_gathers_its_hot_pages() {
+    let Some(system) = System::take().filter(|_| possible()) else { return };
+    const MUCH: u64 = 8 << 20;
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, summary) = (folder.path().join("truth"), folder.path().join("summary"));
+    let mut command = frostline();
+    command.args(["run", "--in-process", "--consolidate", "--agent"]).arg(agent());
+    command.args("--policy hybridtier --slow zram:size=512MiB --fast 50%".split(' '));
+    command.args(EAGER.split(' ')).arg("--summary").arg(&summary).arg("--");
+    load(&mut command, &file, "--fork-rate 1/s --churn 4/s --seconds 600");
+    let running = command.env("TMPDIR", folder.path()).spawn().expect("it runs");
+    wait_until("the memory is filled", || file.exists());
+    let truth = Truth::read(&file).expect("a truth");
+    wait_until("pages are moved out, and others gathered", || {
+        told_by_agent(folder.path(), truth.pid).is_some_and(|told| {
+            let gathered = told["consolidation"]["pages_verified"].as_u64().unwrap_or(0);
+            moved(&told, "verified") > MUCH && gathered >= HOT as u64 / 2
+        })
+    });
+    // For several forks.
+    std::thread::sleep(2 * WHILE);
+    truth.end();
+    let output = running.wait_with_output().expect("ours");
+    let told = text(&output.stderr);
+    let load = whole(&output.stdout, &told);
+    assert!(number(&load, "forks") > 0, "{load}");
+    // Children that live long enough tell, too.
+    let all: Value =
+        serde_json::from_slice(&std::fs::read(summary).expect("written")).expect("JSON");
+    let run = &all["runs"][0];
+    assert_eq!(run["pid"], truth.pid, "{all}");
+    assert!(moved(run, "verified") > MUCH, "{run}");
+    let numbers = &run["consolidation"];
+    assert!(number(numbers, "pages_verified") >= HOT as u64 / 2, "{numbers}");
+    assert!(numbers["refused"].is_null(), "{numbers}");
+    system.finish();
 }
 
 #[test]

@@ -4,6 +4,7 @@
 mod consolidate;
 mod daemon;
 mod fragments;
+mod inject;
 mod inside;
 mod journal;
 mod kill;

@@ -4,8 +4,11 @@
 use super::{ConsolidationLimit, Numbers};
 use frostline_linux::process::Identity;
 use frostline_linux::{LinuxError, Root};
+use rustix::fs::Access;
 use serde::{Deserialize, Serialize};
+use std::ffi::CStr;
 use std::fs;
+use std::io::Write;
 use std::path::PathBuf;
 
 const FOLDER: &str = "/run/frostline/consolidate";
@@ -59,6 +62,16 @@ fn get<T: for<'de> Deserialize<'de>>(root: &Root, pid: u32, kind: &str) -> Optio
 /// Where the file cannot be written.
 pub fn ask(root: &Root, request: &Request) -> Result<(), LinuxError> {
     put(root, request.pid, "ask", request)
+}
+
+/// Whether there is a question to a process of this number, told without allocating anything: how a
+/// library knows, that is brought into a program which runs, what it is there for.
+pub fn is_asked(pid: u32) -> bool {
+    let mut path = [0; FOLDER.len() + 16];
+    let mut rest = &mut path[..];
+    let written = write!(rest, "{FOLDER}/{pid}.ask\0");
+    let path = CStr::from_bytes_until_nul(&path).ok().filter(|_| written.is_ok());
+    path.is_some_and(|path| rustix::fs::access(path, Access::EXISTS).is_ok())
 }
 
 /// Takes the question that this process was asked, if there is one.
@@ -130,5 +143,6 @@ mod tests {
         answer(&root, 7, &Answer { number: 3, numbers: numbers.clone() }).unwrap();
         assert_eq!(answered(&root, &request), Some(numbers));
         assert_eq!(answered(&root, &request), None);
+        assert!(!is_asked(u32::MAX), "the number fits");
     }
 }

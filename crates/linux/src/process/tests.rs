@@ -118,6 +118,7 @@ fn a_real_process_is_followed_to_its_end() {
     let target = Target::open(&root, child.id()).expect("opens");
     assert!(target.is_alive());
     assert_eq!(target.threads().expect("threads"), [child.id()]);
+    assert_eq!(target.user(), Some(rustix::process::geteuid().as_raw()));
     assert!(children(&root, std::process::id()).expect("children").contains(&child.id()));
     assert!(descendants(&root, std::process::id()).expect("family").contains(&child.id()));
     assert!(target.identity().is_alive(&root));

@@ -6,12 +6,20 @@ pub mod alone;
 pub mod arena;
 pub mod away;
 pub mod fork;
+#[cfg(all(test, target_arch = "x86_64"))]
+mod inject_calls_tests;
+#[cfg(all(test, target_arch = "x86_64"))]
+mod inject_tests;
 pub mod inside;
+#[cfg(target_arch = "x86_64")]
+pub mod loader;
 pub mod memory;
 #[cfg(test)]
 mod next_touch_tests;
 pub mod pagemap;
 pub mod perf;
+#[cfg(target_arch = "x86_64")]
+pub mod ptrace;
 pub mod swap;
 pub mod uffd;
 pub mod words;
