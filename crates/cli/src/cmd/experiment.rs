@@ -2,6 +2,7 @@
 
 use crate::experiment::chart::Drawn;
 use crate::experiment::file::Experiment;
+use crate::experiment::map::Map;
 use crate::experiment::{Effort, Finding, carry_out, show};
 use crate::table::Table;
 use crate::{cancel, html, output};
@@ -64,6 +65,7 @@ struct Printed<'a> {
     quick: bool,
     results: &'a [Finding],
     charts: &'a [Drawn],
+    maps: &'a [Map],
     runs: Vec<&'a RunReport>,
 }
 
@@ -103,6 +105,7 @@ fn one(args: &RunArgs) -> anyhow::Result<()> {
         quick: args.quick,
         results: &outcome.findings,
         charts: &outcome.charts,
+        maps: &outcome.maps,
         runs: outcome.studies().flat_map(crate::study::Study::reports).collect(),
     }])
 }

@@ -1,5 +1,6 @@
 //! The file that describes an experiment.
 
+use super::map::MapOf;
 use super::measure::Measure;
 use crate::errors::usage;
 use crate::live::config::located;
@@ -64,6 +65,9 @@ pub struct Experiment {
     /// What is drawn beside the results.
     #[serde(default)]
     pub chart: Vec<Chart>,
+    /// Results over two parameters of a policy.
+    #[serde(default)]
+    pub map: Vec<MapOf>,
 }
 
 /// One program or generator.
@@ -127,6 +131,24 @@ pub struct ResultOf {
 }
 
 impl ResultOf {
+    /// Of this measure, about everything, and compared with nothing.
+    pub fn new(measure: Measure) -> Self {
+        Self {
+            what: String::new(),
+            workloads: Vec::new(),
+            fast: Vec::new(),
+            machines: Vec::new(),
+            measure,
+            of: String::new(),
+            over: None,
+            number: None,
+            since: None,
+            unit: None,
+            paper: None,
+            differs: None,
+        }
+    }
+
     /// Whether it is about that workload.
     pub fn is_for(&self, workload: &str) -> bool {
         names(&self.workloads, workload)
@@ -371,7 +393,13 @@ impl Experiment {
         if self.policies.is_empty() {
             return Ok(Vec::new());
         }
-        Ok(registry::expand(&self.policies)?)
+        let mut policies = registry::expand(&self.policies)?;
+        for of_map in self.map.iter().flat_map(MapOf::policies).flatten() {
+            if !policies.contains(&of_map) {
+                policies.push(of_map);
+            }
+        }
+        Ok(policies)
     }
 
     /// Whether a result or chart tells how huge pages of a workload are used.
@@ -410,6 +438,20 @@ impl Experiment {
                 }
             }
             result.measure.check(result)?;
+        }
+        for map in &self.map {
+            for parameter in [&map.down, &map.across] {
+                if parameter.values.is_empty() {
+                    let what =
+                        format!("map \"{}\": {} has no values", map.what, parameter.parameter);
+                    return Err(usage(what, "add values = [...]"));
+                }
+            }
+            map.over
+                .iter()
+                .flat_map(|over| over.names())
+                .try_for_each(|p| known("policy", p, &policies))?;
+            map.measure.check(&map.result(&map.of))?;
         }
         for chart in &self.chart {
             chart.check()?;

@@ -3,6 +3,7 @@
 pub mod chart;
 pub mod file;
 pub mod huge_pages;
+pub mod map;
 mod measure;
 pub mod show;
 
@@ -13,6 +14,7 @@ use clap::Parser;
 use file::{Experiment, ResultOf, Workload};
 use frostline_sim::FastSize;
 use huge_pages::HugePage;
+use map::Map;
 use serde::Serialize;
 
 /// Stands for the best policy of another family.
@@ -67,6 +69,8 @@ pub struct Outcome {
     pub findings: Vec<Finding>,
     /// In the order of the file, a workload and size each; of the first seed.
     pub charts: Vec<Drawn>,
+    /// In the order of the file.
+    pub maps: Vec<Map>,
 }
 
 impl Outcome {
@@ -98,7 +102,8 @@ pub fn carry_out(experiment: &Experiment, effort: Effort) -> anyhow::Result<Outc
     let findings = findings(experiment, &studies, &pages);
     let study = studies.remove(0);
     let charts = chart::draw(experiment, &study, &pages);
-    Ok(Outcome { study, others: studies, findings, charts })
+    let maps = experiment.map.iter().map(|map| map.draw(&study)).collect();
+    Ok(Outcome { study, others: studies, findings, charts, maps })
 }
 
 fn request(experiment: &Experiment, machine: &str, effort: Effort) -> anyhow::Result<Request> {

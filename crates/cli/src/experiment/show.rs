@@ -22,6 +22,13 @@ pub fn text(experiment: &Experiment, outcome: &Outcome, quick: bool) -> String {
         let _ = write!(out, "\npaper beside ours\n{}", findings(&outcome.findings));
         reasons(&mut out, &outcome.findings);
     }
+    for map in &outcome.maps {
+        let (headings, rows) = map.table();
+        let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
+        let mut table = Table::new(&headings);
+        rows.into_iter().for_each(|row| table.row(row));
+        let _ = write!(out, "\n{}\n{}", map.title(), table.show(2));
+    }
     if !experiment.fast.is_empty() {
         out.push_str("\nspeed against all memory being slow\n");
         out.push_str(&speeds(experiment, outcome));

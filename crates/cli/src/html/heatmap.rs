@@ -60,7 +60,7 @@ fn pixels(map: &Heatmap, columns: usize, most: u64) -> Vec<u8> {
 
 /// From dark blue over grey to yellow, growing evenly in lightness for every kind of sight (after
 /// the stations of the cividis map).
-fn palette() -> Vec<[u8; 3]> {
+pub fn palette() -> Vec<[u8; 3]> {
     const STATIONS: [[f64; 3]; 6] = [
         [10.0, 40.0, 92.0],
         [62.0, 77.0, 108.0],

@@ -5,6 +5,7 @@ mod by_size;
 mod facts;
 mod figures;
 mod heatmap;
+mod map;
 mod numbers;
 mod over_time;
 mod overview;

@@ -1,8 +1,8 @@
 //! A paper's numbers beside ours.
 
-use super::figures;
 use super::rows::Rows;
 use super::svg::{escape, frame, number, round_up};
+use super::{figures, map};
 use crate::experiment::file::Experiment;
 use crate::experiment::{Finding, Outcome, show};
 use std::fmt::Write;
@@ -24,6 +24,7 @@ pub fn section(experiment: &Experiment, outcome: &Outcome) -> String {
         }
     }
     out.push_str(&reasons(&outcome.findings));
+    outcome.maps.iter().for_each(|map| out.push_str(&map::chart(map)));
     out.push_str(&figures::all(&outcome.charts));
     let _ = writeln!(
         out,
