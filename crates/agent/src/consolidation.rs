@@ -2,8 +2,9 @@
 
 use crate::work::own_memory;
 use crate::{remarks, words};
+use frostline_core::consolidation::ConsolidationLimit;
 use frostline_driver::consolidate::request::{self, Answer, Request};
-use frostline_driver::consolidate::{ConsolidationLimit, Consolidator, Numbers};
+use frostline_driver::consolidate::{Consolidator, Numbers};
 use frostline_driver::environment::CONSOLIDATE;
 use frostline_linux::process::Identity;
 use frostline_linux::{LinuxError, Root};

@@ -12,6 +12,7 @@ extern crate alloc;
 
 pub mod action;
 pub mod budget;
+pub mod consolidation;
 pub mod daemon;
 pub mod engine;
 pub mod event;

@@ -27,7 +27,7 @@ mod tlb;
 pub use costs::Costs;
 pub use error::SimError;
 pub use footprint::{Footprint, measure_footprint};
-pub use guest::{GuestSetup, Limit, Together};
+pub use guest::{GuestSetup, Together};
 pub use heatmap::Heatmap;
 pub use machine::{CpuModel, Machine, OsModel, SavingModel, TierModel, TlbModel, Workers};
 pub use options::{

@@ -6,9 +6,10 @@ use crate::errors::usage;
 use crate::live::config::located;
 use crate::study::{self, Programs};
 use anyhow::Context;
+use frostline_core::consolidation::ConsolidationLimit;
 use frostline_core::policy::registry;
 use frostline_core::spec::SpecError;
-use frostline_sim::{FastSize, GuestSetup, Limit};
+use frostline_sim::{FastSize, GuestSetup};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -81,7 +82,7 @@ pub struct Workload {
     /// A smaller one for quick runs; the same where it is missing.
     pub quick: Option<String>,
     /// Limit of `gpac` for this workload, where it names none.
-    pub cl: Option<u16>,
+    pub cl: Option<u32>,
     /// How many of it run at once, where that differs from the other workloads.
     pub programs: Option<u32>,
     /// Size of fast memory, where that differs from the one that the others have.
@@ -364,7 +365,7 @@ impl Experiment {
             trace: workload.trace(quick).to_owned(),
             copies: workload.programs.unwrap_or(self.programs).max(1),
             beside: Vec::new(),
-            limit: workload.cl.map(Limit::Pages),
+            limit: workload.cl.map(ConsolidationLimit::Pages),
             fast: workload.fast.as_deref().map(size).transpose()?,
         })
     }

@@ -1,6 +1,7 @@
 //! What came of gathering hot pages, as text.
 
-use frostline_driver::consolidate::{ConsolidationLimit, Numbers};
+use frostline_core::consolidation::ConsolidationLimit;
+use frostline_driver::consolidate::Numbers;
 
 /// A few lines.
 pub fn text(numbers: &Numbers) -> String {

@@ -5,7 +5,7 @@ use super::slow::SlowMemory;
 use super::{consolidation, summary};
 use crate::errors::failure;
 use crate::progress::note;
-use frostline_driver::consolidate::ConsolidationLimit;
+use frostline_core::consolidation::ConsolidationLimit;
 use frostline_driver::environment::{self, CHILDREN, CONSOLIDATE, STATUS};
 use frostline_driver::{Options, Status};
 use frostline_linux::Root;

@@ -2,8 +2,9 @@
 
 use super::input::Input;
 use super::runner::with_seed;
+use frostline_core::consolidation::ConsolidationLimit;
 use frostline_core::spec;
-use frostline_sim::{FastSize, Footprint, GuestSetup, Limit, SimError, Together};
+use frostline_sim::{FastSize, Footprint, GuestSetup, SimError, Together};
 
 /// What the command line says of programs side by side.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -61,7 +62,7 @@ pub struct Programs {
     /// Others.
     pub beside: Vec<String>,
     /// Limit of `gpac` where it names none.
-    pub limit: Option<Limit>,
+    pub limit: Option<ConsolidationLimit>,
     /// Size of fast memory, in place of the request's.
     pub fast: Option<FastSize>,
 }
@@ -120,7 +121,7 @@ pub struct Company {
     others: Vec<Input>,
     /// Of all, the first one first.
     footprints: Vec<Footprint>,
-    limit: Option<Limit>,
+    limit: Option<ConsolidationLimit>,
 }
 
 impl Company {
@@ -214,7 +215,7 @@ mod tests {
                 trace: "synth:masim:size=16MiB:accesses=200K".into(),
                 copies: 2,
                 beside: vec!["synth:uniform:size=4MiB:accesses=50K".into()],
-                limit: Some(Limit::Pages(5)),
+                limit: Some(ConsolidationLimit::Pages(5)),
                 fast: None,
             }],
             guests: guests("none,gpac").unwrap().to_vec(),

@@ -11,11 +11,11 @@ mod movable;
 mod numbers;
 pub mod request;
 
-pub use choice::ConsolidationLimit;
 pub use numbers::{Numbers, Skipped};
 
 use crate::clock;
 use choice::{Hot, by_region, choose};
+use frostline_core::consolidation::ConsolidationLimit;
 use frostline_core::types::{HUGE_PAGES, PAGE_BYTES, Vpn};
 use frostline_linux::inside::{Block, Writes, thread_block};
 use frostline_linux::maps::MapsReader;

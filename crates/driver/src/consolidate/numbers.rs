@@ -1,6 +1,6 @@
 //! What consolidation tells about itself.
 
-use super::choice::ConsolidationLimit;
+use frostline_core::consolidation::ConsolidationLimit;
 use serde::{Deserialize, Serialize};
 
 /// What was done so far.

@@ -15,7 +15,7 @@ mod tally;
 mod together;
 mod virtual_machine;
 
-pub use setup::{GuestSetup, Limit};
+pub use setup::GuestSetup;
 pub use together::Together;
 
 pub(crate) use frame_map::Moved;

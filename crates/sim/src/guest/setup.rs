@@ -1,5 +1,6 @@
 //! How a virtual machine is described: `none`, `gpac:cl=50`.
 
+use frostline_core::consolidation::ConsolidationLimit;
 use frostline_core::spec::{self, Spec, SpecError};
 use frostline_core::types::*;
 use std::fmt;
@@ -12,20 +13,11 @@ const MEMORY: f64 = 1.6;
 /// Assumed.
 const AGED: f64 = 0.25;
 
-/// Consolidation limit: pages are gathered out of regions with fewer hot ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
-    /// So many, 1 to 512.
-    Pages(u16),
-    /// By the distribution of hot pages over regions.
-    Auto,
-}
-
 /// A virtual machine: what its memory looks like, and whether it gathers its hot pages.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GuestSetup {
     /// Gathers hot pages that lie scattered: GPAC. `None`: it does not.
-    pub consolidate: Option<Limit>,
+    pub consolidate: Option<ConsolidationLimit>,
     /// Time between two looks at all access bits; divided by the scale.
     pub window: Nanos,
     /// Its memory, as a multiple of what its program has resident; at least 1.
@@ -51,7 +43,7 @@ impl GuestSetup {
             other => return Err(SpecError::unknown("guest", other, &["none", "gpac"])),
         };
         let mut params = given.params();
-        let limit = if gpac { params.value("cl", limit)? } else { None };
+        let limit = if gpac { params.value("cl", ConsolidationLimit::parse)? } else { None };
         let names_limit = limit.is_some();
         let window = params.duration("window")?.unwrap_or(WINDOW);
         let memory = params.value("memory", multiple)?.unwrap_or(MEMORY);
@@ -72,13 +64,13 @@ impl GuestSetup {
             let hint = "gpac gathers base pages: leave pages=huge out, or take none:pages=huge";
             return refuse("nothing to gather", hint);
         }
-        let consolidate = gpac.then(|| limit.unwrap_or(Limit::Auto));
+        let consolidate = gpac.then(|| limit.unwrap_or_default());
         Ok(Self { consolidate, window, memory, aged, huge, names_limit, text: text.to_owned() })
     }
 
     /// The same with this limit, where it gathers and its text names none.
     #[must_use]
-    pub fn with_limit(&self, limit: Option<Limit>) -> Self {
+    pub fn with_limit(&self, limit: Option<ConsolidationLimit>) -> Self {
         let mut other = self.clone();
         if let (Some(own), Some(limit), false) = (&mut other.consolidate, limit, self.names_limit) {
             *own = limit;
@@ -101,16 +93,6 @@ fn multiple(text: &str) -> Result<f64, SpecError> {
     }
 }
 
-fn limit(text: &str) -> Result<Limit, SpecError> {
-    if text == "auto" {
-        return Ok(Limit::Auto);
-    }
-    match text.parse() {
-        Ok(pages) if (1..=512).contains(&pages) => Ok(Limit::Pages(pages)),
-        _ => Err(SpecError::new(format!("`{text}` is no such limit"), "give 1 to 512, or auto")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,8 +101,8 @@ mod tests {
     fn descriptions_are_read_and_refused() {
         let parse = |text: &str| GuestSetup::parse(text).unwrap();
         assert_eq!(parse("none").consolidate, None);
-        assert_eq!(parse("gpac").consolidate, Some(Limit::Auto));
-        assert_eq!(parse("gpac:cl=50").consolidate, Some(Limit::Pages(50)));
+        assert_eq!(parse("gpac").consolidate, Some(ConsolidationLimit::Auto));
+        assert_eq!(parse("gpac:cl=50").consolidate, Some(ConsolidationLimit::Pages(50)));
         let all = parse("none:memory=200%:aged=0:pages=huge:window=1s");
         assert_eq!((all.memory, all.aged, all.huge, all.window.0), (2.0, 0.0, true, 1_000_000_000));
         assert_eq!(parse("gpac:cl=auto:memory=1.5").memory, 1.5);

@@ -3,9 +3,10 @@
 use super::frame_map::{FrameMap, Moved};
 use super::free_frames::FreeFrames;
 use super::gpac;
-use super::setup::{GuestSetup, Limit};
+use super::setup::GuestSetup;
 use super::tally::Tally;
 use crate::footprint::Footprint;
+use frostline_core::consolidation::ConsolidationLimit;
 use frostline_core::rng::Rng;
 use frostline_core::types::*;
 use frostline_trace::TraceEvent;
@@ -15,14 +16,14 @@ use std::collections::{BTreeMap, VecDeque};
 #[derive(Debug)]
 pub(crate) struct VirtualMachine {
     pub(crate) map: FrameMap,
-    consolidate: Option<Limit>,
+    consolidate: Option<ConsolidationLimit>,
     window_ns: f64,
     window_end_ns: f64,
     /// Selected in the last window, to be gathered 512 at a time.
     waiting: VecDeque<PageId>,
     /// By region of frames: it was made by a consolidation, and has been in use in every window since.
     gathered: Vec<bool>,
-    limit: u16,
+    limit: u32,
     /// When there is something to do.
     due_ns: f64,
 }
@@ -95,7 +96,7 @@ impl VirtualMachine {
                 Done::Nothing
             }
         };
-        if self.waiting.len() < usize::from(self.limit) {
+        if self.waiting.len() < self.limit as usize {
             self.waiting.clear();
         }
         self.plan(now_ns);
@@ -120,9 +121,9 @@ impl VirtualMachine {
                     *hot = 0;
                 }
             }
-            self.limit = gpac::limit(limit, &candidates);
+            self.limit = limit.of(candidates.iter().map(|hot| u32::from(*hot)));
             self.waiting = gpac::scattered(self.map.accessed(), &candidates, self.limit).into();
-            if self.waiting.len() < usize::from(self.limit) {
+            if self.waiting.len() < self.limit as usize {
                 self.waiting.clear();
             }
             tally.limit_sum += u64::from(self.limit);
