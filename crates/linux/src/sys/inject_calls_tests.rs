@@ -1,6 +1,6 @@
 //! System calls in which a thread is taken: what they give is what they would have given.
 
-use super::inject_tests::{End, Line, Program, inject_and_die, library, possible};
+use super::inject_tests::{End, Line, Program, inject_and_die, possible};
 use frostline_core::rng::Rng;
 use rustix::fd::AsRawFd;
 use rustix::process::{Pid, Signal, kill_process};
@@ -278,10 +278,7 @@ fn start(wait: Wait, ticks: bool, things: &Things) -> Program {
 #[test]
 fn every_call_gives_what_it_would_have_given() {
     let _forks = crate::testing::forks();
-    if !possible() {
-        return;
-    }
-    let library = library();
+    let Some(library) = possible() else { return };
     for (wait, ticks) in ALL.into_iter().flat_map(|wait| [(wait, false), (wait, true)]) {
         let things = Things::new();
         let program = start(wait, ticks, &things);
@@ -299,7 +296,7 @@ fn every_call_gives_what_it_would_have_given() {
 #[test]
 fn a_signal_that_comes_meanwhile_interrupts_the_call() {
     let _forks = crate::testing::forks();
-    if !possible() {
+    if possible().is_none() {
         return;
     }
     // It is refused, so that the same program is made to load it again and again.
