@@ -8,7 +8,7 @@ use crate::study::{self, Programs};
 use anyhow::Context;
 use frostline_core::consolidation::ConsolidationLimit;
 use frostline_core::policy::registry;
-use frostline_core::spec::SpecError;
+use frostline_core::spec::{self, SpecError};
 use frostline_sim::{FastSize, GuestSetup};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -83,10 +83,36 @@ pub struct Workload {
     pub quick: Option<String>,
     /// Limit of `gpac` for this workload, where it names none.
     pub cl: Option<u32>,
+    /// What runs at the same time.
+    pub beside: Option<Beside>,
     /// How many of it run at once, where that differs from the other workloads.
     pub programs: Option<u32>,
     /// Size of fast memory, where that differs from the one that the others have.
     pub fast: Option<String>,
+}
+
+/// A program beside another one.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Beside {
+    /// Trace: a file, or `synth:...`.
+    pub trace: String,
+    /// A smaller one for quick runs; the same where it is missing.
+    pub quick: Option<String>,
+    /// Share of the other's records after which it begins.
+    #[serde(default = "at_once")]
+    pub after: String,
+}
+
+impl Beside {
+    /// The trace to run.
+    pub fn trace(&self, quick: bool) -> &str {
+        self.quick.as_deref().filter(|_| quick).unwrap_or(&self.trace)
+    }
+}
+
+fn at_once() -> String {
+    "0%".into()
 }
 
 impl Workload {
@@ -364,7 +390,11 @@ impl Experiment {
         Ok(Programs {
             trace: workload.trace(quick).to_owned(),
             copies: workload.programs.unwrap_or(self.programs).max(1),
-            beside: Vec::new(),
+            beside: workload.beside.iter().map(|other| other.trace(quick).to_owned()).collect(),
+            beside_after: match &workload.beside {
+                Some(other) => spec::parse_ratio(&other.after)?,
+                None => 0.0,
+            },
             limit: workload.cl.map(ConsolidationLimit::Pages),
             fast: workload.fast.as_deref().map(size).transpose()?,
         })
@@ -523,7 +553,11 @@ mod tests {
             file.check(&labels).unwrap_or_else(|e| panic!("{}: {e:#}", path.display()));
             file.sizes().unwrap_or_else(|e| panic!("{}: {e:#}", path.display()));
             for workload in &file.workload {
-                for trace in [workload.trace(false), workload.trace(true)] {
+                file.programs(workload, false).unwrap_or_else(|e| panic!("{e:#}"));
+                let beside = workload.beside.as_ref();
+                let beside = beside.map(|other| [other.trace(false), other.trace(true)]);
+                let own = [workload.trace(false), workload.trace(true)];
+                for trace in own.into_iter().chain(beside.into_iter().flatten()) {
                     frostline_trace::synth::from_spec(trace).unwrap_or_else(|e| panic!("{e}"));
                 }
             }

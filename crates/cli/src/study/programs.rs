@@ -20,6 +20,9 @@ pub struct ProgramArgs {
     /// Another trace that runs at the same time; may be given several times
     #[arg(long, value_name = "TRACE")]
     beside: Vec<String>,
+    /// What runs beside a trace begins when that has come to this share of its records
+    #[arg(long, value_name = "SHARE", requires = "beside", value_parser = spec::parse_ratio)]
+    beside_after: Option<f64>,
 }
 
 /// Kinds of virtual machines, all of which are run.
@@ -45,6 +48,7 @@ impl ProgramArgs {
             trace,
             copies: self.programs,
             beside: self.beside.clone(),
+            beside_after: self.beside_after.unwrap_or(0.0),
             limit: None,
             fast: None,
         };
@@ -61,6 +65,8 @@ pub struct Programs {
     pub copies: u32,
     /// Others.
     pub beside: Vec<String>,
+    /// Share of the trace's records after which these begin, 0 to 1.
+    pub beside_after: f64,
     /// Limit of `gpac` where it names none.
     pub limit: Option<ConsolidationLimit>,
     /// Size of fast memory, in place of the request's.
@@ -122,6 +128,8 @@ pub struct Company {
     /// Of all, the first one first.
     footprints: Vec<Footprint>,
     limit: Option<ConsolidationLimit>,
+    /// The first program that waits, and for which share of the first one's records.
+    waits: Option<(usize, f64)>,
 }
 
 impl Company {
@@ -144,7 +152,9 @@ impl Company {
             others.push(input);
             footprints.push(footprint);
         }
-        Ok(Self { others, footprints, limit: programs.limit })
+        let waits = (programs.beside_after > 0.0)
+            .then_some((programs.copies.max(1) as usize, programs.beside_after));
+        Ok(Self { others, footprints, limit: programs.limit, waits })
     }
 
     /// What they have together.
@@ -170,7 +180,12 @@ impl Company {
             programs.push((input.source()?, footprint.clone()));
         }
         let guest = guest.map(|guest| guest.with_limit(self.limit));
-        Together::new(programs, guest.as_ref(), scale, seed)
+        let count = programs.len();
+        let mut together = Together::new(programs, guest.as_ref(), scale, seed)?;
+        if let Some((first, share)) = self.waits {
+            (first..count).for_each(|program| together.hold_back(program, share));
+        }
+        Ok(together)
     }
 }
 
@@ -195,6 +210,7 @@ mod tests {
             trace: "synth:masim:size=4MiB:seed=3".into(),
             copies: 3,
             beside: vec!["t.flt".into()],
+            beside_after: 0.0,
             limit: None,
             fast: None,
         };
@@ -208,6 +224,43 @@ mod tests {
     }
 
     #[test]
+    fn what_runs_beside_may_begin_later() {
+        let run = |beside_after| {
+            let machine = frostline_sim::Machine::parse("dram-nvm").unwrap();
+            let request = crate::study::Request {
+                traces: vec![Programs {
+                    trace: "synth:uniform:size=4MiB:accesses=400K".into(),
+                    copies: 1,
+                    beside: vec!["synth:uniform:size=4MiB:accesses=200K".into()],
+                    beside_after,
+                    limit: None,
+                    fast: None,
+                }],
+                guests: Vec::new(),
+                sizes: vec!["50%".parse().unwrap()],
+                policies: vec!["first-touch".into()],
+                seeds: 1,
+                bound: false,
+                jobs: Some(1),
+                options: frostline_sim::SimOptions::new(machine, "50%".parse().unwrap()),
+                every_series: false,
+            };
+            let study = crate::study::run(&request).unwrap();
+            let report = study.traces[0].sizes[0].policies[0].first().report.clone();
+            let number = |name: &str| report.counters[name];
+            let seconds = [1, 2].map(|n| number(&format!("programs.{n}.seconds")));
+            (report.accesses, seconds, number("programs.2.fast_hit_ratio"))
+        };
+        let (together, half, last) = (run(0.0), run(0.5), run(1.0));
+        assert!(together.0 == half.0 && half.0 == last.0, "all of both, always");
+        // Fast memory goes to who comes first, and back when that ends.
+        assert!((0.4..0.6).contains(&together.2), "{together:?}");
+        assert!(half.2 < 0.1 && last.2 > 0.9, "{half:?}, {last:?}");
+        // It is its own time, without that before it began: half the records, all of them fast.
+        assert!(half.1[1] > last.1[1] && last.1[1] < 0.6 * last.1[0], "{half:?}, {last:?}");
+    }
+
+    #[test]
     fn several_guests_run_to_their_ends() {
         let machine = frostline_sim::Machine::parse("dram-nvm").unwrap();
         let request = crate::study::Request {
@@ -215,6 +268,7 @@ mod tests {
                 trace: "synth:masim:size=16MiB:accesses=200K".into(),
                 copies: 2,
                 beside: vec!["synth:uniform:size=4MiB:accesses=50K".into()],
+                beside_after: 0.0,
                 limit: Some(ConsolidationLimit::Pages(5)),
                 fast: None,
             }],

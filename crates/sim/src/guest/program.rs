@@ -17,6 +17,10 @@ pub(crate) struct Program {
     pub(crate) guest: Option<VirtualMachine>,
     /// Its time: how far it has come.
     pub(crate) time_ns: f64,
+    /// When it began.
+    began_ns: f64,
+    /// Share of the first program's records after which it begins; none: it has begun.
+    waits_for: Option<f64>,
     /// Its time when its fast memory was counted last, and records until the next time.
     pub(crate) counted_ns: f64,
     pub(crate) until_count: u64,
@@ -43,6 +47,8 @@ impl Program {
             pages,
             guest,
             time_ns: 0.0,
+            began_ns: 0.0,
+            waits_for: None,
             counted_ns: 0.0,
             until_count: 0,
             clock: 0,
@@ -70,6 +76,34 @@ impl Program {
         2 * self.records > self.records_total
     }
 
+    /// It waits until the first program has come to that share of its records.
+    pub(crate) fn hold_back(&mut self, share: f64) {
+        self.waits_for = Some(share);
+    }
+
+    /// Whether it neither waits nor has ended.
+    pub(crate) fn runs(&self) -> bool {
+        !self.ended && self.waits_for.is_none()
+    }
+
+    /// Begins at this time, if it has waited for that share of the first program's records.
+    pub(crate) fn begin(&mut self, share: f64, now_ns: f64) {
+        if self.waits_for.is_some_and(|wanted| share >= wanted) {
+            self.waits_for = None;
+            (self.time_ns, self.began_ns, self.counted_ns) = (now_ns, now_ns, now_ns);
+        }
+    }
+
+    /// The share of its records that is over; 1 at its end.
+    pub(crate) fn share_done(&self) -> f64 {
+        if self.ended { 1.0 } else { self.records as f64 / self.records_total.max(1) as f64 }
+    }
+
+    /// How long it has run.
+    pub(crate) fn seconds(&self) -> f64 {
+        (self.time_ns - self.began_ns) / 1e9
+    }
+
     /// Records, on average, of one in so many parts of its run.
     pub(crate) fn records_of_part(&self, parts: u64) -> u64 {
         (self.records_total / parts).max(1)
@@ -77,7 +111,7 @@ impl Program {
 
     /// Threads that run at the same time on so many cores of its own.
     pub(crate) fn parallel(&self, cores: u32) -> f64 {
-        if self.ended { 0.0 } else { f64::from(self.threads.clamp(1, cores)) }
+        if self.runs() { f64::from(self.threads.clamp(1, cores)) } else { 0.0 }
     }
 
     /// The next batch as the host sees it, with its clock moved behind `clock`, which moves on. Pages

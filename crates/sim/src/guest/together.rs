@@ -58,6 +58,14 @@ impl Together {
         Ok(Self { header, programs: all, clock: 0 })
     }
 
+    /// Has a program, not the first, begin once the first one has come to that share of its records,
+    /// or to its end; at once without the call.
+    pub fn hold_back(&mut self, program: usize, share: f64) {
+        if let Some(program) = self.programs.get_mut(program.max(1)) {
+            program.hold_back(share);
+        }
+    }
+
     /// The machine on which programs' footprints are measured: inside of a guest, unless it maps
     /// memory by 2 MiB, base pages.
     pub fn inside(machine: &Machine, guest: Option<&GuestSetup>) -> Machine {
@@ -94,8 +102,11 @@ impl Together {
     }
 
     /// The one that is behind, unless all have ended.
-    pub(crate) fn behind(&self) -> Option<usize> {
-        let going = self.programs.iter().enumerate().filter(|(_, program)| !program.ended);
+    pub(crate) fn behind(&mut self) -> Option<usize> {
+        let (first, others) = self.programs.split_first_mut()?;
+        let (share, now_ns) = (first.share_done(), first.time_ns);
+        others.iter_mut().for_each(|program| program.begin(share, now_ns));
+        let going = self.programs.iter().enumerate().filter(|(_, program)| program.runs());
         going.min_by(|(_, a), (_, b)| a.time_ns.total_cmp(&b.time_ns)).map(|(index, _)| index)
     }
 

@@ -89,7 +89,7 @@ impl Feed for Together {
                 program.next_batch(batch, own.as_mut().unwrap_or(&mut unused), &mut self.clock);
             let ended = !more?;
             if ended {
-                program.tally.seconds = program.time_ns / 1e9;
+                program.tally.seconds = program.seconds();
             }
             let parallel = self.parallel(replay.machine.cpu.cores);
             if let Some(turn) = &mut replay.turn {
