@@ -187,8 +187,7 @@ impl Target {
     /// Number of the user as whom it uses files; `None` where that is not told.
     pub fn user(&self) -> Option<u32> {
         let status = self.root.read(format!("/proc/{}/status", self.pid())).ok()?;
-        let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-        users.split_ascii_whitespace().nth(3)?.parse().ok()
+        field(&status, "Uid")?.split_ascii_whitespace().nth(3)?.parse().ok()
     }
 
     /// Its memory.
@@ -303,10 +302,13 @@ fn usage(root: &Root, pid: u32) -> Result<Usage, LinuxError> {
 
 /// The number in a line `Name:   123 kB`, as it stands there.
 pub(crate) fn kib_field(text: &str, name: &str) -> Option<u64> {
-    text.lines().find_map(|line| {
-        let (key, value) = line.split_once(':')?;
-        if key == name { value.split_ascii_whitespace().next()?.parse().ok() } else { None }
-    })
+    field(text, name)?.split_ascii_whitespace().next()?.parse().ok()
+}
+
+/// What stands in a line `Name:   value`, as `/proc/PID/status` has them.
+pub(crate) fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let value = |line: &'a str| line.strip_prefix(name)?.strip_prefix(':');
+    text.lines().find_map(value).map(str::trim)
 }
 
 fn numbers(names: &[String]) -> Vec<u32> {

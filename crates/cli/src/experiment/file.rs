@@ -107,8 +107,12 @@ pub struct Beside {
 impl Beside {
     /// The trace to run.
     pub fn trace(&self, quick: bool) -> &str {
-        self.quick.as_deref().filter(|_| quick).unwrap_or(&self.trace)
+        by_effort(&self.trace, self.quick.as_deref(), quick)
     }
+}
+
+fn by_effort<'a>(trace: &'a str, smaller: Option<&'a str>, quick: bool) -> &'a str {
+    smaller.filter(|_| quick).unwrap_or(trace)
 }
 
 fn at_once() -> String {
@@ -118,7 +122,7 @@ fn at_once() -> String {
 impl Workload {
     /// The trace to run.
     pub fn trace(&self, quick: bool) -> &str {
-        self.quick.as_deref().filter(|_| quick).unwrap_or(&self.trace)
+        by_effort(&self.trace, self.quick.as_deref(), quick)
     }
 }
 

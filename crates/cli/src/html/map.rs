@@ -1,9 +1,8 @@
 //! A result over two parameters, as a table in colours.
 
 use super::heatmap::palette;
-use super::svg::{escape, frame};
+use super::svg::{escape, frame, table_of};
 use crate::experiment::map::Map;
-use std::fmt::Write;
 
 /// The table: brighter is more.
 pub fn chart(map: &Map) -> String {
@@ -14,30 +13,22 @@ pub fn chart(map: &Map) -> String {
         let place = if high > low { (value - low) / (high - low) } else { 0.5 };
         colours[(place * (colours.len() - 1) as f64).round() as usize]
     };
+    let style = |value: f64| {
+        let [r, g, b] = colour(value);
+        // By how bright the colour is to the eye.
+        let light = 0.3 * f64::from(r) + 0.59 * f64::from(g) + 0.11 * f64::from(b);
+        let ink = if light > 110.0 { "#000" } else { "#fff" };
+        format!(" style=\"background:#{r:02x}{g:02x}{b:02x};color:{ink}\"")
+    };
     let (headings, rows) = map.table();
-    let mut out =
-        String::from("<div class=\"scroll\" tabindex=\"0\"><table class=\"map\"><thead><tr>");
-    for heading in headings {
-        let _ = write!(out, "<th scope=\"col\">{}</th>", escape(&heading));
-    }
-    out.push_str("</tr></thead><tbody>");
-    for (texts, values) in rows.iter().zip(&map.rows) {
-        let mut texts = texts.iter().map(|text| escape(text));
-        let _ = write!(out, "<tr><th scope=\"row\">{}</th>", texts.next().unwrap_or_default());
-        for (text, value) in texts.zip(values) {
-            let style = value.map_or(String::new(), |value| {
-                let [r, g, b] = colour(value);
-                // By how bright the colour is to the eye.
-                let light = 0.3 * f64::from(r) + 0.59 * f64::from(g) + 0.11 * f64::from(b);
-                let ink = if light > 110.0 { "#000" } else { "#fff" };
-                format!(" style=\"background:#{r:02x}{g:02x}{b:02x};color:{ink}\"")
-            });
-            let _ = write!(out, "<td{style}>{text}</td>");
+    let table = table_of(&headings, &rows, |row, column, text| match column.checked_sub(1) {
+        None => format!("<th scope=\"row\">{}</th>", escape(text)),
+        Some(at) => {
+            let style = map.rows[row][at].map(style).unwrap_or_default();
+            format!("<td{style}>{}</td>", escape(text))
         }
-        out.push_str("</tr>");
-    }
-    out.push_str("</tbody></table></div>");
-    frame(&map.title(), "Brighter is more.", &out)
+    });
+    frame(&map.title(), "Brighter is more.", &table)
 }
 
 #[cfg(test)]

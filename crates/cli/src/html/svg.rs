@@ -43,18 +43,26 @@ pub fn data(headings: &[String], rows: &[Vec<String>]) -> String {
 
 /// A table that scrolls within itself. The first cell of a row says what the row is about.
 pub fn table(headings: &[String], rows: &[Vec<String>]) -> String {
+    table_of(headings, rows, |_, column, text| match column {
+        0 => format!("<th scope=\"row\">{}</th>", spec(text)),
+        _ => format!("<td>{}</td>", escape(text)),
+    })
+}
+
+/// The same, with cells made of row, column and text.
+pub fn table_of(
+    headings: &[String],
+    rows: &[Vec<String>],
+    cell: impl Fn(usize, usize, &str) -> String,
+) -> String {
     let mut out = String::from("<div class=\"scroll\" tabindex=\"0\"><table><thead><tr>");
     for heading in headings {
         let _ = write!(out, "<th scope=\"col\">{}</th>", escape(heading));
     }
     out.push_str("</tr></thead><tbody>");
-    for row in rows {
+    for (y, row) in rows.iter().enumerate() {
         out.push_str("<tr>");
-        for (i, cell) in row.iter().enumerate() {
-            let (tag, scope) = if i == 0 { ("th", " scope=\"row\"") } else { ("td", "") };
-            let cell = if i == 0 { spec(cell) } else { escape(cell) };
-            let _ = write!(out, "<{tag}{scope}>{cell}</{tag}>");
-        }
+        row.iter().enumerate().for_each(|(x, text)| out.push_str(&cell(y, x, text)));
         out.push_str("</tr>");
     }
     out.push_str("</tbody></table></div>");

@@ -180,10 +180,9 @@ impl Company {
             programs.push((input.source()?, footprint.clone()));
         }
         let guest = guest.map(|guest| guest.with_limit(self.limit));
-        let count = programs.len();
         let mut together = Together::new(programs, guest.as_ref(), scale, seed)?;
         if let Some((first, share)) = self.waits {
-            (first..count).for_each(|program| together.hold_back(program, share));
+            together.hold_back(first, share);
         }
         Ok(together)
     }
@@ -223,29 +222,36 @@ mod tests {
         assert!(recorded.are_several());
     }
 
+    /// Under one policy, with half of the memory fast.
+    fn study(programs: Programs, kinds: &str, policy: &str) -> crate::study::Study {
+        let machine = frostline_sim::Machine::parse("dram-nvm").unwrap();
+        let half = "50%".parse().unwrap();
+        let request = crate::study::Request {
+            traces: vec![programs],
+            guests: guests(kinds).unwrap().to_vec(),
+            sizes: vec![half],
+            policies: vec![policy.into()],
+            seeds: 1,
+            bound: true,
+            jobs: Some(1),
+            options: frostline_sim::SimOptions::new(machine, half),
+            every_series: false,
+        };
+        crate::study::run(&request).unwrap()
+    }
+
     #[test]
     fn what_runs_beside_may_begin_later() {
         let run = |beside_after| {
-            let machine = frostline_sim::Machine::parse("dram-nvm").unwrap();
-            let request = crate::study::Request {
-                traces: vec![Programs {
-                    trace: "synth:uniform:size=4MiB:accesses=400K".into(),
-                    copies: 1,
-                    beside: vec!["synth:uniform:size=4MiB:accesses=200K".into()],
-                    beside_after,
-                    limit: None,
-                    fast: None,
-                }],
-                guests: Vec::new(),
-                sizes: vec!["50%".parse().unwrap()],
-                policies: vec!["first-touch".into()],
-                seeds: 1,
-                bound: false,
-                jobs: Some(1),
-                options: frostline_sim::SimOptions::new(machine, "50%".parse().unwrap()),
-                every_series: false,
+            let programs = Programs {
+                trace: "synth:uniform:size=4MiB:accesses=400K".into(),
+                copies: 1,
+                beside: vec!["synth:uniform:size=4MiB:accesses=200K".into()],
+                beside_after,
+                limit: None,
+                fast: None,
             };
-            let study = crate::study::run(&request).unwrap();
+            let study = study(programs, "", "first-touch");
             let report = study.traces[0].sizes[0].policies[0].first().report.clone();
             let number = |name: &str| report.counters[name];
             let seconds = [1, 2].map(|n| number(&format!("programs.{n}.seconds")));
@@ -262,26 +268,15 @@ mod tests {
 
     #[test]
     fn several_guests_run_to_their_ends() {
-        let machine = frostline_sim::Machine::parse("dram-nvm").unwrap();
-        let request = crate::study::Request {
-            traces: vec![Programs {
-                trace: "synth:masim:size=16MiB:accesses=200K".into(),
-                copies: 2,
-                beside: vec!["synth:uniform:size=4MiB:accesses=50K".into()],
-                beside_after: 0.0,
-                limit: Some(ConsolidationLimit::Pages(5)),
-                fast: None,
-            }],
-            guests: guests("none,gpac").unwrap().to_vec(),
-            sizes: vec!["50%".parse().unwrap()],
-            policies: vec!["memtierd".into()],
-            seeds: 1,
-            bound: true,
-            jobs: Some(1),
-            options: frostline_sim::SimOptions::new(machine, "50%".parse().unwrap()),
-            every_series: false,
+        let programs = Programs {
+            trace: "synth:masim:size=16MiB:accesses=200K".into(),
+            copies: 2,
+            beside: vec!["synth:uniform:size=4MiB:accesses=50K".into()],
+            beside_after: 0.0,
+            limit: Some(ConsolidationLimit::Pages(5)),
+            fast: None,
         };
-        let study = crate::study::run(&request).unwrap();
+        let study = study(programs, "none,gpac", "memtierd");
         let size = &study.traces[0].sizes[0];
         assert!(size.bound.is_err(), "no bound for programs that take turns");
         let names: Vec<&str> = size.policies.iter().map(|p| p.spec.as_str()).collect();

@@ -36,8 +36,10 @@ impl Drop for Truth {
 }
 
 impl Truth {
-    pub fn read(file: &Path) -> Option<Self> {
-        let text = std::fs::read_to_string(file).ok()?;
+    /// Once the memory of a load is filled, it has told.
+    pub fn when_filled(file: &Path) -> Self {
+        wait_until("the memory is filled", || file.exists());
+        let text = std::fs::read_to_string(file).expect("a truth");
         let words = |name: &str| -> Vec<Vec<&str>> {
             let lines = text.lines().map(|line| line.split(' ').collect::<Vec<_>>());
             lines.filter(|words| words[0] == name).collect()
@@ -46,7 +48,7 @@ impl Truth {
         let start = u64::from_str_radix(&start, 16).expect("an address") / 4096;
         let page = |words: &Vec<&str>| Vpn(start + words[1].parse::<u64>().expect("a page"));
         let hot: Vec<Vpn> = words("hot").iter().map(page).collect();
-        Some(Self { pid: words("pid")[0][1].parse().expect("a number"), hot })
+        Self { pid: words("pid")[0][1].parse().expect("a number"), hot }
     }
 
     /// Frames of the hot pages, as the kernel tells them; none without the right.
@@ -100,10 +102,25 @@ fn own_page() -> Vec<Vpn> {
     vec![Vpn(std::ptr::from_ref(&here).addr() as u64 / 4096)]
 }
 
+/// To which the words of a program are added.
+fn gathers(option: &str) -> Command {
+    let mut command = frostline();
+    command.args(["run", option, "--agent"]).arg(agent()).arg("--");
+    command
+}
+
 pub fn load(command: &mut Command, truth: &Path, options: &str) {
     command.arg(load_program()).args(["--masim", "--json", "--checksums", "--size", SIZE]);
     command.args("--threads 4 --writes 20%".split(' ')).args(options.split(' '));
     command.arg("--truth").arg(truth).stdout(Stdio::piped()).stderr(Stdio::piped());
+}
+
+/// What a load says until it ends: its memory is whole.
+pub fn whole_at_end(mut out: impl Read, mut errors: impl Read) -> Value {
+    let (mut bytes, mut told) = (Vec::new(), String::new());
+    out.read_to_end(&mut bytes).expect("readable");
+    errors.read_to_string(&mut told).expect("readable");
+    whole(&bytes, &told)
 }
 
 pub fn whole(out: &[u8], told: &str) -> Value {
@@ -124,8 +141,7 @@ fn scattered_hot_pages_are_gathered_while_the_program_writes_and_forks() {
     command.arg("--summary").arg(&summary).arg("--");
     load(&mut command, &truth, "--fork-rate 1/s --churn 20/s --seconds 600");
     let running = command.spawn().expect("it runs");
-    wait_until("the memory is filled", || truth.exists());
-    let truth = Truth::read(&truth).expect("a truth");
+    let truth = Truth::when_filled(&truth);
     assert!(truth.hot.len() == HOT && truth.regions() > HOT / 2);
     // A fork scatters them again, page by page, as they are written; each look has a region for those.
     wait_until("few regions hold most of them", || {
@@ -156,15 +172,13 @@ fn frostline_may_be_killed_at_any_time() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("truth");
-    let mut command = frostline();
-    command.args(["run", "--consolidate=300", "--agent"]).arg(agent()).arg("--");
+    let mut command = gathers("--consolidate=300");
     load(&mut command, &file, "--fork-rate 4/s --seconds 600");
     let mut outside = Running::start(&mut command);
-    wait_until("the memory is filled", || file.exists());
-    let truth = Truth::read(&file).expect("a truth");
+    let truth = Truth::when_filled(&file);
     std::thread::sleep(Duration::from_millis(700));
-    let mut out = outside.0.stdout.take().expect("piped");
-    let mut errors = outside.0.stderr.take().expect("piped");
+    let out = outside.0.stdout.take().expect("piped");
+    let errors = outside.0.stderr.take().expect("piped");
     outside.kill();
     // So may be whoever asks.
     let mut asking = frostline();
@@ -175,10 +189,7 @@ fn frostline_may_be_killed_at_any_time() {
     wait_until("hot pages are gathered", || truth.regions() <= HOT / 4);
     std::thread::sleep(WHILE);
     truth.end();
-    let (mut text, mut told) = (Vec::new(), String::new());
-    out.read_to_end(&mut text).expect("readable");
-    errors.read_to_string(&mut told).expect("readable");
-    assert!(number(&whole(&text, &told), "forks") > 10);
+    assert!(number(&whole_at_end(out, errors), "forks") > 10);
 }
 
 #[test]
@@ -189,12 +200,10 @@ fn a_program_with_an_agent_is_asked_and_others_are_left_alone() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("truth");
     // A region with a single page is dense: nothing is done until somebody asks.
-    let mut command = frostline();
-    command.args(["run", "--consolidate=1", "--agent"]).arg(agent()).arg("--");
+    let mut command = gathers("--consolidate=1");
     load(&mut command, &file, "--seconds 600");
     let outside = command.spawn().expect("it runs");
-    wait_until("the memory is filled", || file.exists());
-    let truth = Truth::read(&file).expect("a truth");
+    let truth = Truth::when_filled(&file);
     let agent_begins = || {
         let threads = std::fs::read_dir(format!("/proc/{}/task", truth.pid)).expect("it runs");
         let name = |thread: std::fs::DirEntry| std::fs::read_to_string(thread.path().join("comm"));
@@ -261,15 +270,13 @@ fn regions_in_which_nothing_is_hot_any_more_are_given_up() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("truth");
-    let mut command = frostline();
-    command.args(["run", "--consolidate=300", "--agent"]).arg(agent()).arg("--");
+    let mut command = gathers("--consolidate=300");
     command.arg(load_program()).args(["--json", "--checksums", "--size", "128MiB", "--hot", "2%"]);
     command.args("--scatter sparse --cold-rate 0 --threads 2 --writes 100%".split(' '));
     command.args(["--shift", "25", "--seconds", "600", "--truth"]).arg(&file);
     command.env("TMPDIR", folder.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let running = command.spawn().expect("it runs");
-    wait_until("the memory is filled", || file.exists());
-    let truth = Truth::read(&file).expect("a truth");
+    let truth = Truth::when_filled(&file);
     let numbers = |what: &str| {
         let told = told_by_agent(folder.path(), truth.pid);
         told.map_or(0, |told| told["consolidation"][what].as_u64().unwrap_or(0))
@@ -299,8 +306,7 @@ fn a_program_tiers_itself_and_gathers_its_hot_pages() {
     command.args(EAGER.split(' ')).arg("--summary").arg(&summary).arg("--");
     load(&mut command, &file, "--fork-rate 1/s --churn 4/s --seconds 600");
     let running = command.env("TMPDIR", folder.path()).spawn().expect("it runs");
-    wait_until("the memory is filled", || file.exists());
-    let truth = Truth::read(&file).expect("a truth");
+    let truth = Truth::when_filled(&file);
     wait_until("pages are moved out, and others gathered", || {
         told_by_agent(folder.path(), truth.pid).is_some_and(|told| {
             let gathered = told["consolidation"]["pages_verified"].as_u64().unwrap_or(0);

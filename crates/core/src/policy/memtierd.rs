@@ -107,7 +107,9 @@ struct Memtierd {
     /// By region; none where it has no memory.
     regions: Vec<Option<Known>>,
     /// What is to be moved, the next one last.
-    tasks: Vec<(Region, TierId)>,
+    tasks: Vec<Region>,
+    /// Where all of them go.
+    to: TierId,
     /// When the mover is through with the last one.
     mover_free: Nanos,
     counters: Counters,
@@ -131,6 +133,7 @@ impl Memtierd {
             next_look: interval,
             regions: Vec::new(),
             tasks: Vec::new(),
+            to: TierId::FAST,
             mover_free: Nanos::ZERO,
             counters: Counters::default(),
             settings,
@@ -217,20 +220,20 @@ impl Memtierd {
         promote.retain(|(_, region)| elsewhere(*region, TierId::FAST));
         self.counters.idle += demote.len() as u64;
         self.counters.active += promote.len() as u64;
-        self.tasks = if demote.is_empty() {
-            promote.into_iter().map(|(_, region)| (region, TierId::FAST)).collect()
+        (self.tasks, self.to) = if demote.is_empty() {
+            (promote.into_iter().map(|(_, region)| region).collect(), TierId::FAST)
         } else {
-            demote.into_iter().map(|region| (region, slow)).collect()
+            (demote, slow)
         };
         self.tasks.reverse();
     }
 
     /// Moves what is next as fast as the bandwidth allows.
     fn work(&mut self, now: Nanos, view: &View<'_>, mut budget: Budget, plan: &mut Plan) {
-        let Some(&(_, to)) = self.tasks.last() else { return };
+        let to = self.to;
         let mut room = Room::above(0, view, to, &mut budget);
         while self.mover_free <= now
-            && let Some((region, _)) = self.tasks.pop()
+            && let Some(region) = self.tasks.pop()
         {
             let moves = |page: &PageId| {
                 let state = view.state(*page);
@@ -329,7 +332,7 @@ impl Policy for Memtierd {
 
     fn metadata_bytes(&self) -> Bytes {
         let regions = self.regions.capacity() * size_of::<Option<Known>>();
-        let tasks = self.tasks.capacity() * size_of::<(Region, TierId)>();
+        let tasks = self.tasks.capacity() * size_of::<Region>();
         Bytes((regions + tasks) as u64)
     }
 }

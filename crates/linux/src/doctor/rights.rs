@@ -1,6 +1,7 @@
 //! What this process may do.
 
 use super::Capability;
+use crate::process::field;
 use crate::root::Root;
 use std::path::{Path, PathBuf};
 
@@ -23,8 +24,7 @@ pub struct Rights {
 impl Rights {
     pub fn read(root: &Root) -> Option<Self> {
         let status = root.read("/proc/self/status").ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
-        let effective = u64::from_str_radix(line.trim(), 16).ok()?;
+        let effective = u64::from_str_radix(field(&status, "CapEff")?, 16).ok()?;
         let map = root.read("/proc/self/uid_map").unwrap_or_default();
         let whole = map.split_whitespace().eq(["0", "0", "4294967295"]);
         Some(Self { effective, confined: !whole })

@@ -58,12 +58,10 @@ impl Together {
         Ok(Self { header, programs: all, clock: 0 })
     }
 
-    /// Has a program, not the first, begin once the first one has come to that share of its records,
-    /// or to its end; at once without the call.
-    pub fn hold_back(&mut self, program: usize, share: f64) {
-        if let Some(program) = self.programs.get_mut(program.max(1)) {
-            program.hold_back(share);
-        }
+    /// Has programs from one on, not the first, begin once the first one has come to that share of its
+    /// records, or to its end; at once without the call.
+    pub fn hold_back(&mut self, from: usize, share: f64) {
+        self.programs.iter_mut().skip(from.max(1)).for_each(|program| program.hold_back(share));
     }
 
     /// The machine on which programs' footprints are measured: inside of a guest, unless it maps

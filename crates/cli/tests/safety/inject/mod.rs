@@ -1,12 +1,12 @@
 //! A library is brought into programs that run, and they go on.
 
-use crate::consolidate::{HOT, Truth, load, possible, whole};
+use crate::consolidate::{HOT, Truth, load, possible, whole_at_end};
 use crate::inside::agent;
 use crate::support::{Running, frostline, only_run, text, wait_until};
 use crate::system::number;
 use frostline_core::rng::Rng;
 use rustix::process::{Pid, Signal, kill_process};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -38,19 +38,14 @@ impl Plain {
         let mut command = Command::new("env");
         load(&mut command, &file, options);
         let running = Running::start(&mut command);
-        wait_until("the memory is filled", || file.exists());
-        Self { running, truth: Truth::read(&file).expect("a truth"), _folder: folder }
+        Self { running, truth: Truth::when_filled(&file), _folder: folder }
     }
 
     /// Has it end, and look at its memory.
     fn end(mut self) -> serde_json::Value {
         self.truth.end();
-        let mut out = self.running.0.stdout.take().expect("piped");
-        let mut errors = self.running.0.stderr.take().expect("piped");
-        let (mut bytes, mut told) = (Vec::new(), String::new());
-        out.read_to_end(&mut bytes).expect("readable");
-        errors.read_to_string(&mut told).expect("readable");
-        whole(&bytes, &told)
+        let out = self.running.0.stdout.take().expect("piped");
+        whole_at_end(out, self.running.0.stderr.take().expect("piped"))
     }
 }
 

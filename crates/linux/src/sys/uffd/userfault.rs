@@ -137,7 +137,7 @@ impl Userfault {
         }?;
         calls::begin(&fd, if copies { TOLD | feature::EVENT_FORK } else { TOLD })?;
         let (room, question) = (Room::map(slots.max(1), false)?, Question::new()?);
-        register(&fd, &room)?;
+        hand_over(&fd, span_of(&room))?;
         let slots = vec![Slot::Empty; room.pages()];
         let (quiet, told) = (Vec::with_capacity(MOST_SPANS), VecDeque::with_capacity(MOST_WAITING));
         Ok(Self { fd, sees_copies: copies, room, question, slots, quiet, told })
@@ -150,7 +150,7 @@ impl Userfault {
 
     /// The slots, which nobody must take out.
     pub fn own_memory(&self) -> Span {
-        Span::new(self.room.first(), self.room.pages() as u64)
+        span_of(&self.room)
     }
 
     /// Hands over faults of what is mapped in a range of this process, which should be whole
@@ -160,7 +160,7 @@ impl Userfault {
     /// The kernel's error number: `EBUSY` where another descriptor has a part of it, `EINVAL` where
     /// it is not mapped, or memory of another kind.
     pub fn register(&mut self, span: Span) -> Result<(), i32> {
-        calls::register(&self.fd, span.address(), span.bytes().0, mode::MISSING)?;
+        hand_over(&self.fd, span)?;
         self.disturbed(span);
         self.add_quiet(span);
         Ok(())
@@ -180,7 +180,7 @@ impl Userfault {
         // Who has mapped something there before that goes on when we hear of it: not before it is
         // registered again.
         if self.pages_out().next().is_some() && self.are_mappings_changing() {
-            let _ = calls::register(&self.fd, span.address(), span.bytes().0, mode::MISSING);
+            let _ = hand_over(&self.fd, span);
             return Err(libc::EBUSY);
         }
         Ok(())
@@ -315,7 +315,7 @@ impl Userfault {
         calls::unregister(&self.fd, own.address(), own.bytes().0)?;
         self.room.forget_contents();
         self.slots.fill(Slot::Empty);
-        register(&self.fd, &self.room)
+        hand_over(&self.fd, own)
     }
 
     /// Puts zeros into a page of registered memory where there is nothing, which is what would be
@@ -458,8 +458,12 @@ fn address(page: Vpn) -> u64 {
     page.0.saturating_mul(PAGE_BYTES)
 }
 
-fn register(fd: &Uffd, room: &Room) -> Result<(), i32> {
-    calls::register(fd, room.address(0), room.pages() as u64 * PAGE_BYTES, mode::MISSING)
+fn span_of(room: &Room) -> Span {
+    Span::new(room.first(), room.pages() as u64)
+}
+
+fn hand_over(fd: &Uffd, span: Span) -> Result<(), i32> {
+    calls::register(fd, span.address(), span.bytes().0, mode::MISSING)
 }
 
 /// Frames side by side, from an address on that is a multiple of 2 MiB, to put pages into.
