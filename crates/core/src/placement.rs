@@ -2,6 +2,7 @@
 
 use crate::types::*;
 use alloc::vec::Vec;
+use prefetch_index::prefetch_index;
 
 /// State of a page in one byte: the only per-page memory of the engine, and the only byte that a
 /// replay loads per access.
@@ -220,6 +221,11 @@ impl<'a> View<'a> {
     #[inline]
     pub fn state(&self, page: PageId) -> PageState {
         self.placement.state(page)
+    }
+    /// Has the state of a page loaded into the cache, without waiting for it.
+    #[inline]
+    pub fn prefetch(&self, page: PageId) {
+        prefetch_index(&self.placement.states, page.index());
     }
     /// The page, or the whole folio that holds it: what moves together.
     #[inline]

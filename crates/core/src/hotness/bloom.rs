@@ -5,6 +5,7 @@
 
 use crate::types::Bytes;
 use alloc::vec::Vec;
+use prefetch_index::prefetch_index;
 
 /// Counters of a key, `k`.
 pub const HASHES: usize = 4;
@@ -94,18 +95,14 @@ impl<const BITS: u32, const BLOCKED: bool> CountingBloom<BITS, BLOCKED> {
         Bytes(self.lines.capacity() as u64 * LINE_BYTES)
     }
 
-    /// Loads memory of a key's counters and does nothing: a caller that knows the next keys lets
-    /// the cache misses of several overlap. The value has no meaning.
+    /// Has a key's counters loaded into the cache, without waiting for them: a caller that knows the
+    /// next keys lets the cache misses of several overlap with its work.
     #[inline(always)]
-    pub fn touch(&self, hash: u64) -> u64 {
+    pub fn prefetch(&self, hash: u64) {
         if BLOCKED {
-            return self.lines[self.block(hash)].0[0];
+            return prefetch_index(&self.lines, self.block(hash));
         }
-        let mut all = 0;
-        for slot in self.slots(hash) {
-            all ^= self.lines[slot.line].0[slot.word];
-        }
-        all
+        self.slots(hash).iter().for_each(|slot| prefetch_index(&self.lines, slot.line));
     }
 
     /// How often the key of a hash was counted, at most [`Self::MAX`].

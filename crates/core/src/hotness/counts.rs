@@ -7,67 +7,64 @@ const LINEAR: u32 = 16;
 /// Bins of each power of two from there on.
 const PER_OCTAVE: u32 = LINEAR / 2;
 
-/// Keys by count: a bin for each count below 16, eight for each power of two above. Halving every
-/// count moves whole bins, so that nothing need be counted again.
+/// How many keys have a count of at least so much: a bin for each count below 16, eight for each power
+/// of two above. A count that grows changes one bin, and halving every count moves whole bins, so that
+/// nothing need be counted again.
 #[derive(Clone, Debug)]
 pub struct CountHistogram {
-    keys: Vec<u64>,
+    /// Keys in a bin or one above it, as far as they were seen to come there. An approximate counter
+    /// is raised by other keys, too, and may skip some: what is in a bin is what any above it holds.
+    reached: Vec<u64>,
 }
 
 impl CountHistogram {
     /// For counts up to `max`; nothing counted.
     pub fn new(max: u32) -> Self {
-        Self { keys: alloc::vec![0; bin(max) + 1] }
+        Self { reached: alloc::vec![0; bin(max) + 1] }
     }
 
-    /// A key's count has gone from one value to another. Its old bin may have been emptied by
-    /// errors of an approximate counter: it then stays at 0.
-    #[inline]
+    /// A key's count has gone from one value to the next, or stayed, at the largest.
+    #[inline(always)]
     pub fn step(&mut self, from: u32, to: u32, keys: u64) {
         // Without a branch: whether a count still grows is hard to foresee.
-        let keys = if bin(from) != bin(to) { keys } else { 0 };
-        self.leave(from, keys);
-        self.keys[bin(to)] += keys;
+        self.reached[bin(to)] += if bin(from) != bin(to) { keys } else { 0 };
     }
 
-    /// A key with this count is gone. As [`Self::step`], what is not there is not taken.
-    #[inline]
+    /// A key with this count is gone. What is not there is not taken.
     pub fn leave(&mut self, count: u32, keys: u64) {
-        let at = &mut self.keys[bin(count)];
-        *at = at.saturating_sub(keys);
+        for reached in &mut self.reached[1..=bin(count)] {
+            *reached = reached.saturating_sub(keys);
+        }
     }
 
     /// Every count is halved.
     pub fn halve(&mut self) {
-        for b in 1..self.keys.len() {
-            let keys = core::mem::take(&mut self.keys[b]);
-            self.keys[if b < LINEAR as usize { b / 2 } else { b - PER_OCTAVE as usize }] += keys;
+        for b in 1..self.reached.len() {
+            let twice = if b < PER_OCTAVE as usize { 2 * b } else { b + PER_OCTAVE as usize };
+            self.reached[b] = self.most_from(twice);
         }
     }
 
     /// Keys that were counted at least once.
     pub fn counted(&self) -> u64 {
-        self.keys[1..].iter().sum()
+        self.at_least(1)
     }
 
-    /// Keys whose count is at least `least`, as far as bins tell.
+    /// Keys whose count is at least `least`, of at least 1, as far as bins tell.
     pub fn at_least(&self, least: u32) -> u64 {
-        self.keys.iter().skip(bin(least)).sum()
+        self.most_from(bin(least))
+    }
+
+    fn most_from(&self, bin: usize) -> u64 {
+        self.reached.iter().skip(bin).copied().max().unwrap_or(0)
     }
 
     /// Least count, of at least 1, from which on at most `room` keys are; the largest that there
     /// is where even those are more.
     pub fn threshold(&self, room: u64) -> u32 {
-        let mut keys = 0;
-        let mut least = self.keys.len() - 1;
-        for b in (1..self.keys.len()).rev() {
-            keys += self.keys[b];
-            if keys > room {
-                break;
-            }
-            least = b;
-        }
-        floor(least)
+        let fitting = self.reached[1..].iter().rev().take_while(|reached| **reached <= room);
+        let least = self.reached.len() - fitting.count();
+        floor(least.min(self.reached.len() - 1))
     }
 }
 
@@ -102,29 +99,50 @@ mod tests {
         assert_eq!((bin(15), bin(255), bin(65_535)), (15, 47, 111));
     }
 
+    /// Every count was reached by steps of one.
+    fn grown(max: u32, counts: &[u32]) -> CountHistogram {
+        let mut histogram = CountHistogram::new(max);
+        for count in counts {
+            (0..*count).for_each(|from| histogram.step(from, from + 1, 1));
+        }
+        histogram
+    }
+
+    fn at_least(counts: &[u32], least: u32) -> u64 {
+        counts.iter().filter(|count| **count >= least).count() as u64
+    }
+
     proptest! {
         #[test]
         fn halving_moves_what_halving_every_count_moves(
-            counts in proptest::collection::vec(0u32..70_000, 0..200),
+            mut counts in proptest::collection::vec(0u32..2000, 0..100),
+            halvings in 1u32..4,
         ) {
-            let mut histogram = CountHistogram::new(70_000);
-            counts.iter().for_each(|count| histogram.step(0, *count, 1));
-            histogram.halve();
-            let mut expected = CountHistogram::new(70_000);
-            counts.iter().for_each(|count| expected.step(0, count / 2, 1));
-            prop_assert_eq!(&histogram.keys[1..], &expected.keys[1..]);
+            let mut histogram = grown(2000, &counts);
+            for _ in 0..halvings {
+                histogram.halve();
+                counts.iter_mut().for_each(|count| *count /= 2);
+            }
+            prop_assert_eq!(&histogram.reached[1..], &grown(2000, &counts).reached[1..]);
+            for bin in 1..histogram.reached.len() {
+                let least = floor(bin);
+                prop_assert_eq!(histogram.at_least(least), at_least(&counts, least));
+            }
         }
 
         #[test]
         fn the_threshold_agrees_with_trying_every_count(
             counts in proptest::collection::vec(1u32..16, 0..100),
+            gone in 0usize..100,
             room in 0u64..120,
         ) {
-            let mut histogram = CountHistogram::new(15);
-            counts.iter().for_each(|count| histogram.step(0, *count, 1));
-            let from = |least: u32| counts.iter().filter(|count| **count >= least).count() as u64;
-            let expected = (1..16).find(|least| from(*least) <= room).unwrap_or(15);
+            let mut histogram = grown(15, &counts);
+            let gone = gone.min(counts.len());
+            counts[..gone].iter().for_each(|count| histogram.leave(*count, 1));
+            let left = &counts[gone..];
+            let expected = (1..16).find(|least| at_least(left, *least) <= room).unwrap_or(15);
             prop_assert_eq!(histogram.threshold(room), expected);
+            prop_assert_eq!(histogram.counted(), left.len() as u64);
         }
     }
 
@@ -134,5 +152,14 @@ mod tests {
         histogram.step(3, 4, 1);
         histogram.leave(3, 1);
         assert_eq!((histogram.counted(), histogram.threshold(0)), (1, 5));
+    }
+
+    #[test]
+    fn a_key_that_others_raised_takes_the_place_of_one_below() {
+        let mut histogram = grown(15, &[1, 1]);
+        histogram.step(1, 2, 1);
+        histogram.step(1, 2, 1);
+        histogram.step(1, 2, 1);
+        assert_eq!([1, 2].map(|least| histogram.at_least(least)), [3, 3]);
     }
 }

@@ -7,62 +7,78 @@
 use super::bloom::{HASHES, Increment, Step};
 use crate::types::Bytes;
 use alloc::vec::Vec;
+use prefetch_index::prefetch_index;
 
 /// Largest count.
 pub const MAX: u32 = 15;
 
 const LINE_BYTES: usize = 64;
-const WORDS: usize = LINE_BYTES / size_of::<u32>();
-/// Counters of a word, by kind: first those of the long count, then those of the short one.
-const LONG: u64 = 6;
-const SHORT: u64 = 2;
-/// Bits of the short counters in a word.
-const SHORT_BITS: u32 = 0xff00_0000;
-/// What remains of the counters when a word is shifted right by one.
-const HALVED: u32 = 0x7777_7777;
+/// Sixteen bits: three counters of the long count, then one of the short count.
+type Cell = u16;
+/// Cells of a part of a line. A key has one cell in each part.
+const PART: usize = LINE_BYTES / size_of::<Cell>() / HASHES;
+/// Long counters of a cell.
+const LONG: usize = 3;
+/// Bits of the short counter.
+const SHORT_BITS: Cell = 0xf000;
+/// What remains of the counters when a cell is shifted right by one.
+const HALVED: Cell = 0x7777;
 
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-struct Line([u32; WORDS]);
+struct Line([[Cell; PART]; HASHES]);
 
-/// The lowest bit of each sixteen.
+/// The lowest bit of each cell, where a key's four are side by side.
 const ONES: u64 = 0x0001_0001_0001_0001;
-/// First word of each part.
-const PARTS: u64 = 0x000c_0008_0004_0000;
+/// The highest bit of each byte.
+const TOPS: u64 = 0x8080 * ONES;
 
-/// Where a key's counters are, sixteen bits for each part.
-#[derive(Clone, Copy, Debug)]
-struct Places {
-    words: u64,
-    /// Lowest bits of the counters in their words.
-    long: u64,
-    short: u64,
+/// Ways to choose one of the long counters in each of a key's cells.
+const CHOICES: usize = LONG.pow(HASHES as u32);
+
+/// The lowest bits of the long counters, by choice.
+static CHOSEN: [u64; CHOICES] = {
+    let mut chosen = [0; CHOICES];
+    let mut choice = 0;
+    while choice < CHOICES {
+        let (mut part, mut rest) = (0, choice);
+        while part < HASHES {
+            chosen[choice] |= 1 << (16 * part + 4 * (rest % LONG));
+            rest /= LONG;
+            part += 1;
+        }
+        choice += 1;
+    }
+    chosen
+};
+
+/// Where a key's counters are: its line, and what chooses those in it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Place {
+    line: u32,
+    bits: u32,
 }
 
 /// Counts of keys over a long and over a short time.
 #[derive(Clone, Debug)]
 pub struct PairedBloom {
     lines: Vec<Line>,
-    /// The largest counter that is raised, by the least of a key's counters. Looked up, as what
-    /// that is depends on the sample and is hard to foresee.
-    last: [u32; 1 + MAX as usize],
+    /// All of [`TOPS`] where every counter of a key is raised, not the least alone.
+    all: u64,
 }
 
 impl PairedBloom {
     /// Lines in which are at least so many counters of the long and of the short count.
     pub fn lines_for([long, short]: [u64; 2]) -> [u64; 2] {
-        let words = WORDS as u64;
-        [long.div_ceil(words * LONG), short.div_ceil(words * SHORT)]
+        let cells = (PART * HASHES) as u64;
+        [long.div_ceil(cells * LONG as u64), short.div_ceil(cells)]
     }
 
     /// So many lines of counters, all 0; at least one.
     pub fn new(lines: u64, increment: Increment) -> Self {
         let lines = usize::try_from(lines.clamp(1, 1 << 32)).expect("a 64 bit machine");
-        let last = core::array::from_fn(|least| match increment {
-            Increment::Conservative => (least as u32).min(MAX - 1),
-            Increment::All => MAX - 1,
-        });
-        Self { lines: alloc::vec![Line([0; WORDS]); lines], last }
+        let all = if increment == Increment::All { TOPS } else { 0 };
+        Self { lines: alloc::vec![Line([[0; PART]; HASHES]); lines], all }
     }
 
     /// Memory of the counters.
@@ -70,38 +86,44 @@ impl PairedBloom {
         Bytes((self.lines.capacity() * LINE_BYTES) as u64)
     }
 
-    /// Loads memory of a key's counters and does nothing, as
-    /// [`CountingBloom::touch`](super::bloom::CountingBloom::touch) does.
+    /// Where the counters of the key of a hash are. The upper half of the hash chooses the line,
+    /// the lower half what is in it.
     #[inline(always)]
-    pub fn touch(&self, hash: u64) -> u64 {
-        self.lines[self.line(hash)].0[0].into()
+    pub fn place(&self, hash: u64) -> Place {
+        let line = ((hash >> 32) * self.lines.len() as u64) >> 32;
+        Place { line: line as u32, bits: hash as u32 }
     }
 
-    /// The long and the short count of the key of a hash, at most [`MAX`].
+    /// Has a key's counters loaded into the cache, without waiting for them.
+    #[inline(always)]
+    pub fn prefetch(&self, place: Place) {
+        prefetch_index(&self.lines, place.line as usize);
+    }
+
+    /// The long and the short count of a key, at most [`MAX`].
     #[inline]
-    pub fn get(&self, hash: u64) -> [u32; 2] {
-        let (line, places) = (&self.lines[self.line(hash)], Places::of(hash));
-        let words = core::array::from_fn(|part| line.0[places.word(part)]);
-        [places.long, places.short].map(|bits| least(counters(words, bits)))
+    pub fn get(&self, place: Place) -> [u32; 2] {
+        let word = place.word(&self.lines[place.line as usize]);
+        counts(least(counters(word, place.chosen())))
     }
 
-    /// Counts the key of a hash once, both ways.
+    /// Counts a key once, both ways.
     #[inline(always)]
-    pub fn increment(&mut self, hash: u64) -> [Step; 2] {
-        let at = self.line(hash);
-        let last = &self.last;
-        let line = &mut self.lines[at];
-        let places = Places::of(hash);
-        let mut words = core::array::from_fn(|part| line.0[places.word(part)]);
-        let [long, short] = [places.long, places.short].map(|bits| counters(words, bits));
-        let steps = [
-            raise(&mut words, long, places.long, last),
-            raise(&mut words, short, places.short, last),
-        ];
-        for (part, word) in words.into_iter().enumerate() {
-            line.0[places.word(part)] = word;
+    pub fn increment(&mut self, place: Place) -> [Step; 2] {
+        let line = &mut self.lines[place.line as usize];
+        let (word, chosen) = (place.word(line), place.chosen());
+        let counters = counters(word, chosen);
+        let least = least(counters);
+        let is_least = TOPS - (counters ^ least);
+        let is_full = counters + (0x80 - u64::from(MAX)) * 0x0101 * ONES;
+        let raised = ((is_least | self.all) & !is_full & TOPS) >> 7;
+        let long = ((raised & ONES) * 0x111) & chosen;
+        let short = (raised & (ONES << 8)) << 4;
+        let word = word + long + short;
+        for part in 0..HASHES {
+            line.0[part][place.cell(part)] = (word >> (16 * part)) as Cell;
         }
-        steps
+        counts(least).map(|from| Step { from, to: from + u32::from(from < MAX) })
     }
 
     /// Halves every long count, rounding down.
@@ -114,66 +136,59 @@ impl PairedBloom {
         self.halve(SHORT_BITS);
     }
 
-    /// Not inlined: with the bits known, it would be done byte by byte.
-    #[inline(never)]
-    fn halve(&mut self, bits: u32) {
-        for word in self.lines.iter_mut().flat_map(|line| &mut line.0) {
-            *word = ((*word >> 1) & HALVED & bits) | (*word & !bits);
+    fn halve(&mut self, bits: Cell) {
+        for line in &mut self.lines {
+            line.0 =
+                line.0.map(|part| part.map(|cell| ((cell >> 1) & HALVED & bits) | (cell & !bits)));
         }
     }
+}
 
+impl Place {
     #[inline(always)]
-    fn line(&self, hash: u64) -> usize {
-        (((hash >> 32) * self.lines.len() as u64) >> 32) as usize
+    const fn cell(self, part: usize) -> usize {
+        (self.bits >> (3 * part)) as usize % PART
     }
-}
 
-impl Places {
-    /// Bits of the hash that choose the line are the same for all keys in it; multiplied, every bit
-    /// below takes part.
+    /// The key's cells, side by side.
     #[inline(always)]
-    const fn of(hash: u64) -> Self {
-        let bits = hash.wrapping_mul(0xd6e8_feb8_6659_fd93);
-        let first_short = 4 * LONG * ONES;
-        Self {
-            words: PARTS | ((bits >> 14) & (3 * ONES)),
-            long: (((bits & (0xff * ONES)) * (4 * LONG)) >> 8) & (0x1c * ONES),
-            short: first_short | ((bits >> 6) & (4 * ONES)),
-        }
+    fn word(self, line: &Line) -> u64 {
+        (0..HASHES)
+            .fold(0, |word, part| word | u64::from(line.0[part][self.cell(part)]) << (16 * part))
     }
 
+    /// The lowest bits of the long counters in the key's cells.
     #[inline(always)]
-    const fn word(self, part: usize) -> usize {
-        (self.words >> (16 * part)) as usize % WORDS
+    const fn chosen(self) -> u64 {
+        CHOSEN[((self.bits >> 16) as usize * CHOICES) >> 16]
     }
 }
 
-/// The counters of a count, which begin at these bits of the words.
+/// A key's counters: in each part its long count in one byte, its short one in the next.
 #[inline(always)]
-fn counters(words: [u32; HASHES], bits: u64) -> [u32; HASHES] {
-    core::array::from_fn(|part| words[part].wrapping_shr((bits >> (16 * part)) as u32) & MAX)
+const fn counters(word: u64, chosen: u64) -> u64 {
+    let long = word & (chosen * 15);
+    ((long | long >> 4 | long >> 8) & (15 * ONES)) | (word >> 4 & ((15 * ONES) << 8))
 }
 
-/// Raises those that are to be, of the counters that begin at these bits.
+/// The least of the long and of the short counters, in each part.
 #[inline(always)]
-fn raise(
-    words: &mut [u32; HASHES],
-    counters: [u32; HASHES],
-    bits: u64,
-    last: &[u32; 1 + MAX as usize],
-) -> Step {
-    let from = least(counters);
-    let last = last[(from & MAX) as usize];
-    for (part, word) in words.iter_mut().enumerate() {
-        let raised = u32::from(counters[part] <= last);
-        *word += raised.wrapping_shl((bits >> (16 * part)) as u32);
-    }
-    Step { from, to: from + u32::from(from < MAX) }
+const fn least(counters: u64) -> u64 {
+    let pairs = lesser(counters, counters.rotate_left(32));
+    lesser(pairs, pairs.rotate_left(16))
 }
 
+/// The lesser one of each byte. Both are below 128.
 #[inline(always)]
-fn least([a, b, c, d]: [u32; HASHES]) -> u32 {
-    a.min(b).min(c.min(d))
+const fn lesser(a: u64, b: u64) -> u64 {
+    let is_more = ((a | TOPS) - b) & TOPS;
+    a ^ ((a ^ b) & (is_more - (is_more >> 7)))
+}
+
+/// The long and the short count, of all that are least.
+#[inline(always)]
+const fn counts(least: u64) -> [u32; 2] {
+    [least as u32 & MAX, (least >> 8) as u32 & MAX]
 }
 
 #[cfg(test)]
@@ -182,22 +197,23 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Counters of a word.
-    const COUNTERS: usize = (LONG + SHORT) as usize;
+    /// Counters of a cell, and of a line.
+    const COUNTERS: usize = LONG + 1;
+    const OF_A_LINE: usize = COUNTERS * PART * HASHES;
 
     fn is_short(counter: usize) -> bool {
-        counter % COUNTERS >= LONG as usize
+        counter % COUNTERS == LONG
     }
 
-    impl Places {
+    impl Place {
         /// Counters of the line, by kind.
         fn counters(self) -> [[usize; HASHES]; 2] {
-            [self.long, self.short].map(|bits| {
-                core::array::from_fn(|part| {
-                    let bit = (bits >> (16 * part)) as usize % 32;
-                    self.word(part) * COUNTERS + bit / 4
-                })
-            })
+            let cell = |part| (part * PART + self.cell(part)) * COUNTERS;
+            let long = |part| (self.chosen() >> (16 * part)) as u16;
+            [
+                core::array::from_fn(|part| cell(part) + long(part).ilog2() as usize / 4),
+                core::array::from_fn(|part| cell(part) + LONG),
+            ]
         }
     }
 
@@ -210,8 +226,9 @@ mod tests {
 
     impl Slow {
         fn at(&self, hash: u64) -> [[usize; HASHES]; 2] {
-            let line = self.shape.line(hash) * WORDS;
-            Places::of(hash).counters().map(|places| places.map(|place| line * COUNTERS + place))
+            let place = self.shape.place(hash);
+            let line = place.line as usize * OF_A_LINE;
+            place.counters().map(|counters| counters.map(|counter| line + counter))
         }
         fn get(&self, hash: u64) -> [u32; 2] {
             self.at(hash).map(|at| at.map(|i| self.counters[i]).into_iter().min().unwrap())
@@ -246,13 +263,13 @@ mod tests {
         ) {
             let increment = if all { Increment::All } else { Increment::Conservative };
             let mut filter = PairedBloom::new(lines, increment);
-            let counters = alloc::vec![0; filter.bytes().0 as usize * 2];
+            let counters = alloc::vec![0; filter.lines.len() * OF_A_LINE];
             let mut slow = Slow { shape: filter.clone(), counters, all };
             for (i, key) in keys.iter().enumerate() {
                 let hash = hash(*key, 7);
                 let before = slow.get(hash);
                 slow.increment(hash);
-                let steps = filter.increment(hash);
+                let steps = filter.increment(filter.place(hash));
                 prop_assert_eq!(steps.map(|step| step.from), before);
                 prop_assert_eq!(steps.map(|step| step.to), slow.get(hash));
                 if i % every == every / 2 {
@@ -263,27 +280,28 @@ mod tests {
                     filter.halve_long();
                     slow.halve(false);
                 }
-                prop_assert_eq!(filter.get(hash), slow.get(hash));
+                prop_assert_eq!(filter.get(filter.place(hash)), slow.get(hash));
             }
         }
     }
 
     #[test]
     fn counters_of_a_key_differ_and_use_their_room() {
-        let mut used = [[0u32; WORDS * COUNTERS]; 2];
+        let filter = PairedBloom::new(1, Increment::Conservative);
+        let mut used = [[0u32; OF_A_LINE]; 2];
         for key in 0..20_000 {
-            let places = Places::of(hash(key, 1)).counters();
-            for (places, used) in places.iter().zip(&mut used) {
-                for (part, counter) in places.iter().enumerate() {
-                    assert_eq!(counter / COUNTERS / (WORDS / HASHES), part);
+            let counters = filter.place(hash(key, 1)).counters();
+            for (counters, used) in counters.iter().zip(&mut used) {
+                for (part, counter) in counters.iter().enumerate() {
+                    assert_eq!(counter / COUNTERS / PART, part);
                     used[*counter] += 1;
                 }
             }
         }
         for (counter, (long, short)) in used[0].iter().zip(&used[1]).enumerate() {
-            let (mine, other, kind) =
-                if is_short(counter) { (short, long, SHORT) } else { (long, short, LONG) };
-            let expected = 20_000 / (kind as u32 * (WORDS / HASHES) as u32);
+            let (mine, other, of_a_cell) =
+                if is_short(counter) { (short, long, 1) } else { (long, short, LONG) };
+            let expected = 20_000 / (of_a_cell * PART) as u32;
             assert_eq!(*other, 0);
             assert!(mine.abs_diff(expected) < expected / 4, "counter {counter}: {mine}");
         }
@@ -295,9 +313,10 @@ mod tests {
         let [lines, _] = PairedBloom::lines_for([counters, 0]);
         let mut filter = PairedBloom::new(lines, Increment::Conservative);
         (0..20_000).for_each(|key| {
-            filter.increment(hash(key, 3));
+            filter.increment(filter.place(hash(key, 3)));
         });
-        let wrong = (20_000..120_000).filter(|key| filter.get(hash(*key, 3))[0] > 0).count();
+        let wrong =
+            (20_000..120_000).filter(|key| filter.get(filter.place(hash(*key, 3)))[0] > 0).count();
         let wrong = wrong as f64 / 100_000.0;
         assert!((0.0005..0.003).contains(&wrong), "{wrong}");
     }
@@ -305,7 +324,7 @@ mod tests {
     #[test]
     fn saturates_and_halves_each_by_itself() {
         let mut filter = PairedBloom::new(1, Increment::Conservative);
-        let key = hash(9, 0);
+        let key = filter.place(hash(9, 0));
         let steps: Vec<[Step; 2]> = (0..17).map(|_| filter.increment(key)).collect();
         assert_eq!(steps[14], [Step { from: 14, to: 15 }; 2]);
         assert_eq!(steps[16], [Step { from: 15, to: 15 }; 2]);

@@ -10,6 +10,7 @@
 //! only the least counters are raised, as the paper, not its code, has it; full counters have grown.
 
 mod batch;
+mod chances;
 mod pace;
 mod table;
 mod tiering;

@@ -1,25 +1,25 @@
 //! What is promoted and demoted, whatever counts the samples.
 
 use super::batch::{Batch, Wanted};
+use super::chances::{Chance, Chances};
 use super::pace::Pace;
 use super::tracker::{Averages, Exact, Seen, Tracker};
 use crate::action::{Lane, Plan};
 use crate::budget::Budget;
 use crate::event::Event;
-use crate::hotness::bitmap::Bitmap;
 use crate::hotness::counts::CountHistogram;
 use crate::placement::{PageState, View};
 use crate::policy::MetricSink;
 use crate::policy::runs::Runs;
 use crate::types::*;
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::hint::black_box;
 
 /// Samples whose memory is loaded together before they are processed, at most, and cache lines that
 /// they may need: half of a first-level cache of 32 KiB.
 const CHUNK: usize = 128;
 const CHUNK_LINES: usize = 256;
+/// Samples whose memory is under way while one is processed.
+const AHEAD: usize = 24;
 
 /// Constants of the rules.
 #[derive(Clone, Copy, Debug)]
@@ -42,12 +42,18 @@ pub(super) struct Rules {
     pub wakeup: Nanos,
 }
 
-/// A unit that is to be looked at again.
+/// Averages from which on they are high.
 #[derive(Clone, Copy, Debug)]
-struct Chance {
-    unit: u32,
+struct High {
     frequency: u32,
-    due: Nanos,
+    momentum: u32,
+}
+
+impl High {
+    #[inline(always)]
+    const fn has(self, seen: Seen) -> bool {
+        (seen.frequency.to >= self.frequency) | (seen.momentum >= self.momentum)
+    }
 }
 
 /// What has happened, for reports and tests.
@@ -104,9 +110,7 @@ pub(super) struct Tiering<T> {
     /// Units to promote.
     batch: Batch,
     ready: bool,
-    /// Units looked at again in the order of their time.
-    chances: VecDeque<Chance>,
-    marked: Bitmap,
+    chances: Chances,
     /// Fast memory is below the lower watermark and not yet above the higher.
     demoting: bool,
     /// Next unit of the scan for cold ones, and those left of the address space since anything
@@ -151,8 +155,7 @@ impl<T: Tracker> Tiering<T> {
             due: left[0].min(left[1]).min(left[2]),
             batch: Batch::new(span),
             ready: false,
-            chances: VecDeque::new(),
-            marked: Bitmap::default(),
+            chances: Chances::default(),
             demoting: false,
             cursor: 0,
             lap: u32::MAX,
@@ -174,10 +177,10 @@ impl<T: Tracker> Tiering<T> {
     }
 
     #[inline(always)]
-    fn unit(&self, page: PageId, view: &View<'_>) -> u32 {
+    fn unit<const PLAIN: bool>(&self, page: PageId, view: &View<'_>) -> u32 {
         if self.span > 1 {
             page.0 / self.span
-        } else if self.mixed {
+        } else if !PLAIN && self.mixed {
             view.unit(page).start.0
         } else {
             page.0
@@ -198,52 +201,53 @@ impl<T: Tracker> Tiering<T> {
         (CHUNK_LINES / self.tracker.lines()).min(CHUNK)
     }
 
-    /// Loads memory of the tracker, for the cache.
+    /// Has what the tracker knows of units loaded into the cache.
     #[inline(always)]
-    fn load(&self, keys: impl Iterator<Item = T::Key>) {
-        black_box(keys.fold(0, |all, key| all ^ self.tracker.touch(key)));
-    }
-
-    /// The same for units, of which there are at most [`CHUNK`]. As with samples, what finds the
-    /// memory is worked out first.
-    #[inline(always)]
-    fn load_units(&self, units: impl Iterator<Item = u32>) {
-        let mut keys = [T::Key::default(); CHUNK];
-        let mut count = 0;
-        for (key, unit) in keys.iter_mut().zip(units) {
-            *key = T::key(unit);
-            count += 1;
-        }
-        self.load(keys[..count].iter().copied());
+    fn prefetch(&self, units: impl Iterator<Item = u32>) {
+        units.for_each(|unit| self.tracker.prefetch(self.tracker.key(unit)));
     }
 
     fn is_momentum_high(&self, momentum: u32) -> bool {
         self.rules.momentum.is_some_and(|high| momentum >= high)
     }
 
+    /// Whether a sample is nothing but two counts more: all units are of a size, and nobody else
+    /// looks at samples.
+    fn is_plain(&self) -> bool {
+        !self.mixed && self.audit.is_none() && self.pace.is_none()
+    }
+
     /// Takes in the samples with which the events begin, as many as are worked on together; gives
     /// how many. What finds each one's memory is worked out first, then all of it is loaded: that
-    /// way more of it is under way at a time.
+    /// way more of it is under way at a time. `PLAIN` is [`Self::is_plain`].
     #[inline(always)]
-    fn samples(&mut self, events: &[Event], view: &View<'_>) -> usize {
-        let most = self.chunk().min(usize::try_from(self.due - self.since).unwrap_or(CHUNK));
+    fn samples<const PLAIN: bool>(&mut self, events: &[Event], view: &View<'_>) -> usize {
+        let most = CHUNK.min(usize::try_from(self.due - self.since).unwrap_or(CHUNK));
         let mut chunk = [(T::Key::default(), 0, false); CHUNK];
         let mut count = 0;
         for (place, event) in chunk[..most].iter_mut().zip(events) {
             let Event::Sample(sample) = event else { break };
-            let unit = self.unit(sample.page, view);
-            *place = (T::key(unit), unit, sample.tier == TierId::FAST);
+            let unit = self.unit::<PLAIN>(sample.page, view);
+            *place = (self.tracker.key(unit), unit, sample.tier == TierId::FAST);
             count += 1;
         }
         let chunk = &chunk[..count];
-        self.load(chunk.iter().map(|(key, ..)| *key));
+        chunk.iter().take(AHEAD).for_each(|(key, ..)| self.tracker.prefetch(*key));
+        let high = self.high();
         let (mut wanted, mut found) = ([Wanted::default(); CHUNK], 0);
-        for &(key, unit, fast) in chunk {
+        for (i, &(key, unit, fast)) in chunk.iter().enumerate() {
+            if let Some((next, ..)) = chunk.get(i + AHEAD) {
+                self.tracker.prefetch(*next);
+            }
             let seen = self.tracker.sample(key);
-            let is_high = self.seen(unit, fast, seen, view);
-            let by_momentum = seen.frequency.to < self.high;
+            let pages = if PLAIN { self.span } else { self.run(unit, view).pages };
+            self.histogram.step(seen.frequency.from, seen.frequency.to, u64::from(pages));
+            if !PLAIN {
+                self.look_beside(unit, fast, seen);
+            }
+            let by_momentum = seen.frequency.to < high.frequency;
             wanted[found] = Wanted::new(unit, by_momentum);
-            found += usize::from(!fast & is_high);
+            found += usize::from(!fast & high.has(seen));
         }
         self.batch.add(&wanted[..found]);
         self.since += count as u64;
@@ -253,24 +257,20 @@ impl<T: Tracker> Tiering<T> {
         count
     }
 
-    /// Counts what a sample did; whether it shows the unit to be hot.
-    #[inline(always)]
-    fn seen(&mut self, unit: u32, fast: bool, seen: Seen, view: &View<'_>) -> bool {
-        let pages = if self.mixed { self.run(unit, view).pages } else { self.span };
-        self.histogram.step(seen.frequency.from, seen.frequency.to, u64::from(pages));
-        let is_high = self.is_high(seen);
+    /// What else is to know of a sample.
+    fn look_beside(&mut self, unit: u32, fast: bool, seen: Seen) {
+        let high = self.high();
         if let Some(audit) = &mut self.audit {
             let truth = audit.sample(unit);
-            self.counters.agreed += u64::from(is_high == self.is_high(truth));
+            self.counters.agreed += u64::from(high.has(seen) == high.has(truth));
         }
         if let Some(pace) = &mut self.pace {
             pace.sample(fast, seen.frequency.from == self.tracker.most());
         }
-        is_high
     }
 
-    fn is_high(&self, seen: Seen) -> bool {
-        seen.frequency.to >= self.high || self.is_momentum_high(seen.momentum)
+    fn high(&self) -> High {
+        High { frequency: self.high, momentum: self.rules.momentum.unwrap_or(u32::MAX) }
     }
 
     fn intervals(&mut self, view: &View<'_>) {
@@ -409,8 +409,7 @@ impl<T: Tracker> Tiering<T> {
         let batch = self.batch.take();
         let mut runs = Runs::new(TierId::FAST, Lane::PROMOTE);
         for some in batch.chunks(CHUNK) {
-            let first = |wanted: &Wanted| view.state(self.first_page(wanted.unit()));
-            black_box(some.iter().fold(0, |all, wanted| all ^ first(wanted).0));
+            some.iter().for_each(|wanted| view.prefetch(self.first_page(wanted.unit())));
             for wanted in some {
                 let by_momentum = u64::from(wanted.by_momentum());
                 self.counters.by_momentum += by_momentum;
@@ -428,19 +427,15 @@ impl<T: Tracker> Tiering<T> {
     /// What a look at a unit in fast memory leads to, by the table of the rules: true where it is
     /// to leave at once.
     fn is_cold(&mut self, unit: u32, now: Nanos) -> bool {
-        let Averages { frequency, momentum } = self.tracker.averages(T::key(unit));
+        let Averages { frequency, momentum } = self.tracker.averages(self.tracker.key(unit));
         if self.is_momentum_high(momentum) {
             return false;
         }
         if frequency < self.high {
             return true;
         }
-        if !self.marked.contains(unit) {
-            self.marked.insert(unit);
-            let due = now.saturating_add(self.rules.chance);
-            self.chances.push_back(Chance { unit, frequency, due });
-            self.counters.marked += 1;
-        }
+        let end = now.saturating_add(self.rules.chance);
+        self.counters.marked += u64::from(self.chances.give(Chance { unit, frequency }, end));
         false
     }
 
@@ -448,13 +443,11 @@ impl<T: Tracker> Tiering<T> {
     /// grow, so that it is enough to have stayed there.
     fn lost_chances(&mut self, now: Nanos) -> Vec<u32> {
         let mut lost = Vec::new();
-        let due = self.chances.partition_point(|chance| chance.due <= now);
-        for first in (0..due).step_by(self.chunk()) {
-            let some = first..due.min(first + self.chunk());
-            self.load_units(self.chances.range(some.clone()).map(|chance| chance.unit));
-            for chance in self.chances.range(some) {
-                self.marked.remove(chance.unit);
-                let Averages { frequency, momentum } = self.tracker.averages(T::key(chance.unit));
+        for some in self.chances.over(now).chunks(self.chunk()) {
+            self.prefetch(some.iter().map(|chance| chance.unit));
+            for chance in some {
+                let key = self.tracker.key(chance.unit);
+                let Averages { frequency, momentum } = self.tracker.averages(key);
                 let grown = frequency > chance.frequency || frequency == self.tracker.most();
                 if grown || self.is_momentum_high(momentum) {
                     self.counters.kept += 1;
@@ -463,7 +456,6 @@ impl<T: Tracker> Tiering<T> {
                 }
             }
         }
-        self.chances.drain(..due);
         lost
     }
 
@@ -491,7 +483,7 @@ impl<T: Tracker> Tiering<T> {
         while left > 0 && ahead.len() < self.chunk() {
             let some = left.min(units - from);
             let run = PageRun { start: self.first_page(from), pages: some * self.span };
-            let found = view.first_in(TierId::FAST, run).map(|page| self.unit(page, view));
+            let found = view.first_in(TierId::FAST, run).map(|page| self.unit::<false>(page, view));
             if let Some(unit) = found {
                 ahead.push(unit);
             }
@@ -499,7 +491,7 @@ impl<T: Tracker> Tiering<T> {
             left -= (next - from).min(left);
             from = if next < units { next } else { 0 };
         }
-        self.load_units(ahead.iter().copied());
+        self.prefetch(ahead.iter().copied());
     }
 
     /// What a unit is in units of the address space: a huge page among base pages is 512.
@@ -555,7 +547,11 @@ impl<T: Tracker> Work for Tiering<T> {
     fn observe(&mut self, events: &[Event], view: &View<'_>) {
         let mut rest = events;
         while let Some(first) = rest.first() {
-            let done = match self.samples(rest, view) {
+            let samples = match self.is_plain() {
+                true => self.samples::<true>(rest, view),
+                false => self.samples::<false>(rest, view),
+            };
+            let done = match samples {
                 0 => {
                     self.event(first, view);
                     1
@@ -626,8 +622,7 @@ impl<T: Tracker> Work for Tiering<T> {
     }
 
     fn bytes(&self) -> Bytes {
-        let chances = Bytes((self.chances.capacity() * size_of::<Chance>()) as u64);
-        self.tracker.bytes() + self.marked.bytes() + self.batch.bytes() + chances
+        self.tracker.bytes() + self.batch.bytes() + self.chances.bytes()
     }
 
     fn classes(&self) -> [u64; 2] {

@@ -1,9 +1,10 @@
 //! Frequency and momentum of units, in filters or exactly.
 
 use crate::hotness::bloom::{CountingBloom, HASHES, Increment, Step, hash};
-use crate::hotness::paired::{self, PairedBloom};
+use crate::hotness::paired::{self, PairedBloom, Place};
 use crate::types::Bytes;
 use alloc::vec::Vec;
+use prefetch_index::prefetch_index;
 
 /// Keeps the two filters' errors apart.
 const SEEDS: [u64; 2] = [0x5eed_f4e9, 0x5eed_0303];
@@ -28,9 +29,9 @@ pub(super) trait Tracker: Send {
     type Key: Copy + Default;
     /// Cache lines that a sample needs, at most.
     fn lines(&self) -> usize;
-    fn key(unit: u32) -> Self::Key;
-    /// Loads a unit's memory, for the cache. The value has no meaning.
-    fn touch(&self, key: Self::Key) -> u64;
+    fn key(&self, unit: u32) -> Self::Key;
+    /// Has a unit's memory loaded into the cache, without waiting for it.
+    fn prefetch(&self, key: Self::Key);
     /// Counts a sample in both averages.
     fn sample(&mut self, key: Self::Key) -> Seen;
     fn averages(&self, key: Self::Key) -> Averages;
@@ -67,13 +68,14 @@ impl<const BITS: u32, const BLOCKED: bool> Tracker for Filters<BITS, BLOCKED> {
     }
 
     #[inline(always)]
-    fn key(unit: u32) -> [u64; 2] {
+    fn key(&self, unit: u32) -> [u64; 2] {
         SEEDS.map(|seed| hash(unit, seed))
     }
 
     #[inline(always)]
-    fn touch(&self, [frequency, momentum]: [u64; 2]) -> u64 {
-        self.frequency.touch(frequency) ^ self.momentum.touch(momentum)
+    fn prefetch(&self, [frequency, momentum]: [u64; 2]) {
+        self.frequency.prefetch(frequency);
+        self.momentum.prefetch(momentum);
     }
 
     #[inline(always)]
@@ -111,29 +113,29 @@ impl<const BITS: u32, const BLOCKED: bool> Tracker for Filters<BITS, BLOCKED> {
 
 /// Both averages of a unit in one cache line.
 impl Tracker for PairedBloom {
-    type Key = u64;
+    type Key = Place;
 
     fn lines(&self) -> usize {
         1
     }
 
     #[inline(always)]
-    fn key(unit: u32) -> u64 {
-        hash(unit, SEEDS[0])
+    fn key(&self, unit: u32) -> Place {
+        self.place(hash(unit, SEEDS[0]))
     }
 
     #[inline(always)]
-    fn touch(&self, key: u64) -> u64 {
-        self.touch(key)
+    fn prefetch(&self, key: Place) {
+        self.prefetch(key);
     }
 
     #[inline(always)]
-    fn sample(&mut self, key: u64) -> Seen {
+    fn sample(&mut self, key: Place) -> Seen {
         let [frequency, momentum] = self.increment(key);
         Seen { frequency, momentum: momentum.to }
     }
 
-    fn averages(&self, key: u64) -> Averages {
+    fn averages(&self, key: Place) -> Averages {
         let [frequency, momentum] = self.get(key);
         Averages { frequency, momentum }
     }
@@ -167,7 +169,22 @@ pub(super) trait Cell: Copy + Send {
     const MOST: u32;
     fn pack(averages: Averages) -> Self;
     fn unpack(self) -> Averages;
+    /// One more in both, as far as they go.
+    fn next(self) -> Self;
 }
+
+/// Of a cell of 8 bits, what comes next.
+static NEXT: [u8; 256] = {
+    let mut next = [0; 256];
+    let mut cell = 0;
+    while cell < next.len() {
+        let (frequency, momentum) = (cell & 15, cell >> 4);
+        let more = (frequency < 15) as usize + (((momentum < 15) as usize) << 4);
+        next[cell] = (cell + more) as u8;
+        cell += 1;
+    }
+    next
+};
 
 impl Cell for u8 {
     const NEW: Self = 0;
@@ -179,6 +196,10 @@ impl Cell for u8 {
     #[inline(always)]
     fn unpack(self) -> Averages {
         Averages { frequency: u32::from(self & 15), momentum: u32::from(self >> 4) }
+    }
+    #[inline(always)]
+    fn next(self) -> Self {
+        NEXT[usize::from(self)]
     }
 }
 
@@ -193,6 +214,11 @@ impl Cell for u32 {
     fn unpack(self) -> Averages {
         Averages { frequency: self & Self::MOST, momentum: self >> 16 }
     }
+    #[inline(always)]
+    fn next(self) -> Self {
+        let Averages { frequency, momentum } = self.unpack();
+        self + u32::from(frequency < Self::MOST) + (u32::from(momentum < Self::MOST) << 16)
+    }
 }
 
 /// Every unit's averages, in an array.
@@ -202,12 +228,17 @@ pub(super) struct Exact<C> {
 }
 
 impl<C: Cell> Exact<C> {
+    #[inline(always)]
     fn cell(&mut self, unit: u32) -> &mut C {
-        let unit = unit as usize;
-        if unit >= self.cells.len() {
-            self.cells.resize(unit + 1, C::NEW);
+        if unit as usize >= self.cells.len() {
+            self.grow(unit);
         }
-        &mut self.cells[unit]
+        &mut self.cells[unit as usize]
+    }
+
+    #[cold]
+    fn grow(&mut self, unit: u32) {
+        self.cells.resize(unit as usize + 1, C::NEW);
     }
 
     fn update(&mut self, change: impl Fn(Averages) -> Averages) {
@@ -223,23 +254,21 @@ impl<C: Cell> Tracker for Exact<C> {
     }
 
     #[inline(always)]
-    fn key(unit: u32) -> u32 {
+    fn key(&self, unit: u32) -> u32 {
         unit
     }
 
     #[inline(always)]
-    fn touch(&self, unit: u32) -> u64 {
-        self.averages(unit).frequency.into()
+    fn prefetch(&self, unit: u32) {
+        prefetch_index(&self.cells, unit as usize);
     }
 
     #[inline(always)]
     fn sample(&mut self, unit: u32) -> Seen {
         let cell = self.cell(unit);
         let before = cell.unpack();
-        let one_more = |value: u32| if value < C::MOST { value + 1 } else { value };
-        let after =
-            Averages { frequency: one_more(before.frequency), momentum: one_more(before.momentum) };
-        *cell = C::pack(after);
+        *cell = cell.next();
+        let after = cell.unpack();
         let frequency = Step { from: before.frequency, to: after.frequency };
         Seen { frequency, momentum: after.momentum }
     }

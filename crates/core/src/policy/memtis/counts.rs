@@ -3,6 +3,7 @@
 use crate::types::*;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use prefetch_index::prefetch_index;
 
 /// Hotness that one sampled access of a base page is worth: counts are kept 512-fold so that a
 /// base page compares with a huge one, and so that halving loses nothing for nine coolings.
@@ -136,11 +137,10 @@ impl Counts {
         }
     }
 
-    /// Loads what the next accesses will need, so that the misses overlap. The result has no
-    /// meaning; use it, or the compiler drops the loads.
+    /// Has what a page's next access needs loaded into the cache, without waiting for it.
     #[inline]
-    pub(super) fn touch(&self, page: u32) -> u16 {
-        self.values.get(page as usize).copied().unwrap_or(0)
+    pub(super) fn prefetch(&self, page: u32) {
+        prefetch_index(&self.values, page as usize);
     }
 
     pub(super) fn bytes(&self) -> Bytes {

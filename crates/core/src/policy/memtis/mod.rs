@@ -37,7 +37,6 @@ use crate::types::*;
 use alloc::vec::Vec;
 use calm::Calm;
 use cascade::Cascade;
-use core::hint::black_box;
 use counts::ACCESS;
 use lists::{DemotionClock, PromotionList};
 use payoff::Payoff;
@@ -645,14 +644,13 @@ impl Policy for Memtis {
 
     fn observe(&mut self, _: Nanos, events: &[Event], view: &View<'_>) {
         for chunk in events.chunks(CHUNK) {
-            let (mut samples, mut touched) = (0, 0u16);
+            let mut samples = 0;
             for event in chunk {
                 if let Event::Sample(sample) = event {
                     samples += 1;
-                    touched ^= self.tracker.touch(sample.page);
+                    self.tracker.prefetch(sample.page);
                 }
             }
-            black_box(touched);
             if samples == chunk.len() && (samples as u64) < self.until_due() {
                 self.payoff.observe(chunk);
                 self.samples(chunk.iter().filter_map(|event| match event {

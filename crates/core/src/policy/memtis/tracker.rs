@@ -293,10 +293,10 @@ impl Tracker {
         self.parts.units.shift(from, to, u64::from(HUGE_PAGES));
     }
 
-    /// Loads what [`Self::sample`] will need; see [`Counts::touch`].
+    /// Has what [`Self::sample`] will need loaded into the cache.
     #[inline]
-    pub(super) fn touch(&self, page: PageId) -> u16 {
-        self.counts.touch(page.0)
+    pub(super) fn prefetch(&self, page: PageId) {
+        self.counts.prefetch(page.0);
     }
 
     /// Counts one sampled access; `None` for pages not tracked.
