@@ -5,9 +5,13 @@ use frostline_core::types::*;
 
 const NO_FRAME: u32 = u32::MAX;
 const BLOCK: u32 = HUGE_PAGES;
+/// Frames that lie side by side where a block is in pieces: 2^3, up to which the kernel takes an
+/// allocation for cheap (`PAGE_ALLOC_COSTLY_ORDER`).
+const PIECE: u32 = 8;
 
 /// Frames of one tier, in blocks of 2 MiB. Base pages fill one block before they open the next,
-/// so that whole blocks stay free for folios.
+/// so that whole blocks stay free for folios. Fragmented memory goes first, piece by piece wherever
+/// it lies.
 #[derive(Debug)]
 struct Pool {
     /// First frame number of the tier, over all tiers.
@@ -17,6 +21,9 @@ struct Pool {
     whole: Vec<u32>,
     /// Wholly free blocks with something unmovable: for base pages only.
     pinned: Vec<u32>,
+    /// First frames, within the tier, of the pieces of fragmented blocks that have room, the next one
+    /// last.
+    pieces: Vec<u32>,
     /// Partly used blocks with room; an entry can be out of date.
     partial: Vec<u32>,
 }
@@ -27,11 +34,19 @@ struct Block {
     free: u32,
     size: u32,
     pinned: bool,
+    /// In pieces, which are handed out by themselves.
+    scattered: bool,
 }
 
 impl Block {
     fn is_empty(&self) -> bool {
         self.free == self.size
+    }
+
+    /// Whether the piece that begins with this frame of the tier has no room.
+    fn piece_is_full(&self, first: u32) -> bool {
+        let (word, shift) = piece(first);
+        self.used[word] >> shift & ((1 << PIECE) - 1) == (1 << PIECE) - 1
     }
 }
 
@@ -56,7 +71,7 @@ pub(crate) struct Frames {
 
 impl Frames {
     /// Tiers of these capacities. `fragmentation` is the share of blocks with something unmovable;
-    /// above 0, blocks are handed out in random order.
+    /// these are handed out by pieces of 8 frames, and all others, where it is above 0, in random order.
     pub(crate) fn new(capacities: &[PageCount], fragmentation: f64, rng: &mut Rng) -> Self {
         let mut first = 0u64;
         let mut pools = Vec::new();
@@ -205,26 +220,40 @@ impl Frames {
     }
 }
 
+/// Where the bits of the piece that begins with this frame of the tier are: word, and bit in it.
+fn piece(first: u32) -> (usize, u32) {
+    ((first % BLOCK / 64) as usize, first % 64)
+}
+
 impl Pool {
     fn new(first: u32, frames: u32, fragmentation: f64, rng: &mut Rng) -> Self {
         let count = frames.div_ceil(BLOCK);
         let mut blocks = Vec::with_capacity(count as usize);
         for block in 0..count {
             let size = BLOCK.min(frames - block * BLOCK);
-            let pinned = size < BLOCK || (fragmentation > 0.0 && rng.unit_f64() < fragmentation);
-            blocks.push(Block { used: [0; 8], free: size, size, pinned });
+            let scattered = size == BLOCK && fragmentation > 0.0 && rng.unit_f64() < fragmentation;
+            let pinned = size < BLOCK || scattered;
+            blocks.push(Block { used: [0; 8], free: size, size, pinned, scattered });
         }
         let mut order: Vec<u32> = (0..count).rev().collect();
         if fragmentation > 0.0 {
             rng.shuffle(&mut order);
         }
+        let of_block = |&b: &u32| (b * BLOCK..(b + 1) * BLOCK).step_by(PIECE as usize);
+        let is_scattered = |b: &&u32| blocks[**b as usize].scattered;
+        let mut pieces: Vec<u32> = order.iter().filter(is_scattered).flat_map(of_block).collect();
+        rng.shuffle(&mut pieces);
+        order.retain(|b| !blocks[*b as usize].scattered);
         let (pinned, whole) = order.into_iter().partition(|&b| blocks[b as usize].pinned);
-        Self { first, blocks, whole, pinned, partial: Vec::new() }
+        Self { first, blocks, whole, pinned, pieces, partial: Vec::new() }
     }
 
     fn take_base(&mut self) -> Option<u32> {
         let index = loop {
             let Some(&last) = self.partial.last() else {
+                if let Some(frame) = self.take_scattered() {
+                    return Some(frame);
+                }
                 let fresh = self.pop_empty(true).or_else(|| self.pop_empty(false))?;
                 self.partial.push(fresh);
                 break fresh;
@@ -241,6 +270,20 @@ impl Pool {
         block.used[word] |= 1 << bit;
         block.free -= 1;
         Some(self.first + index * BLOCK + word as u32 * 64 + bit)
+    }
+
+    /// The next frame of a fragmented block.
+    fn take_scattered(&mut self) -> Option<u32> {
+        let first = *self.pieces.last()?;
+        let block = &mut self.blocks[(first / BLOCK) as usize];
+        let (word, shift) = piece(first);
+        let bit = (block.used[word] >> shift).trailing_ones();
+        block.used[word] |= 1 << (shift + bit);
+        block.free -= 1;
+        if block.piece_is_full(first) {
+            self.pieces.pop();
+        }
+        Some(self.first + first + bit)
     }
 
     fn pop_empty(&mut self, pinned: bool) -> Option<u32> {
@@ -275,13 +318,95 @@ impl Pool {
         let index = (frame - self.first) / BLOCK;
         let bit = (frame - self.first) % BLOCK;
         let block = &mut self.blocks[index as usize];
+        let piece = (frame - self.first) / PIECE * PIECE;
+        let was_full = block.scattered && block.piece_is_full(piece);
         block.used[bit as usize / 64] &= !(1 << (bit % 64));
         block.free += 1;
+        if block.scattered {
+            self.pieces.extend(was_full.then_some(piece));
+            return;
+        }
         if block.free == 1 {
             self.partial.push(index);
         }
         if block.is_empty() {
             if block.pinned { &mut self.pinned } else { &mut self.whole }.push(index);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use frostline_core::rng::Rng;
+    use proptest::prelude::*;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    const FAST: TierId = TierId::FAST;
+
+    /// Pages in each block that holds any, of pages placed in the order of their addresses.
+    fn pages_by_block(fragmentation: f64) -> BTreeMap<u32, BTreeSet<u32>> {
+        let mut frames = Frames::new(&[PageCount(64 * 512)], fragmentation, &mut Rng::new(5));
+        let mut blocks: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+        for page in 0..16 * 512 {
+            assert!(frames.place(PageId(page), FAST));
+            let frame = frames.frame(PageId(page)).unwrap();
+            blocks.entry(frame / BLOCK).or_default().insert(page);
+        }
+        blocks
+    }
+
+    #[test]
+    fn fragmented_memory_goes_by_pieces_and_other_memory_by_blocks() {
+        let fresh = pages_by_block(0.0);
+        assert_eq!(fresh.len(), 16);
+        assert!(fresh.iter().all(|(block, pages)| pages.iter().all(|p| p / 512 == *block)));
+        let scattered = pages_by_block(1.0);
+        assert_eq!(scattered.len(), 64, "everywhere");
+        for pages in scattered.values() {
+            let regions: BTreeSet<u32> = pages.iter().map(|page| page / 512).collect();
+            let pieces: BTreeSet<u32> = pages.iter().map(|page| page / PIECE).collect();
+            assert!(3 * regions.len() >= pieces.len(), "{regions:?}");
+            assert_eq!(pages.len(), pieces.len() * PIECE as usize, "8 pages stay together");
+        }
+        // What is in pieces goes first, and as a whole.
+        let some = pages_by_block(0.125);
+        assert_eq!(some.len(), 16);
+        let whole = some.values().filter(|pages| {
+            let first = pages.first().map_or(0, |page| page / PIECE);
+            pages.iter().zip(first * PIECE..).all(|(page, expected)| *page == expected)
+        });
+        assert!((5..15).contains(&whole.count()));
+    }
+
+    proptest! {
+        #[test]
+        fn every_page_has_a_frame_of_its_own_until_none_is_left(
+            fragmentation in prop_oneof![Just(0.0), Just(1.0), 0.0..1.0],
+            seed: u64,
+            steps in proptest::collection::vec((0u32..4, 0u32..2000, 1u32..300), 1..40),
+        ) {
+            let capacity = 3 * 512 + 100;
+            let mut frames = Frames::new(&[PageCount(capacity)], fragmentation, &mut Rng::new(seed));
+            let mut resident = BTreeSet::new();
+            for (what, first, pages) in steps {
+                for page in first..first + pages {
+                    if what == 0 {
+                        frames.release(PageId(page));
+                        resident.remove(&page);
+                    } else if !resident.contains(&page) {
+                        let placed = frames.place(PageId(page), FAST);
+                        prop_assert_eq!(placed, (resident.len() as u64) < capacity);
+                        if placed {
+                            resident.insert(page);
+                        }
+                    }
+                }
+                let taken: BTreeSet<u32> =
+                    resident.iter().filter_map(|page| frames.frame(PageId(*page))).collect();
+                prop_assert_eq!(taken.len(), resident.len());
+                prop_assert!(taken.iter().all(|frame| u64::from(*frame) < capacity));
+            }
         }
     }
 }

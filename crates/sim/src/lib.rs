@@ -28,11 +28,12 @@ pub use costs::Costs;
 pub use error::SimError;
 pub use footprint::{Footprint, measure_footprint};
 pub use guest::{GuestSetup, Together};
-pub use heatmap::Heatmap;
+pub use heatmap::{Heatmap, Heatmaps};
 pub use machine::{CpuModel, Machine, OsModel, SavingModel, TierModel, TlbModel, Workers};
 pub use options::{
     FaultInjection, Observer, Progress, REFERENCE_FOOTPRINT_BYTES, Scale, SimOptions,
 };
 pub use replay::{Moment, RunOutcome, simulate, simulate_together, tier_limits};
 pub use report::{RunReport, SeriesPoint};
+pub use series::SERIES_POINTS;
 pub use size::FastSize;

@@ -2,6 +2,7 @@
 
 use crate::footprint::Footprint;
 use crate::machine::Machine;
+use crate::series::SERIES_POINTS;
 use crate::size::FastSize;
 use frostline_core::types::{Bytes, Nanos};
 
@@ -10,17 +11,22 @@ pub const REFERENCE_FOOTPRINT_BYTES: u64 = 64 << 30;
 
 /// How a policy's intervals relate to the published ones.
 ///
-/// A program of footprint `F` stands for one of 64 GiB: footprint and run length are both divided
-/// by `S = max(1, 64 GiB / F)`. Intervals, in samples and in time, are divided by `S` too; latency,
-/// bandwidth and costs per page stay, so that moving the whole footprint takes the same share of
-/// the run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// A program of footprint `F` stands for one of footprint `P`, by default 64 GiB: footprint and run
+/// length are both divided by `S = max(1, P / F)`. Intervals, in samples and in time, are divided by `S`
+/// too; latency, bandwidth and costs per page stay, so that moving the whole footprint takes the same
+/// share of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// Intervals divided by `S`.
-    #[default]
-    Scaled,
+    /// Intervals divided by `S`, for programs of that size.
+    Of(Bytes),
     /// Intervals as published.
     Paper,
+}
+
+impl Default for Scale {
+    fn default() -> Self {
+        Self::Of(Bytes(REFERENCE_FOOTPRINT_BYTES))
+    }
 }
 
 impl Scale {
@@ -28,10 +34,7 @@ impl Scale {
     pub fn factor(self, footprint: &Footprint) -> f64 {
         match self {
             Self::Paper => 1.0,
-            Self::Scaled => {
-                let bytes = footprint.bytes().max(1);
-                (REFERENCE_FOOTPRINT_BYTES as f64 / bytes as f64).max(1.0)
-            }
+            Self::Of(size) => (size.0 as f64 / footprint.bytes().max(1) as f64).max(1.0),
         }
     }
 }
@@ -78,12 +81,15 @@ pub struct SimOptions {
     pub scale: Scale,
     /// Most bytes per second that may be migrated; `None` without a limit.
     pub migration_bytes_per_second: Option<Bytes>,
-    /// Modelled time between points of the series; `None`: about 200 points over the run.
+    /// Modelled time between points of the series; `None`: such that there are
+    /// [`Self::series_points`].
     pub series_interval: Option<Nanos>,
+    /// Least number of points of the series in a run that is long enough; at most twice as many.
+    pub series_points: usize,
     /// Records per `Epoch` event for offline policies; 0 sends none.
     pub epoch_records: u64,
-    /// Collect the heatmap of address over time.
-    pub heatmap: bool,
+    /// Collect heatmaps of address over time.
+    pub heatmaps: bool,
     /// Moments of the trace's clock, ascending, at which to note what has happened, to a batch of
     /// records.
     pub moments: Vec<u64>,
@@ -104,11 +110,12 @@ impl SimOptions {
             policy_config: Vec::new(),
             seed: 1,
             tlb: false,
-            scale: Scale::Scaled,
+            scale: Scale::default(),
             migration_bytes_per_second: None,
             series_interval: None,
+            series_points: SERIES_POINTS,
             epoch_records: 0,
-            heatmap: false,
+            heatmaps: false,
             moments: Vec::new(),
             faults: FaultInjection::default(),
         }

@@ -3,24 +3,26 @@
 use crate::report::SeriesPoint;
 use frostline_core::types::Nanos;
 
-/// Points that an adaptive series has at least, once it has had twice as many.
-const POINTS: usize = 200;
+/// Points that an adaptive series has at least, once it has had twice as many, unless told otherwise.
+pub const SERIES_POINTS: usize = 200;
 /// Interval with which an adaptive series starts.
 const FIRST_INTERVAL_NS: f64 = 50_000.0;
 
-/// Points at a fixed interval, or at one that doubles so that about 200 remain.
+/// Points at a fixed interval, or at one that doubles so that enough remain.
 #[derive(Debug)]
 pub(crate) struct Series {
     pub(crate) points: Vec<SeriesPoint>,
     interval_ns: f64,
-    adaptive: bool,
+    /// How many remain at least, where the interval is not fixed.
+    adaptive: Option<usize>,
     due_ns: f64,
 }
 
 impl Series {
-    pub(crate) fn new(interval: Option<Nanos>) -> Self {
+    pub(crate) fn new(interval: Option<Nanos>, points: usize) -> Self {
         let interval_ns = interval.map_or(FIRST_INTERVAL_NS, |n| n.0.max(1) as f64);
-        Self { points: Vec::new(), interval_ns, adaptive: interval.is_none(), due_ns: interval_ns }
+        let adaptive = interval.is_none().then_some(points.max(1));
+        Self { points: Vec::new(), interval_ns, adaptive, due_ns: interval_ns }
     }
 
     #[inline]
@@ -30,7 +32,7 @@ impl Series {
 
     pub(crate) fn push(&mut self, now_ns: f64, point: SeriesPoint) {
         self.points.push(point);
-        if self.adaptive && self.points.len() >= 2 * POINTS {
+        if self.adaptive.is_some_and(|points| self.points.len() >= 2 * points) {
             self.halve();
         }
         let passed = (now_ns / self.interval_ns).floor();
@@ -127,7 +129,7 @@ mod tests {
 
     #[test]
     fn an_adaptive_series_keeps_its_sums_and_stays_short() {
-        let mut series = Series::new(None);
+        let mut series = Series::new(None, SERIES_POINTS);
         let mut pushed = 0;
         for i in 0..100_000u64 {
             let now_ns = i as f64 * 60_000.0;
@@ -136,7 +138,11 @@ mod tests {
                 pushed += 1;
             }
         }
-        assert!((POINTS..2 * POINTS).contains(&series.points.len()), "{}", series.points.len());
+        assert!(
+            (SERIES_POINTS..2 * SERIES_POINTS).contains(&series.points.len()),
+            "{}",
+            series.points.len()
+        );
         let sum: u64 = series.points.iter().map(|p| p.promoted_bytes).sum();
         assert_eq!(sum, pushed);
     }
@@ -151,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_fixed_interval_is_kept() {
-        let mut series = Series::new(Some(Nanos(1000)));
+        let mut series = Series::new(Some(Nanos(1000)), SERIES_POINTS);
         for i in 0..1000 {
             if series.is_due(f64::from(i) * 500.0) {
                 series.push(f64::from(i) * 500.0, point(0));

@@ -62,7 +62,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     cancel::install()?;
     let policies = policies(&args.policies)?;
     let mut options = args.model.options(args.fast[0])?;
-    options.heatmap = args.report.is_some();
+    options.heatmaps = args.report.is_some();
     let request = Request {
         traces: args.programs.programs(args.traces),
         guests: args.programs.guests(),

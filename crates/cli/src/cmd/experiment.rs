@@ -2,6 +2,7 @@
 
 use crate::experiment::chart::Drawn;
 use crate::experiment::file::Experiment;
+use crate::experiment::heatmap::Picture;
 use crate::experiment::map::Map;
 use crate::experiment::{Effort, Finding, carry_out, show};
 use crate::table::Table;
@@ -66,6 +67,7 @@ struct Printed<'a> {
     results: &'a [Finding],
     charts: &'a [Drawn],
     maps: &'a [Map],
+    heatmaps: &'a [Picture],
     runs: Vec<&'a RunReport>,
 }
 
@@ -106,6 +108,7 @@ fn one(args: &RunArgs) -> anyhow::Result<()> {
         results: &outcome.findings,
         charts: &outcome.charts,
         maps: &outcome.maps,
+        heatmaps: &outcome.heatmaps,
         runs: outcome.studies().flat_map(crate::study::Study::reports).collect(),
     }])
 }

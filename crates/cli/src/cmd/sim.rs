@@ -57,7 +57,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     registry::check(&args.policy).context("--policy")?;
     let format = args.series.as_deref().map(series::Format::of).transpose()?;
     let mut options = args.model.options(args.fast)?;
-    options.heatmap = args.report.is_some();
+    options.heatmaps = args.report.is_some();
     options.series_interval = args.series_interval;
     let request = Request {
         traces: args.programs.programs(vec![args.trace]),

@@ -1,5 +1,6 @@
 //! The file that describes an experiment.
 
+use super::heatmap::HeatmapOf;
 use super::map::MapOf;
 use super::measure::Measure;
 use crate::errors::usage;
@@ -9,9 +10,12 @@ use anyhow::Context;
 use frostline_core::consolidation::ConsolidationLimit;
 use frostline_core::policy::registry;
 use frostline_core::spec::{self, SpecError};
-use frostline_sim::{FastSize, GuestSetup};
+use frostline_sim::{FastSize, GuestSetup, SERIES_POINTS, Scale};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
+
+/// Of which a reaction can be told to a 60th of the time between two changes.
+const POINTS_BETWEEN_CHANGES: f64 = 60.0;
 
 /// A figure or table of a paper.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -45,6 +49,8 @@ pub struct Experiment {
     /// How many of each workload run at once.
     #[serde(default = "one")]
     pub programs: u32,
+    /// Size of the paper's programs, by which intervals are scaled; 64 GiB where it is missing.
+    pub stands_for: Option<String>,
     /// How many seeds.
     #[serde(default = "seeds")]
     pub seeds: u64,
@@ -69,6 +75,9 @@ pub struct Experiment {
     /// Results over two parameters of a policy.
     #[serde(default)]
     pub map: Vec<MapOf>,
+    /// Accesses over addresses and time.
+    #[serde(default)]
+    pub heatmap: Vec<HeatmapOf>,
 }
 
 /// One program or generator.
@@ -83,12 +92,16 @@ pub struct Workload {
     pub quick: Option<String>,
     /// Limit of `gpac` for this workload, where it names none.
     pub cl: Option<u32>,
+    /// Memory of guests, by what is resident in them, where they name none.
+    pub guest_memory: Option<String>,
     /// What runs at the same time.
     pub beside: Option<Beside>,
     /// How many of it run at once, where that differs from the other workloads.
     pub programs: Option<u32>,
     /// Size of fast memory, where that differs from the one that the others have.
     pub fast: Option<String>,
+    /// Size of the paper's program, where that differs from the others'; of all programs that run at once.
+    pub stands_for: Option<String>,
 }
 
 /// A program beside another one.
@@ -153,6 +166,8 @@ pub struct ResultOf {
     pub number: Option<String>,
     /// Share of the accesses after which something changed, for measures of adaptation.
     pub since: Option<f64>,
+    /// How often something changes from there on, each time after as many accesses.
+    pub changes: Option<u32>,
     /// Unit of that number, where the measure leaves it open.
     pub unit: Option<String>,
     /// As published.
@@ -174,6 +189,7 @@ impl ResultOf {
             over: None,
             number: None,
             since: None,
+            changes: None,
             unit: None,
             paper: None,
             differs: None,
@@ -307,6 +323,14 @@ fn size(text: &str) -> anyhow::Result<FastSize> {
         .map_err(|error| usage(format!("fast = \"{text}\": {error}"), "write 1:8, 40% or 2GiB"))
 }
 
+/// `364%`, of what is resident.
+fn multiple(text: &str) -> anyhow::Result<f64> {
+    match text.strip_suffix('%') {
+        Some(percent) => Ok(spec::parse_float(percent)? / 100.0),
+        None => Err(usage(format!("guest_memory = \"{text}\""), "write a share, such as 160%")),
+    }
+}
+
 fn one() -> u32 {
     1
 }
@@ -400,7 +424,12 @@ impl Experiment {
                 None => 0.0,
             },
             limit: workload.cl.map(ConsolidationLimit::Pages),
+            guest_memory: workload.guest_memory.as_deref().map(multiple).transpose()?,
             fast: workload.fast.as_deref().map(size).transpose()?,
+            scale: match workload.stands_for.as_ref().or(self.stands_for.as_ref()) {
+                Some(size) => Some(Scale::Of(spec::parse_bytes(size)?)),
+                None => None,
+            },
         })
     }
 
@@ -435,6 +464,17 @@ impl Experiment {
             }
         }
         Ok(policies)
+    }
+
+    /// Least number of points in the series of a run: enough between two changes to tell when the run
+    /// has recovered.
+    pub fn series_points(&self) -> usize {
+        let points = |result: &ResultOf| {
+            let between = (1.0 - result.since?) / f64::from(result.changes?.max(1));
+            Some((POINTS_BETWEEN_CHANGES / between.max(1e-4)).ceil() as usize)
+        };
+        let most = self.result.iter().filter_map(points).max();
+        most.unwrap_or_default().max(SERIES_POINTS)
     }
 
     /// Whether a result or chart tells how huge pages of a workload are used.
@@ -488,6 +528,11 @@ impl Experiment {
                 .try_for_each(|p| known("policy", p, &policies))?;
             map.measure.check(&map.result(&map.of))?;
         }
+        for heatmap in &self.heatmap {
+            known("policy", &heatmap.of, &policies)?;
+            heatmap.workloads.iter().try_for_each(|w| known("workload", w, &workloads))?;
+            heatmap.fast.iter().try_for_each(|size| known("size", size, &sizes))?;
+        }
         for chart in &self.chart {
             chart.check()?;
             chart.workloads.iter().try_for_each(|w| known("workload", w, &workloads))?;
@@ -536,6 +581,16 @@ mod tests {
             ("title = \"c\"\nkind = \"classes\"\npolicies = [\"memtis-nw\"]\n", "memtis-nw"),
         ] {
             let file = Experiment::parse("e.toml", &format!("{SMALL}[[chart]]\n{more}")).unwrap();
+            let text = format!("{:#}", file.check(&all).unwrap_err());
+            assert!(text.contains(words), "{text}");
+        }
+        for (more, words) in [
+            ("of = \"memtis-nw\"\n", "memtis-nw"),
+            ("of = \"memtis\"\nworkloads = [\"v\"]\n", "workload"),
+            ("of = \"memtis\"\nfast = [\"1:9\"]\n", "size"),
+        ] {
+            let text = format!("{SMALL}[[heatmap]]\ntitle = \"h\"\n{more}");
+            let file = Experiment::parse("e.toml", &text).unwrap();
             let text = format!("{:#}", file.check(&all).unwrap_err());
             assert!(text.contains(words), "{text}");
         }

@@ -1,12 +1,13 @@
 //! How results are computed from runs.
 
 use super::OTHERS;
+use super::adaptation::{adaptation_seconds, recovery_seconds};
 use super::file::{Over, ResultOf};
 use super::huge_pages::{self, HugePage};
 use crate::errors::usage;
 use crate::study::stats::Stat;
 use crate::study::{PolicyStudy, SizeStudy, is_online};
-use frostline_sim::{RunReport, SeriesPoint};
+use frostline_sim::RunReport;
 use serde::Deserialize;
 
 /// How a result is computed.
@@ -28,6 +29,9 @@ pub enum Measure {
     Adaptation,
     /// How many times as fast `of` adapts as `over`.
     AdaptsFaster,
+    /// Mean time from each of `changes` changes on, the first one at `since`, until accesses come at 95 %
+    /// of their highest rate again; multiplied by the scale.
+    Recovery,
     /// A `number` of `of` as it is; its `unit` is said beside it.
     Number,
     /// A `number` of `of`, divided by that of `over`.
@@ -47,6 +51,7 @@ impl Measure {
             Self::Correlation | Self::Number => "",
             Self::Speedup | Self::AdaptsFaster | Self::Ratio => "x",
             Self::Adaptation => "ms",
+            Self::Recovery => "s",
         }
     }
 
@@ -64,7 +69,7 @@ impl Measure {
             self,
             Self::Gain | Self::Less | Self::Points | Self::AdaptsFaster | Self::Ratio
         );
-        let adapts = matches!(self, Self::Adaptation | Self::AdaptsFaster);
+        let adapts = matches!(self, Self::Adaptation | Self::AdaptsFaster | Self::Recovery);
         let counts =
             matches!(self, Self::Less | Self::Share | Self::Points | Self::Number | Self::Ratio);
         let keys = [
@@ -72,6 +77,7 @@ impl Measure {
             ("over", compares, result.over.is_some()),
             ("number", counts, result.number.is_some() && self != Self::Gain),
             ("since", adapts, result.since.is_some()),
+            ("changes", self == Self::Recovery, result.changes.is_some()),
             ("unit", self == Self::Number, result.unit.is_some()),
         ];
         for (key, wanted, given) in keys {
@@ -112,6 +118,11 @@ pub fn values(result: &ResultOf, size: &SizeStudy) -> Option<Vec<f64>> {
         match result.measure {
             Measure::Adaptation => return Some(1000.0 * adaptation(of, seed)?),
             Measure::AdaptsFaster => return Some(adaptation(over?, seed)? / adaptation(of, seed)?),
+            Measure::Recovery => {
+                let run = &of.runs[seed];
+                let seconds = recovery_seconds(&run.series, result.since?, result.changes?)?;
+                return Some(run.report.scale * seconds);
+            }
             _ => {}
         }
         let of = &of.runs[seed].report;
@@ -136,41 +147,11 @@ pub fn values(result: &ResultOf, size: &SizeStudy) -> Option<Vec<f64>> {
     (0..of.runs.len()).map(one).collect()
 }
 
-/// Points that a latency is the mean of.
-const SMOOTHING: usize = 3;
-
-/// Modelled time from the share `since` of the accesses on until the latency, time by access,
-/// is within 1 % of its median over the last quarter of the run and stays so for as many points
-/// as are averaged. Where it never is, all that was left of the run: the truth is longer. None
-/// without a series.
-fn adaptation_seconds(series: &[SeriesPoint], since: f64) -> Option<f64> {
-    let all: u64 = series.iter().map(|point| point.accesses).sum();
-    let (mut seen, mut start) = (0, 0.0);
-    let mut after: Vec<(f64, f64)> = Vec::new();
-    let mut changed = None;
-    for point in series.iter().filter(|point| point.accesses > 0) {
-        let latency = (point.seconds - start) / point.accesses as f64;
-        if seen as f64 >= since * all as f64 {
-            changed.get_or_insert(start);
-            after.push((point.seconds, latency));
-        }
-        (seen, start) = (seen + point.accesses, point.seconds);
-    }
-    let last = &after[after.len() - (series.len() / 4).min(after.len())..];
-    let mut steady: Vec<f64> = last.iter().map(|(_, latency)| *latency).collect();
-    steady.sort_by(f64::total_cmp);
-    let goal = 1.01 * steady.get(steady.len() / 2)?;
-    let mean =
-        |points: &[(f64, f64)]| points.iter().map(|p| p.1).sum::<f64>() / points.len() as f64;
-    let reached = after.windows(SMOOTHING).find(|points| mean(points) <= goal);
-    Some(reached.map_or(after.last()?.0, |points| points[0].0) - changed?)
-}
-
 /// Whether ours is on the same side as what was published: of nothing gained, of all memory
 /// being slow, or of the same number. None where our interval reaches over to the other side. A number
-/// alone has no sides.
+/// or a time alone has no sides.
 pub fn same_direction(measure: Measure, paper: [f64; 2], ours: Stat) -> Option<bool> {
-    if measure == Measure::Number {
+    if matches!(measure, Measure::Number | Measure::Recovery) {
         return None;
     }
     let neutral = if measure.unit() == "x" { 1.0 } else { 0.0 };
@@ -229,7 +210,7 @@ mod tests {
             counters: [("policy.estimated_hit_ratio".to_owned(), 0.5)].into(),
             ..RunReport::default()
         };
-        RunOutcome { report, series: Vec::new(), heatmap: None, moments: Vec::new() }
+        RunOutcome { report, series: Vec::new(), heatmaps: None, moments: Vec::new() }
     }
 
     #[test]
@@ -290,25 +271,6 @@ mod tests {
         }
         let missing = result("measure = \"share\"\nnumber = \"colour\"");
         assert_eq!(values(&missing, &size()), None);
-    }
-
-    #[test]
-    fn adaptation_ends_where_latency_is_what_it_is_at_the_end() {
-        // 1 s of 100 ns, then 150 ns for 1 s, 101.5 for 1 s, and 100 for 5 s.
-        let mut seconds = 0.0;
-        let mut series = Vec::new();
-        for (points, latency) in [(10, 100.0), (10, 150.0), (10, 101.5), (50, 100.0)] {
-            for _ in 0..points {
-                let accesses = (0.1e9 / latency) as u64;
-                seconds += 0.1;
-                series.push(SeriesPoint { seconds, accesses, ..SeriesPoint::default() });
-            }
-        }
-        let all: u64 = series.iter().map(|point| point.accesses).sum();
-        let since = (10_000_000 - 1) as f64 / all as f64;
-        let adapted = adaptation_seconds(&series, since).unwrap();
-        assert!((adapted - 2.1).abs() < 0.11, "{adapted}");
-        assert_eq!(adaptation_seconds(&[], 0.5), None);
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Experiments: figures and tables of papers, as files that say what to run and what was published.
 
+mod adaptation;
 pub mod chart;
 pub mod file;
+pub mod heatmap;
 pub mod huge_pages;
 pub mod map;
 mod measure;
@@ -13,6 +15,7 @@ use chart::Drawn;
 use clap::Parser;
 use file::{Experiment, ResultOf, Workload};
 use frostline_sim::FastSize;
+use heatmap::Picture;
 use huge_pages::HugePage;
 use map::Map;
 use serde::Serialize;
@@ -71,6 +74,8 @@ pub struct Outcome {
     pub charts: Vec<Drawn>,
     /// In the order of the file.
     pub maps: Vec<Map>,
+    /// In the order of the file, a workload and size each; of the first seed.
+    pub heatmaps: Vec<Picture>,
 }
 
 impl Outcome {
@@ -103,7 +108,8 @@ pub fn carry_out(experiment: &Experiment, effort: Effort) -> anyhow::Result<Outc
     let study = studies.remove(0);
     let charts = chart::draw(experiment, &study, &pages);
     let maps = experiment.map.iter().map(|map| map.draw(&study)).collect();
-    Ok(Outcome { study, others: studies, findings, charts, maps })
+    let heatmaps = heatmap::draw(experiment, &study);
+    Ok(Outcome { study, others: studies, findings, charts, maps, heatmaps })
 }
 
 fn request(experiment: &Experiment, machine: &str, effort: Effort) -> anyhow::Result<Request> {
@@ -114,7 +120,8 @@ fn request(experiment: &Experiment, machine: &str, effort: Effort) -> anyhow::Re
     let sizes = experiment.sizes()?;
     let size = sizes.first().copied().unwrap_or(FastSize::Ratio(1, 8));
     let mut options = Model::parse_from(words).model.options(size)?;
-    options.heatmap = effort.charts;
+    options.series_points = experiment.series_points();
+    options.heatmaps = effort.charts || !experiment.heatmap.is_empty();
     let seeds = if effort.quick { experiment.quick_seeds } else { experiment.seeds };
     let programs = |workload| experiment.programs(workload, effort.quick);
     let traces = experiment.workload.iter().map(programs).collect::<anyhow::Result<_>>()?;

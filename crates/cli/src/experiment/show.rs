@@ -33,8 +33,9 @@ pub fn text(experiment: &Experiment, outcome: &Outcome, quick: bool) -> String {
         out.push_str("\nspeed against all memory being slow\n");
         out.push_str(&speeds(experiment, outcome));
     }
-    if !outcome.charts.is_empty() {
-        let _ = writeln!(out, "\ncharts   {}; --report draws them", outcome.charts.len());
+    let drawn = outcome.charts.len() + outcome.heatmaps.len();
+    if drawn > 0 {
+        let _ = writeln!(out, "\ncharts   {drawn}; --report draws them");
     }
     out
 }
@@ -62,8 +63,16 @@ fn findings(findings: &[Finding]) -> String {
     table.show(2)
 }
 
+/// Whether numbers in its unit can point one way or the other. A time, or an amount, cannot.
+pub fn has_direction(finding: &Finding) -> bool {
+    matches!(&*finding.unit, "%" | "points" | "x" | "")
+}
+
 /// What is odd about the direction of ours. What was published as no difference has none.
 pub fn direction(finding: &Finding) -> &'static str {
+    if !has_direction(finding) {
+        return "";
+    }
     let neutral = if finding.unit == "x" { 1.0 } else { 0.0 };
     match (finding.paper, finding.same_direction) {
         (None, _) | (_, Some(true)) => "",
@@ -176,6 +185,7 @@ mod tests {
         assert_eq!(direction(&level), "", "there is no other way than no difference");
         level.paper = Some([0.0, 9.0]);
         assert_eq!(direction(&level), "reversed");
+        assert_eq!(direction(&finding("s", Some([13.0; 2]))), "", "a time has no direction");
         let table = findings(&published);
         assert!(table.contains("0.097 to 0.2 %  0.104 ±0.002 %"), "{table}");
     }

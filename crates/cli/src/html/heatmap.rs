@@ -2,6 +2,7 @@
 
 use super::png;
 use super::svg::{Axis, data, escape, frame, number, ticks, time_unit};
+use crate::experiment::heatmap::Picture;
 use crate::units::{self, bytes, count};
 use frostline_core::types::{HUGE_PAGES, PAGE_BYTES};
 use frostline_sim::Heatmap;
@@ -15,6 +16,21 @@ const SHADES: usize = 255;
 
 /// The chart; empty where nothing was collected. `policy` says under whom time went by.
 pub fn chart(map: &Heatmap, policy: &str) -> String {
+    one(map, policy, "Accesses by address over time", "address order")
+}
+
+/// By the program's addresses, and by the machine's.
+pub fn both(picture: &Picture) -> String {
+    let Picture { title, policy, workload, fast, maps } = picture;
+    let heading = |kind| format!("{title}: {workload}, {fast}, {kind} addresses");
+    let [a, b] =
+        [("virtual", &maps.by_address), ("physical", &maps.by_frame)].map(|(kind, map)| {
+            one(map, policy, &heading(kind), &format!("the order of {kind} addresses"))
+        });
+    format!("<div class=\"grid\">{a}{b}</div>")
+}
+
+fn one(map: &Heatmap, policy: &str, heading: &str, order: &str) -> String {
     let columns = map.counts.iter().map(Vec::len).max().unwrap_or(0);
     let rows = map.counts.len();
     if columns == 0 || rows == 0 {
@@ -23,7 +39,7 @@ pub fn chart(map: &Heatmap, policy: &str) -> String {
     let most = map.counts.iter().flatten().copied().max().unwrap_or(0);
     let seconds = map.column_seconds * columns as f64;
     let picture = png::data_uri(&png::encode(columns, &pixels(map, columns, most), &palette()));
-    let label = format!("Heatmap of accesses by address over time under {}", policy);
+    let label = format!("Heatmap of accesses by address over time under {policy}: {heading}");
     let chart = format!(
         "<div class=\"plot\"><svg style=\"height:{HEIGHT}px\" role=\"img\" aria-label=\"{}\">\
          <desc>At most {} accesses in a cell; the table has shares.</desc>\
@@ -35,10 +51,12 @@ pub fn chart(map: &Heatmap, policy: &str) -> String {
         axes(map, seconds)
     );
     frame(
-        "Accesses by address over time",
+        heading,
         &format!(
             "Brighter is more accesses that reached memory (logarithmic). Rows are the memory that \
-             was ever touched, in address order; time is that of {policy}."
+             was ever touched, in {order}; time is that of {policy}. The hottest tenth of the memory, \
+             another one in each column, has {:.0} % of the accesses.",
+            100.0 * map.hottest_tenth
         ),
         &(chart + &colour_bar(most) + &table(map, columns)),
     )

@@ -182,7 +182,7 @@ fn size_section(out: &mut String, study: &Study, size: &SizeStudy, open: bool, p
 fn heatmap_of(trace: &TraceStudy) -> Option<(&frostline_sim::Heatmap, &str)> {
     let size = trace.sizes.get(trace.sizes.len() / 2)?;
     let policy = size.policies.iter().find(|p| is_online(&p.spec)).or(size.policies.first())?;
-    Some((policy.first().heatmap.as_ref()?, &policy.spec))
+    Some((&policy.first().heatmaps.as_ref()?.by_address, &policy.spec))
 }
 
 /// What it comes down to, one line per size.

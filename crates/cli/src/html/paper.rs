@@ -2,7 +2,7 @@
 
 use super::rows::Rows;
 use super::svg::{escape, frame, number, round_up};
-use super::{figures, map};
+use super::{figures, heatmap, map};
 use crate::experiment::file::Experiment;
 use crate::experiment::{Finding, Outcome, show};
 use std::fmt::Write;
@@ -25,6 +25,7 @@ pub fn section(experiment: &Experiment, outcome: &Outcome) -> String {
     }
     out.push_str(&reasons(&outcome.findings));
     outcome.maps.iter().for_each(|map| out.push_str(&map::chart(map)));
+    outcome.heatmaps.iter().for_each(|picture| out.push_str(&heatmap::both(picture)));
     out.push_str(&figures::all(&outcome.charts));
     let _ = writeln!(
         out,
@@ -34,9 +35,10 @@ pub fn section(experiment: &Experiment, outcome: &Outcome) -> String {
     out
 }
 
-/// How many of ours agree, in a sentence. Empty where nothing was published.
+/// How many of ours agree, in a sentence. Empty where nothing was published that has a direction.
 fn verdict(findings: &[Finding]) -> String {
-    let published: Vec<&Finding> = findings.iter().filter(|f| f.paper.is_some()).collect();
+    let has_sides = |f: &&Finding| f.paper.is_some() && show::has_direction(f);
+    let published: Vec<&Finding> = findings.iter().filter(has_sides).collect();
     if published.is_empty() {
         return String::new();
     }

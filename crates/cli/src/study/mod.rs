@@ -63,7 +63,7 @@ pub struct SizeStudy {
 pub struct PolicyStudy {
     /// As the user named it, parameters included.
     pub spec: String,
-    /// By seed. Series and heatmap are kept for the first one only.
+    /// By seed. Series and heatmaps are kept for the first one only.
     pub runs: Vec<RunOutcome>,
 }
 
@@ -107,7 +107,7 @@ impl TraceStudy {
             for (policy, more) in size.policies.iter_mut().zip(more.policies) {
                 policy.runs.extend(more.runs.into_iter().map(|run| RunOutcome {
                     series: if every_series { run.series } else { Vec::new() },
-                    heatmap: None,
+                    heatmaps: None,
                     ..run
                 }));
             }

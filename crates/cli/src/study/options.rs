@@ -25,14 +25,6 @@ pub enum Switch {
     Off,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum ScaleArg {
-    /// Intervals of policies are divided by 64 GiB / footprint
-    Scaled,
-    /// Intervals of policies as published
-    Paper,
-}
-
 #[derive(clap::Args)]
 #[command(next_help_heading = "Model")]
 pub struct ModelArgs {
@@ -54,15 +46,15 @@ pub struct ModelArgs {
     /// Seed of everything random: sampling, policies, injected trouble
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// How the intervals of policies relate to the published ones
+    /// Intervals of policies: as published (paper), or divided by how much larger the programs are that
+    /// they were published for: 64 GiB (scaled), or a size
     #[arg(
         long,
-        value_enum,
         default_value = "scaled",
-        value_name = "scaled|paper",
-        hide_possible_values = true
+        value_name = "scaled|paper|SIZE",
+        value_parser = scale
     )]
-    pub scale: ScaleArg,
+    pub scale: Scale,
     /// Most bytes per second that may be migrated [default: no limit]
     #[arg(long, value_name = "SIZE", value_parser = spec::parse_bytes)]
     pub migration_limit: Option<Bytes>,
@@ -112,14 +104,19 @@ impl ModelArgs {
             limits,
             seed: self.seed,
             tlb: self.tlb == Switch::On,
-            scale: match self.scale {
-                ScaleArg::Scaled => Scale::Scaled,
-                ScaleArg::Paper => Scale::Paper,
-            },
+            scale: self.scale,
             migration_bytes_per_second: self.migration_limit,
             faults: self.trouble.faults(),
             ..SimOptions::new(machine, fast)
         })
+    }
+}
+
+fn scale(text: &str) -> Result<Scale, SpecError> {
+    match text {
+        "scaled" => Ok(Scale::default()),
+        "paper" => Ok(Scale::Paper),
+        size => spec::parse_bytes(size).map(Scale::Of),
     }
 }
 

@@ -4,7 +4,7 @@ use super::input::Input;
 use super::runner::with_seed;
 use frostline_core::consolidation::ConsolidationLimit;
 use frostline_core::spec;
-use frostline_sim::{FastSize, Footprint, GuestSetup, SimError, Together};
+use frostline_sim::{FastSize, Footprint, GuestSetup, Scale, SimError, Together};
 
 /// What the command line says of programs side by side.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -50,7 +50,9 @@ impl ProgramArgs {
             beside: self.beside.clone(),
             beside_after: self.beside_after.unwrap_or(0.0),
             limit: None,
+            guest_memory: None,
             fast: None,
+            scale: None,
         };
         traces.into_iter().map(programs).collect()
     }
@@ -69,8 +71,12 @@ pub struct Programs {
     pub beside_after: f64,
     /// Limit of `gpac` where it names none.
     pub limit: Option<ConsolidationLimit>,
+    /// Memory of guests, by what is resident in them, where they name none.
+    pub guest_memory: Option<f64>,
     /// Size of fast memory, in place of the request's.
     pub fast: Option<FastSize>,
+    /// Scale of intervals, in place of the request's.
+    pub scale: Option<Scale>,
 }
 
 impl Programs {
@@ -128,6 +134,7 @@ pub struct Company {
     /// Of all, the first one first.
     footprints: Vec<Footprint>,
     limit: Option<ConsolidationLimit>,
+    guest_memory: Option<f64>,
     /// The first program that waits, and for which share of the first one's records.
     waits: Option<(usize, f64)>,
 }
@@ -154,12 +161,14 @@ impl Company {
         }
         let waits = (programs.beside_after > 0.0)
             .then_some((programs.copies.max(1) as usize, programs.beside_after));
-        Ok(Self { others, footprints, limit: programs.limit, waits })
+        let Programs { limit, guest_memory, .. } = *programs;
+        Ok(Self { others, footprints, limit, guest_memory, waits })
     }
 
     /// What they have together.
     pub fn footprint(&self, guests: &[GuestSetup]) -> Footprint {
-        let largest = guests.iter().map(|guest| Together::footprint(&self.footprints, Some(guest)));
+        let guests = guests.iter().map(|guest| guest.with(self.limit, self.guest_memory));
+        let largest = guests.map(|guest| Together::footprint(&self.footprints, Some(&guest)));
         let largest = largest.max_by_key(|footprint| footprint.guest_pages);
         largest.unwrap_or_else(|| Together::footprint(&self.footprints, None))
     }
@@ -179,7 +188,7 @@ impl Company {
         for (input, footprint) in std::iter::once(first).chain(&self.others).zip(&self.footprints) {
             programs.push((input.source()?, footprint.clone()));
         }
-        let guest = guest.map(|guest| guest.with_limit(self.limit));
+        let guest = guest.map(|guest| guest.with(self.limit, self.guest_memory));
         let mut together = Together::new(programs, guest.as_ref(), scale, seed)?;
         if let Some((first, share)) = self.waits {
             together.hold_back(first, share);
@@ -211,7 +220,9 @@ mod tests {
             beside: vec!["t.flt".into()],
             beside_after: 0.0,
             limit: None,
+            guest_memory: None,
             fast: None,
+            scale: None,
         };
         let others: Vec<String> = programs.others(3).into_iter().map(|(_, name)| name).collect();
         let expected =
@@ -249,7 +260,9 @@ mod tests {
                 beside: vec!["synth:uniform:size=4MiB:accesses=200K".into()],
                 beside_after,
                 limit: None,
+                guest_memory: None,
                 fast: None,
+                scale: None,
             };
             let study = study(programs, "", "first-touch");
             let report = study.traces[0].sizes[0].policies[0].first().report.clone();
@@ -274,7 +287,9 @@ mod tests {
             beside: vec!["synth:uniform:size=4MiB:accesses=50K".into()],
             beside_after: 0.0,
             limit: Some(ConsolidationLimit::Pages(5)),
+            guest_memory: None,
             fast: None,
+            scale: None,
         };
         let study = study(programs, "none,gpac", "memtierd");
         let size = &study.traces[0].sizes[0];

@@ -13,8 +13,8 @@ use frostline_core::policy::registry::{self, Group, PolicyContext};
 use frostline_core::spec::Spec;
 use frostline_core::types::PageCount;
 use frostline_sim::{
-    FastSize, Footprint, GuestSetup, Machine, Progress, RunOutcome, SimError, SimOptions, Together,
-    measure_footprint, simulate, simulate_together,
+    FastSize, Footprint, GuestSetup, Machine, Progress, RunOutcome, Scale, SimError, SimOptions,
+    Together, measure_footprint, simulate, simulate_together,
 };
 use indicatif::ProgressBar;
 use rayon::prelude::*;
@@ -113,6 +113,7 @@ struct Prepared<'a> {
     request: &'a Request,
     input: Arc<Input>,
     footprint: Footprint,
+    scale_of: Scale,
     scale: f64,
     matrix: Option<Arc<EpochMatrix>>,
     order: Arc<LazyOrder>,
@@ -183,12 +184,13 @@ fn run_trace(request: &Request, programs: &Programs, seeds: &[u64]) -> anyhow::R
         sizes.push(SizeStudy { fast, fast_bytes, bound, policies: Vec::new() });
     }
 
-    let scale = request.options.scale.factor(&footprint);
+    let scale_of = programs.scale.unwrap_or(request.options.scale);
+    let scale = scale_of.factor(&footprint);
     // The matrix is large; runs need it for offline policies only.
     let matrix = matrix.filter(|_| offline).map(Arc::new);
     let input = Arc::new(input);
     let order = Arc::new(LazyOrder::new(Arc::clone(&input)));
-    let prepared = Prepared { request, input, footprint, scale, matrix, order, company };
+    let prepared = Prepared { request, input, footprint, scale_of, scale, matrix, order, company };
     let outcomes = run_all(&prepared, &sizes, seeds)?;
     collect(&mut sizes, &labels(&request.policies, &request.guests), seeds.len(), outcomes);
     Ok(TraceStudy { name: name.clone(), header, footprint: prepared.footprint, scale, sizes })
@@ -290,8 +292,8 @@ impl Prepared<'_> {
             trace: self.input.name().to_owned(),
             policy_config,
             seed: job.seed,
+            scale: self.scale_of,
             epoch_records,
-            heatmap: job.first_seed && self.request.options.heatmap,
             ..self.request.options.clone()
         };
         let mut seen = 0;
@@ -315,8 +317,11 @@ impl Prepared<'_> {
             Err(SimError::Cancelled) => return Err(cancel::interrupted("")),
             other => other.with_context(|| format!("policy {spec} at {}", size.fast))?,
         };
-        if !job.first_seed && !self.request.every_series {
-            outcome.series = Vec::new();
+        if !job.first_seed {
+            outcome.heatmaps = None;
+            if !self.request.every_series {
+                outcome.series = Vec::new();
+            }
         }
         if !swaps {
             add_bound(&mut outcome, spec, &size.bound);

@@ -10,6 +10,7 @@ use std::fmt;
 const WINDOW: Nanos = Nanos(20_000_000_000);
 /// Of the guest's resident size; GPAC's guests have 20 GB for 12.5 GB of Redis (section 5.1).
 const MEMORY: f64 = 1.6;
+const MEMORIES: std::ops::RangeInclusive<f64> = 1.0..=100.0;
 /// Assumed.
 const AGED: f64 = 0.25;
 
@@ -28,6 +29,7 @@ pub struct GuestSetup {
     pub huge: bool,
     text: String,
     names_limit: bool,
+    names_memory: bool,
 }
 
 impl GuestSetup {
@@ -46,7 +48,9 @@ impl GuestSetup {
         let limit = if gpac { params.value("cl", ConsolidationLimit::parse)? } else { None };
         let names_limit = limit.is_some();
         let window = params.duration("window")?.unwrap_or(WINDOW);
-        let memory = params.value("memory", multiple)?.unwrap_or(MEMORY);
+        let memory = params.value("memory", multiple)?;
+        let names_memory = memory.is_some();
+        let memory = memory.unwrap_or(MEMORY);
         let aged = params.ratio("aged")?.unwrap_or(AGED);
         let huge = params.choice("pages", &["base", "huge"])? == Some(1);
         params.finish()?;
@@ -54,7 +58,7 @@ impl GuestSetup {
         if window == Nanos::ZERO {
             return refuse("a window of no time", "the default is 20s");
         }
-        if !(1.0..=100.0).contains(&memory) {
+        if !MEMORIES.contains(&memory) {
             return refuse("memory is out of range", "give 100% to 10000% of the resident size");
         }
         if aged >= 1.0 {
@@ -65,15 +69,19 @@ impl GuestSetup {
             return refuse("nothing to gather", hint);
         }
         let consolidate = gpac.then(|| limit.unwrap_or_default());
-        Ok(Self { consolidate, window, memory, aged, huge, names_limit, text: text.to_owned() })
+        let text = text.to_owned();
+        Ok(Self { consolidate, window, memory, aged, huge, text, names_limit, names_memory })
     }
 
-    /// The same with this limit, where it gathers and its text names none.
+    /// The same with this limit, where it gathers, and so much memory, as far as its text names none.
     #[must_use]
-    pub fn with_limit(&self, limit: Option<ConsolidationLimit>) -> Self {
+    pub fn with(&self, limit: Option<ConsolidationLimit>, memory: Option<f64>) -> Self {
         let mut other = self.clone();
         if let (Some(own), Some(limit), false) = (&mut other.consolidate, limit, self.names_limit) {
             *own = limit;
+        }
+        if let (Some(memory), false) = (memory, self.names_memory) {
+            other.memory = memory.clamp(*MEMORIES.start(), *MEMORIES.end());
         }
         other
     }
@@ -106,6 +114,12 @@ mod tests {
         let all = parse("none:memory=200%:aged=0:pages=huge:window=1s");
         assert_eq!((all.memory, all.aged, all.huge, all.window.0), (2.0, 0.0, true, 1_000_000_000));
         assert_eq!(parse("gpac:cl=auto:memory=1.5").memory, 1.5);
+        let (own, given) =
+            (parse("gpac:cl=7:memory=3"), (Some(ConsolidationLimit::Pages(9)), Some(2.0)));
+        assert_eq!(own.with(given.0, given.1), own);
+        let taken = parse("gpac").with(given.0, given.1);
+        assert_eq!((taken.consolidate, taken.memory), given.0.map(|cl| (Some(cl), 2.0)).unwrap());
+        assert_eq!(parse("none").with(given.0, None), parse("none"));
         for text in [
             "",
             "gpack",

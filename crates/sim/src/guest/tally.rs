@@ -104,6 +104,7 @@ pub(crate) fn report(tallies: &[&Tally], in_guests: bool, put: &mut dyn FnMut(&s
     put("programs.seconds_mean", sum(&|t| t.seconds) / n);
     let speed = |t: &Tally| share(t.accesses as f64, t.seconds);
     put("programs.accesses_per_second_mean", sum(&speed) / n);
+    put("programs.late_seconds_mean", sum(&|t| t.late.ns) / n / 1e9);
     put("programs.resident_bytes", sum(&resident));
     put("programs.fast_bytes_mean", sum(&|t| t.whole.mean()));
     put("programs.fast_bytes_late", sum(&|t| t.late.mean()));

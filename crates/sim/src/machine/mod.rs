@@ -169,7 +169,8 @@ pub struct OsModel {
     /// folio where the processor's own node has a free block, else base pages.
     pub thp_remote: bool,
     /// Share of 2 MiB physical blocks that hold something unmovable, so that no folio fits; `[0,
-    /// 1]`. Above 0, physical blocks are also handed out in random order.
+    /// 1]`. These are handed out first, by pieces of 8 pages wherever they lie; all others, where this is
+    /// above 0, in random order.
     pub fragmentation: f64,
     /// Low watermark: share of each tier that moves leave free for new memory, `[0, 1)`.
     pub low_watermark: f64,

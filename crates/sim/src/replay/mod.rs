@@ -31,7 +31,7 @@ use crate::error::SimError;
 use crate::footprint::Footprint;
 use crate::frames::Frames;
 use crate::guest::Together;
-use crate::heatmap::{Heatmap, HeatmapBuilder};
+use crate::heatmap::{Heatmaps, HeatmapsBuilder};
 use crate::machine::{Machine, Workers};
 use crate::operations::Operations;
 use crate::options::{Observer, Progress, SimOptions};
@@ -92,7 +92,7 @@ pub struct RunOutcome {
     /// Time series.
     pub series: Vec<SeriesPoint>,
     /// Address over time, where asked for.
-    pub heatmap: Option<Heatmap>,
+    pub heatmaps: Option<Heatmaps>,
     /// What had happened at the moments asked for, as many of them as the trace reaches.
     pub moments: Vec<Moment>,
 }
@@ -363,7 +363,7 @@ struct Replay<'a> {
     operations: Operations,
     series: Series,
     series_base: SeriesBase,
-    heatmap: Option<HeatmapBuilder>,
+    heatmaps: Option<HeatmapsBuilder>,
     accessed: Accessed,
     clock_hand: u32,
     epoch: u64,
@@ -469,9 +469,9 @@ impl<'a> Replay<'a> {
             next_exit: u64::MAX,
             tlbs: Vec::new(),
             operations: Operations::default(),
-            series: Series::new(options.series_interval),
+            series: Series::new(options.series_interval, options.series_points),
             series_base: SeriesBase::default(),
-            heatmap: options.heatmap.then(|| HeatmapBuilder::new(thinning)),
+            heatmaps: options.heatmaps.then(|| HeatmapsBuilder::new(thinning)),
             accessed: Accessed::new(footprint.records, options.scale.factor(footprint)),
             clock_hand: 0,
             epoch: 0,
@@ -573,8 +573,8 @@ impl<'a> Replay<'a> {
         if self.operations.is_open() {
             self.share_time(batch, span_ns);
         }
-        if let Some(heatmap) = &mut self.heatmap {
-            heatmap.add(self.now_ns, self.records, &batch.pages);
+        if let Some(heatmaps) = &mut self.heatmaps {
+            heatmaps.add(self.now_ns, self.records, &batch.pages, &self.frames);
         }
     }
 
@@ -627,8 +627,10 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// The time of a batch goes to the threads that ran: in shares of their stalls.
+    /// The time of a batch goes to the threads that ran: in shares of their stalls. A thread takes as
+    /// many times as long as its part of the time of all as there are threads that run beside it.
     fn share_time(&mut self, batch: &Batch, span_ns: f64) {
+        let span_ns = span_ns * self.parallel;
         if let Some(stream) = batch.streams.constant() {
             self.operations.run(stream, span_ns);
             return;

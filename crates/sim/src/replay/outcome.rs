@@ -1,6 +1,7 @@
 //! What a run adds up to.
 
 use super::{Moment, Replay, RunOutcome, Wait};
+use crate::heatmap::{Heatmaps, HeatmapsBuilder};
 use crate::report::{Host, RunReport, SeriesPoint, TierReport, TimeSplit};
 use crate::series;
 use frostline_core::engine::Rejected;
@@ -81,12 +82,15 @@ impl Replay<'_> {
         let mut report = self.report(started);
         let classes = series::class_shares(&self.series.points, report.fast_bytes);
         report.counters.extend(classes.map(|(name, value)| (format!("over_time.{name}"), value)));
-        RunOutcome {
-            report,
-            series: self.series.points,
-            heatmap: self.heatmap.map(crate::heatmap::HeatmapBuilder::finish),
-            moments: self.moments,
+        let heatmaps = self.heatmaps.map(HeatmapsBuilder::finish);
+        if let Some(Heatmaps { by_address, by_frame }) = &heatmaps {
+            for (kind, map) in [("virtual", by_address), ("physical", by_frame)] {
+                report
+                    .counters
+                    .insert(format!("addresses.{kind}_hottest_tenth"), map.hottest_tenth);
+            }
         }
+        RunOutcome { report, series: self.series.points, heatmaps, moments: self.moments }
     }
 
     /// Promoted pages that are still there and were never touched count as unused.

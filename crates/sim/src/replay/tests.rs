@@ -624,7 +624,7 @@ fn the_hot_loop_agrees_with_one_access_at_a_time() {
         [("dram-nvm", false, false), ("dram-nvm:thp=off", true, false), ("dram-nvm", true, true)]
     {
         let steps = busy_trace(11);
-        let mut options = SimOptions { tlb, heatmap: true, ..options(machine, 512 * 3) };
+        let mut options = SimOptions { tlb, heatmaps: true, ..options(machine, 512 * 3) };
         if faults {
             options.faults =
                 FaultInjection { lost_samples: 0.2, busy_pages: 0.2, full_node: 0.1, exits: 2 };
@@ -632,7 +632,7 @@ fn the_hot_loop_agrees_with_one_access_at_a_time() {
         let quick = run_policy(&steps, memtis(&options, &steps), &options, false);
         let careful = run_policy(&steps, memtis(&options, &steps), &options, true);
         assert_eq!(fingerprint(&quick), fingerprint(&careful), "{machine}");
-        assert_eq!(quick.heatmap, careful.heatmap);
+        assert_eq!(quick.heatmaps, careful.heatmaps);
         assert!(counter(&quick, "machine.samples") > 0.0);
     }
 }

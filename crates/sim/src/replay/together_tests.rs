@@ -8,7 +8,8 @@ use crate::measure_footprint;
 use crate::size::FastSize;
 use frostline_core::action::{Action, Lane, MoveId};
 use frostline_core::policy::{PolicyContext, registry};
-use frostline_trace::MemTrace;
+use frostline_trace::event::StreamId;
+use frostline_trace::{MemTrace, TraceEvent};
 
 fn options(machine: &str, fast: FastSize) -> SimOptions {
     SimOptions::new(Machine::parse(machine).unwrap(), fast)
@@ -72,6 +73,26 @@ fn one_program_takes_turns_with_nobody() {
     turns.report.host = alone.report.host.clone();
     turns.report.trace.clone_from(&alone.report.trace);
     assert_eq!(turns.report, alone.report, "the same run");
+}
+
+#[test]
+fn an_operation_takes_as_long_beside_others_as_alone() {
+    let mut steps = map(0, 512);
+    for op in 0..2000u32 {
+        let stream = StreamId(1);
+        steps.push(Step::Event(TraceEvent::OpBegin { stream, op: 7 }));
+        steps.extend((0..20).map(|i| Step::Access((op + i) % 512, AccessKind::Load, stream.0)));
+        steps.push(Step::Event(TraceEvent::OpEnd { stream, op: 7 }));
+    }
+    let options = options("dram-nvm", "200%".parse().unwrap());
+    let median = |programs: usize| {
+        let all = together(&vec![steps.clone(); programs], None, policy("first-touch"), &options);
+        let latency = all.report.op_latency_ns.unwrap();
+        assert_eq!(latency.count, 2000 * programs as u64);
+        latency.p50 as f64
+    };
+    let (alone, four) = (median(1), median(4));
+    assert!(alone > 200.0 && (four / alone - 1.0).abs() < 0.1, "{alone} and {four}");
 }
 
 #[test]

@@ -249,7 +249,7 @@ impl Replay<'_> {
     fn work_meanwhile(&mut self, stream: u32) {
         let span_ns = self.advance(0.0, 0.0, &Counts::default());
         if self.operations.is_open() {
-            self.operations.run(stream, span_ns);
+            self.operations.run(stream, span_ns * self.parallel);
         }
         self.serve();
     }

@@ -1,12 +1,16 @@
 //! Physical memory of one tier, as far as a policy can know: which frame holds which page.
 //!
 //! Frames are numbered from 0 and handed out as a kernel does that has just started: base pages one
-//! after the other within a block of 2 MiB, folios a block each, what was freed last first.
+//! after the other within a block of 2 MiB, folios a block each, what was freed last first; or as one
+//! that has run for long: base pages by pieces of 8 wherever in the tier they are free.
 
+use crate::rng::Rng;
 use crate::types::*;
 use alloc::vec::Vec;
 
 const NOBODY: u32 = u32::MAX;
+/// Frames that lie side by side in memory that is in pieces (`PAGE_ALLOC_COSTLY_ORDER`).
+const PIECE: u32 = 8;
 
 /// What a block is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +35,17 @@ impl Frames {
     /// Frames that were ever used, a multiple of 512.
     pub(super) fn len(&self) -> u32 {
         self.page_at.len() as u32
+    }
+
+    /// Makes all of a tier's frames free, in pieces and in random order. Before any is taken.
+    pub(super) fn scatter(&mut self, capacity: PageCount, rng: &mut Rng) {
+        let blocks = capacity.0.div_ceil(u64::from(HUGE_PAGES)) as u32;
+        (0..blocks).for_each(|_| {
+            self.open(Block::Base(0));
+        });
+        let mut pieces: Vec<u32> = (0..self.len()).step_by(PIECE as usize).collect();
+        rng.shuffle(&mut pieces);
+        self.free.extend(pieces.into_iter().flat_map(|first| (first..first + PIECE).rev()));
     }
 
     /// The page in a frame.
@@ -117,6 +132,13 @@ pub(super) struct Memory {
 impl Memory {
     pub(super) fn tier(&self, tier: TierId) -> Option<&Frames> {
         self.tiers.get(tier.index())
+    }
+
+    /// All memory is in pieces: tiers of these capacities.
+    pub(super) fn scatter(&mut self, capacities: impl Iterator<Item = PageCount>, rng: &mut Rng) {
+        for (tier, capacity) in (0..).map(TierId).zip(capacities) {
+            self.frames(tier).scatter(capacity, rng);
+        }
     }
 
     /// Follows a page to where it is now, if anywhere.

@@ -48,6 +48,13 @@ pub const ENTRY: Entry = Entry {
         Param::fixed("quota", Kind::Bytes, "200MiB", "per second", "moved each way at most"),
         Param::fixed("used", Kind::Ratio, "0.997", "", "of fast memory; the goal of promotion"),
         Param::fixed("free", Kind::Ratio, "0.005", "", "of fast memory; the goal of demotion"),
+        Param::fixed(
+            "frames",
+            Kind::Choice(&["fresh", "scattered"]),
+            "fresh",
+            "",
+            "of a kernel that has just started, or in pieces",
+        ),
     ],
     preset: &[],
     build: |settings, context| Ok(Box::new(Damon::new(settings, context))),
@@ -69,6 +76,8 @@ struct Damon {
     apply: Nanos,
     goals: [f64; 2],
     memory: Memory,
+    /// Of each tier at most, to be taken apart before anything else; none once that is done.
+    scattered: PageCount,
     promoter: Worker,
     demoter: Worker,
     next_sample: Nanos,
@@ -103,6 +112,10 @@ impl Damon {
             apply,
             goals: [settings.number("used"), settings.number("free")],
             memory: Memory::default(),
+            scattered: match settings.word("frames") {
+                "scattered" => PageCount((2 * context.total_pages_hint.0).max(1 << 16)),
+                _ => PageCount::ZERO,
+            },
             promoter: worker(Scheme::Promote),
             demoter: worker(Scheme::Demote),
             next_sample: sampling,
@@ -200,6 +213,13 @@ impl Policy for Damon {
     }
 
     fn observe(&mut self, _: Nanos, events: &[Event], view: &View<'_>) {
+        if self.scattered > PageCount::ZERO {
+            let tiers = (0..view.tiers() as u8).map(TierId);
+            // Of a tier that is much larger than the program, as much as may concern it.
+            let capacities = tiers.map(|tier| view.limits(tier).capacity.min(self.scattered));
+            self.memory.scatter(capacities, &mut self.rng);
+            self.scattered = PageCount::ZERO;
+        }
         for event in events {
             match event {
                 Event::AccessBits(bits) => {

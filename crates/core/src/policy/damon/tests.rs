@@ -4,6 +4,7 @@ use super::regions::Area;
 use crate::action::Action;
 use crate::event::Level;
 use crate::policy::testing::{SLOW, World};
+use crate::rng::Rng;
 use crate::types::*;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -103,13 +104,49 @@ fn scores_rise_with_accesses_and_age_and_fall_with_age_where_there_are_none() {
     assert!(of(10, 1000) > of(10, 10) && of(0, 1000) < of(0, 10));
 }
 
+#[test]
+fn memory_in_pieces_has_neighbours_far_apart() {
+    let blocks = |scattered: bool| {
+        let mut memory = Memory::default();
+        if scattered {
+            memory.scatter([PageCount(64 * 512)].into_iter(), &mut Rng::new(3));
+        }
+        (0..8 * 512).for_each(|page| memory.put(PageId(page), Some(TierId::FAST)));
+        let frames = memory.tier(TierId::FAST).unwrap();
+        let used = (0..frames.len()).filter(|frame| frames.page(*frame).is_some());
+        let mut blocks: Vec<u32> = used.map(|frame| frame / 512).collect();
+        blocks.dedup();
+        blocks.len()
+    };
+    assert_eq!((blocks(false), blocks(true)), (8, 64));
+}
+
+#[test]
+fn locality_is_lost_on_who_sees_frames_in_pieces() {
+    let demoted = |more: &str| {
+        let mut w = World::new(1 << 14, &alloc::format!("{SPEC}{more}"));
+        w.populate(PageRun::between(0, 1 << 14), false);
+        // An eighth of the memory, side by side.
+        samples(&mut w, 0..1 << 11, 400);
+        [w.metric("fast_looks_total"), w.metric("fast_units_filtered_total")]
+    };
+    let ([fresh_looks, fresh], [looks, scattered]) = (demoted(""), demoted(":frames=scattered"));
+    assert!(fresh_looks > 0.0 && looks > 0.0);
+    assert!(scattered > 4.0 * fresh, "pages of idle areas that are accessed: {scattered}, {fresh}");
+}
+
 proptest! {
     /// Against a map in both directions: no frame holds two pages, and every page is found.
     #[test]
     fn every_page_has_a_frame_of_its_own(
+        scattered: bool,
         steps in proptest::collection::vec((0u8..4, 0u32..6, 0u32..512, 0u8..2), 1..200),
     ) {
         let mut memory = Memory::default();
+        if scattered {
+            let capacities = [PageCount(5000), PageCount(9 * 512)];
+            memory.scatter(capacities.into_iter(), &mut Rng::new(steps.len() as u64));
+        }
         let mut known: BTreeMap<u32, TierId> = BTreeMap::new();
         for (what, region, offset, tier) in steps {
             let (region, tier) = (Region(region), TierId(tier));
@@ -135,7 +172,8 @@ proptest! {
             let mut seen = Vec::new();
             for tier in [TierId(0), TierId(1)] {
                 let Some(frames) = memory.tier(tier) else { continue };
-                prop_assert!(frames.len() <= 2 * 6 * 512 + 512 * 6);
+                let most = if scattered { 22 * 512 } else { 18 * 512 };
+                prop_assert!(frames.len() <= most);
                 let pages = (0..frames.len()).filter_map(|frame| frames.page(frame));
                 seen.extend(pages.map(|page| (page.0, tier)));
             }
