@@ -29,6 +29,7 @@ pub(super) const PARAMS: &[Param] = &[
     params::accesses("24M"),
     params::gap("4"),
     params::LLC,
+    params::FILE,
     params::INIT,
     params::EPOCH,
     params::SEED,
@@ -73,6 +74,8 @@ pub(super) trait Kernel: Send + Sized {
 struct OnGraph<K> {
     cpu: Cpu,
     plan: GraphPlan,
+    /// The graph is read from a file first.
+    file: bool,
     init: bool,
     rng: Rng,
     running: Option<(Graph, K)>,
@@ -114,23 +117,28 @@ fn build<K: Kernel + 'static>(settings: &Settings) -> Result<Made, TraceError> {
         ));
     }
     let init = settings.switch("init")?;
+    let file = settings.switch("file")?;
     let own = u64::from(plan.vertices()) * K::BYTES_PER_VERTEX + plan.edges() * K::BYTES_PER_EDGE;
     let footprint = plan.csr_bytes() + own;
     let (cpu, mut stage) = Cpu::open(settings, footprint)?;
     // The graph is drawn at the first step; the header must do with upper limits.
     let with_list = footprint + if init && !K::KEEPS_LIST { plan.edges() * 8 } else { 0 };
+    let with_list = with_list + if file { plan.csr_bytes() } else { 0 };
     let regions = with_list / (PAGE_BYTES * u64::from(HUGE_PAGES)) + 8;
     stage.header.expected_pages = Some(regions as u32 * HUGE_PAGES);
     let records = stage.header.expected_records.unwrap_or(0);
-    let loaded = if init { with_list / PAGE_BYTES } else { 0 };
+    let loaded = if init || file { with_list / PAGE_BYTES } else { 0 };
     stage.header.expected_records = Some(records + loaded);
-    let workload = OnGraph::<K> { cpu, plan, init, rng, running: None, before: 0 };
+    let workload = OnGraph::<K> { cpu, plan, file, init, rng, running: None, before: 0 };
     Ok(Made { stage, workload: Box::new(workload) })
 }
 
 impl<K: Kernel> Workload for OnGraph<K> {
     fn step(&mut self, stage: &mut Stage) -> bool {
         let Some((graph, kernel)) = &mut self.running else {
+            if self.file {
+                stage.read_file(self.plan.csr_bytes());
+            }
             let graph = Graph::build(&self.plan, stage, self.init, K::KEEPS_LIST);
             let kernel = K::new(&self.plan, &graph, stage, self.init);
             self.before = stage.records();
@@ -197,6 +205,19 @@ pub(super) mod tests {
         let machine =
             &mut Machine { cpu: &mut cpu, stage: &mut stage, graph: &graph, rng: &mut rng };
         run(&plan, machine);
+    }
+
+    #[test]
+    fn a_file_is_read_before_and_never_again() {
+        let [without, with] =
+            ["off", "on"].map(|file| check(&format!("bfs:scale=14:accesses=300K:file={file}")));
+        // 2^14 rows of 8 bytes and 2^19 neighbours of 4.
+        let pages = (8 * ((1 << 14) + 1) + (4 << 19)) / 4096 + 1;
+        assert_eq!(with.pages.len() as u64, without.pages.len() as u64 + pages);
+        assert_eq!((with.files_closed, without.files_closed), (1, 0));
+        let once = |page: &u32| with.pages[page] == 1;
+        let file = &with.first_touch[..pages as usize];
+        assert!(file.iter().all(once), "it comes first, and is not looked at again");
     }
 
     #[test]

@@ -38,6 +38,11 @@ pub(super) const INIT: Param = Param::new(
 );
 pub(super) const EPOCH: Param =
     Param::new("epoch", "50M", "instructions between touched-page sets, 1K to 2G; off: none");
+pub(super) const FILE: Param = Param::new(
+    "file",
+    "off",
+    "on: the data is read from a file before, which stays in memory when it has been closed",
+);
 pub(super) const THREADS: Param =
     Param::new("threads", "1", "threads that take turns, 256 records each, 1 to 1024");
 pub(super) const THIN: Param = Param::new(

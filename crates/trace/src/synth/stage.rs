@@ -1,8 +1,9 @@
 //! Where generators put what happens: batches under construction, clock, address space,
 //! touched-page sets and samples of stores.
 
+use super::page_stream::write_pages;
 use crate::batch::{BLOCK_RECORDS, Batch, Want};
-use crate::event::{MapKind, StreamId, TimedEvent, TraceEvent};
+use crate::event::{FileId, MapKind, StreamId, TimedEvent, TraceEvent};
 use crate::header::TraceHeader;
 use crate::mapper::PageMapper;
 use frostline_core::types::{
@@ -150,6 +151,16 @@ impl Stage {
         let area = Area { run, address: start, len_bytes, before: 0 };
         self.areas.push(area);
         area
+    }
+
+    /// A file that is read from end to end and closed: what the system keeps of it in memory. As
+    /// no program has that in its address space, it stands for such as a mapping.
+    pub(super) fn read_file(&mut self, len_bytes: u64) {
+        let (file, process, fd) = (FileId(0), PROCESS, 3);
+        self.event(TraceEvent::FileOpen { file, process, fd, path: "data".to_owned() });
+        let area = self.map(len_bytes, MapKind::FileShared { file, offset_bytes: 0 });
+        write_pages(self, area.run.start.0..area.run.end());
+        self.event(TraceEvent::FileClose { file, process, fd });
     }
 
     /// Maps areas that follow one another without a gap, each on pages of its own, as the kernel

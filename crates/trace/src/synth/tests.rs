@@ -61,6 +61,7 @@ pub(super) struct Summary {
     pub store_samples: u64,
     pub marks: u64,
     pub unmapped_early: bool,
+    pub files_closed: u64,
 }
 
 /// Reads all of a trace and checks the order of its events and the bounds of its records.
@@ -73,6 +74,7 @@ pub(super) fn check(spec: &str) -> Summary {
     let mut named = HashMap::new();
     let mut mapped: HashSet<u32> = HashSet::new();
     let mut in_operation = HashMap::new();
+    let mut open_files = HashSet::new();
     let mut clock = 0;
     let mut exited = false;
     let mut since_touched: HashSet<u32> = HashSet::new();
@@ -145,6 +147,11 @@ pub(super) fn check(spec: &str) -> Summary {
                     let unseen = since_touched.difference(&set).count();
                     assert_eq!(unseen, 0, "records' pages must be in the touched set");
                     since_touched.clear();
+                }
+                TraceEvent::FileOpen { file, .. } => assert!(open_files.insert(*file)),
+                TraceEvent::FileClose { file, .. } => {
+                    assert!(open_files.remove(file));
+                    summary.files_closed += 1;
                 }
                 other => panic!("unexpected {other:?}"),
             }
