@@ -7,7 +7,7 @@
 //!
 //! Not good for: streams of pages that are touched a few times each. Departs from its source: the
 //! momentum filter is sized by what its window can hold, not as 1/128 of the other, which swamps it;
-//! only the least counters are raised, as the paper, not its code, has it; full counters have grown.
+//! only the least counters are raised, as the paper, not its code, has it.
 
 mod batch;
 mod chances;

@@ -130,16 +130,22 @@ fn frequency_alone_gets_a_second_chance() {
 }
 
 #[test]
-fn full_counters_are_not_taken_to_stand_still() {
-    let mut w = exact(2, ":second-chance=1s:momentum-cooling=8");
-    base(&mut w, 2);
-    w.sample([0, 1], 20);
-    w.sample([5], 30);
-    w.moves();
-    w.now = Nanos(w.now.0 + 2_000_000_000);
-    w.wake();
-    assert!(w.metric("second_chances_kept_total") >= 1.0);
-    assert_eq!(w.metric("second_chances_lost_total"), 0.0);
+fn samples_of_full_counters_are_seen() {
+    for tracker in ["exact", "blocked", "standard"] {
+        let more = alloc::format!(":second-chance=1s:momentum-cooling=8:tracker={tracker}");
+        let mut w = exact(2, &more);
+        base(&mut w, 2);
+        w.sample([0, 1], 20);
+        w.sample([5], 30);
+        w.moves();
+        assert_eq!(w.metric("second_chances_total"), 2.0, "{tracker}");
+        w.sample([1], 1);
+        w.now = Nanos(w.now.0 + 2_000_000_000);
+        w.wake();
+        assert_eq!(w.metric("second_chances_kept_total"), 1.0, "{tracker}: 1 was sampled");
+        assert_eq!(w.metric("second_chances_lost_total"), 1.0, "{tracker}");
+        assert_eq!((w.tier(0), w.tier(1)), (Some(SLOW), Some(TierId::FAST)), "{tracker}");
+    }
 }
 
 #[test]

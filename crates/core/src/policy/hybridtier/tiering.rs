@@ -244,6 +244,9 @@ impl<T: Tracker> Tiering<T> {
             let seen = self.tracker.sample(key);
             let pages = if PLAIN { self.span } else { self.run(unit, view).pages };
             self.histogram.step(seen.frequency.from, seen.frequency.to, u64::from(pages));
+            if seen.frequency.from == self.tracker.most() {
+                self.chances.sampled(unit);
+            }
             if !PLAIN {
                 self.look_beside(unit, fast, seen);
             }
@@ -437,12 +440,12 @@ impl<T: Tracker> Tiering<T> {
             return true;
         }
         let end = now.saturating_add(self.rules.chance);
-        self.counters.marked += u64::from(self.chances.give(Chance { unit, frequency }, end));
+        self.counters.marked += u64::from(self.chances.give(Chance::new(unit, frequency), end));
         false
     }
 
-    /// Units whose second chance is over and whose frequency has not grown. At its most it cannot
-    /// grow, so that it is enough to have stayed there.
+    /// Units whose second chance is over and whose frequency has not grown, nor would have if it
+    /// could.
     fn lost_chances(&mut self, now: Nanos) -> Vec<u32> {
         let mut lost = Vec::new();
         for some in self.chances.over(now).chunks(self.chunk()) {
@@ -450,7 +453,7 @@ impl<T: Tracker> Tiering<T> {
             for chance in some {
                 let key = self.tracker.key(chance.unit);
                 let Averages { frequency, momentum } = self.tracker.averages(key);
-                let grown = frequency > chance.frequency || frequency == self.tracker.most();
+                let grown = frequency > chance.frequency || chance.sampled;
                 if grown || self.is_momentum_high(momentum) {
                     self.counters.kept += 1;
                 } else {
