@@ -34,6 +34,6 @@ pub use options::{
     FaultInjection, Observer, Progress, REFERENCE_FOOTPRINT_BYTES, Scale, SimOptions,
 };
 pub use replay::{Moment, RunOutcome, simulate, simulate_together, tier_limits};
-pub use report::{RunReport, SeriesPoint};
+pub use report::{RunReport, SeriesPoint, TierReport};
 pub use series::SERIES_POINTS;
 pub use size::FastSize;

@@ -12,6 +12,7 @@ use frostline_core::policy::registry;
 use frostline_core::spec::{self, SpecError};
 use frostline_sim::{FastSize, GuestSetup, SERIES_POINTS, Scale};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Of which a reaction can be told to a 60th of the time between two changes.
@@ -170,7 +171,7 @@ pub struct ResultOf {
     pub changes: Option<u32>,
     /// Unit of that number, where the measure leaves it open.
     pub unit: Option<String>,
-    /// As published.
+    /// As published, for all of it or by workload, size and machine.
     pub paper: Option<Published>,
     /// Why ours differs, after having looked into it.
     pub differs: Option<String>,
@@ -289,7 +290,7 @@ impl Chart {
     }
 }
 
-/// A published number or range.
+/// A published number or range, or one for each of several runs.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub enum Published {
@@ -297,14 +298,28 @@ pub enum Published {
     Number(f64),
     /// Least and most.
     Range([f64; 2]),
+    /// By workload, size of fast memory or machine, and within one by another.
+    By(BTreeMap<String, Published>),
 }
 
 impl Published {
-    /// Least and most.
-    pub fn range(&self) -> [f64; 2] {
-        match *self {
-            Self::Number(number) => [number; 2],
-            Self::Range(range) => range,
+    /// Least and most for a run that goes by these names; none where nothing was published for it.
+    pub fn range(&self, names: &[&str]) -> Option<[f64; 2]> {
+        match self {
+            Self::Number(number) => Some([*number; 2]),
+            Self::Range(range) => Some(*range),
+            Self::By(each) => names.iter().find_map(|name| each.get(*name))?.range(names),
+        }
+    }
+
+    /// The names that it tells numbers apart by.
+    fn names(&self) -> Vec<&str> {
+        match self {
+            Self::Number(_) | Self::Range(_) => Vec::new(),
+            Self::By(each) => each
+                .iter()
+                .flat_map(|(name, inner)| std::iter::once(name.as_str()).chain(inner.names()))
+                .collect(),
         }
     }
 }
@@ -507,6 +522,9 @@ impl Experiment {
             }
             let machines: Vec<&str> = self.machines().iter().map(String::as_str).collect();
             result.machines.iter().try_for_each(|m| known("machine", m, &machines))?;
+            let runs = [&workloads[..], &sizes[..], &machines[..]].concat();
+            let mut published = result.paper.iter().flat_map(Published::names);
+            published.try_for_each(|name| known("workload, size or machine", name, &runs))?;
             for over in result.over.iter().flat_map(|over| over.names()) {
                 if over != super::OTHERS {
                     known("policy", over, &policies)?;
@@ -569,6 +587,7 @@ mod tests {
             ("over = \"first-touch\"\nfast = [\"1:9\"]\n", "size"),
             ("over = \"first-touch\"\nworkloads = [\"v\"]\n", "workload"),
             ("over = \"first-touch\"\nsince = 0.5\n", "since"),
+            ("over = \"first-touch\"\npaper = { v = 1 }\n", "workload, size or machine"),
         ] {
             let file = Experiment::parse("e.toml", &format!("{SMALL}{result}{more}")).unwrap();
             let text = format!("{:#}", file.check(&all).unwrap_err());
@@ -599,7 +618,23 @@ mod tests {
         let good = format!("{SMALL}{result}over = \"first-touch\"\npaper = [1, 2.5]\n");
         let file = Experiment::parse("e.toml", &good).unwrap();
         file.check(&all).unwrap();
-        assert_eq!(file.result[0].paper.as_ref().map(Published::range), Some([1.0, 2.5]));
+        let published = |names: &[&str]| file.result[0].paper.as_ref()?.range(names);
+        assert_eq!(published(&["w", "1:8"]), Some([1.0, 2.5]));
+    }
+
+    #[test]
+    fn what_was_published_may_differ_by_run() {
+        let text = format!(
+            "{SMALL}[[result]]\nwhat = \"x\"\nmeasure = \"speedup\"\nof = \"memtis\"\n\
+             [result.paper]\nw = {{ \"1:8\" = 2, \"1:4\" = [1, 3] }}\nv = 5\n"
+        );
+        let file = Experiment::parse("e.toml", &text).unwrap();
+        let published = |names: &[&str]| file.result[0].paper.as_ref()?.range(names);
+        assert_eq!(published(&["w", "1:8"]), Some([2.0; 2]));
+        assert_eq!(published(&["w", "1:4"]), Some([1.0, 3.0]));
+        assert_eq!(published(&["v", "1:4"]), Some([5.0; 2]));
+        assert_eq!(published(&["w", "1:2"]), None);
+        assert_eq!(published(&["u", "1:8"]), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! How results are computed from runs.
 
 use super::OTHERS;
-use super::adaptation::{adaptation_seconds, recovery_seconds};
+use super::adaptation::{adaptation_seconds, latencies, recovery_seconds};
 use super::file::{Over, ResultOf};
 use super::huge_pages::{self, HugePage};
 use crate::errors::usage;
@@ -25,7 +25,7 @@ pub enum Measure {
     Share,
     /// By how much a `number` of `of` is above that of `over`, in percentage points.
     Points,
-    /// Modelled time from `since` on until an access takes no longer than it does at the end.
+    /// Modelled time from `since` on until memory's latency is what it is at the end.
     Adaptation,
     /// How many times as fast `of` adapts as `over`.
     AdaptsFaster,
@@ -112,7 +112,8 @@ pub fn values(result: &ResultOf, size: &SizeStudy) -> Option<Vec<f64>> {
     };
     let number = result.number.as_deref();
     let adaptation = |policy: &PolicyStudy, seed: usize| {
-        adaptation_seconds(&policy.runs[seed].series, result.since?)
+        let run = &policy.runs[seed];
+        adaptation_seconds(&run.series, result.since?, latencies(&run.report))
     };
     let one = |seed: usize| -> Option<f64> {
         match result.measure {

@@ -211,7 +211,9 @@ fn finding(
     values: &[f64],
 ) -> Finding {
     let stat = Stat::of(values.iter().copied());
-    let paper = result.paper.as_ref().map(file::Published::range);
+    let names = [Some(workload.name.as_str()), fast, machine];
+    let names: Vec<&str> = names.into_iter().flatten().collect();
+    let paper = result.paper.as_ref().and_then(|paper| paper.range(&names));
     Finding {
         what: result.what.clone(),
         workload: workload.name.clone(),
