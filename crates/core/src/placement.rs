@@ -75,6 +75,9 @@ struct Occupancy {
     reserved: u64,
 }
 
+/// A bit in each of eight states.
+const EACH: u64 = 0x0101_0101_0101_0101;
+
 /// The truth about placement. Only the engine changes it.
 ///
 /// Invariants: `used` of a tier is the number of resident pages whose state names it; a page has
@@ -235,43 +238,62 @@ impl<'a> View<'a> {
     /// The first page of a run that is resident in a tier. Of a folio the first page is looked at, of
     /// others eight together.
     pub fn first_in(&self, tier: TierId, run: PageRun) -> Option<PageId> {
+        let wanted = EACH * u64::from(PageState::RESIDENT | tier.0);
+        self.first_that(run, |states| {
+            let differs =
+                states & (EACH * u64::from(PageState::RESIDENT | PageState::TIER)) ^ wanted;
+            // The highest bit of each byte that does not differ; no carry leaves a byte.
+            let carried = (differs & !(EACH << 7)) + EACH * 0x7f;
+            !(carried | differs) & (EACH << 7)
+        })
+    }
+
+    /// The first page of a run that is resident outside the fastest tier, as [`Self::first_in`].
+    pub fn first_slow(&self, run: PageRun) -> Option<PageId> {
+        self.first_that(run, |states| {
+            // A tier's number that is not 0 carries into the bit above, which goes where `RESIDENT` is.
+            let tiers = states & (EACH * u64::from(PageState::TIER));
+            let slow = ((tiers + EACH * u64::from(PageState::TIER)) & (EACH << 3)) << 1;
+            states & slow & (EACH * u64::from(PageState::RESIDENT))
+        })
+    }
+
+    /// The first page in whose byte `found` sets a bit, given the states of eight pages.
+    #[inline(always)]
+    fn first_that(&self, run: PageRun, found: impl Fn(u64) -> u64) -> Option<PageId> {
         let end = run.end().min(self.pages());
         let mut next = run.start.0;
         while next < end {
             let first = PageId(next);
             let piece = PageRun::between(next, first.region().run().end().min(end));
             let state = self.state(first);
-            let found = match state.is_huge() {
-                true => (state.tier() == Some(tier)).then_some(first),
-                false => self.first_base_page_in(tier, piece),
+            let page = match state.is_huge() {
+                true => (found(u64::from(state.0)) != 0).then_some(first),
+                false => self.first_base_page_that(piece, &found),
             };
-            if found.is_some() {
-                return found;
+            if page.is_some() {
+                return page;
             }
             next = piece.end();
         }
         None
     }
 
-    fn first_base_page_in(&self, tier: TierId, run: PageRun) -> Option<PageId> {
-        const EACH: u64 = 0x0101_0101_0101_0101;
-        let (first, end) = (run.start.index(), run.end() as usize);
-        let mask = PageState::RESIDENT | PageState::TIER;
-        let wanted = PageState::RESIDENT | tier.0;
-        let (eights, rest) = self.states()[first..end].as_chunks::<8>();
-        for (i, states) in eights.iter().enumerate() {
-            let differs =
-                u64::from_le_bytes(*states) & (EACH * u64::from(mask)) ^ (EACH * u64::from(wanted));
-            // The highest bit of each byte that does not differ; no carry leaves a byte.
-            let carried = (differs & !(EACH << 7)) + EACH * 0x7f;
-            let same = !(carried | differs) & (EACH << 7);
-            if same != 0 {
-                return Some(PageId((first + i * 8) as u32 + same.trailing_zeros() / 8));
+    #[inline(always)]
+    fn first_base_page_that(&self, run: PageRun, found: impl Fn(u64) -> u64) -> Option<PageId> {
+        let first = run.start.index();
+        let (eights, rest) = self.states()[first..run.end() as usize].as_chunks::<8>();
+        let mut last = [PageState::ABSENT.0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        for (i, states) in eights.iter().chain([&last]).enumerate() {
+            let found = found(u64::from_le_bytes(*states));
+            if found != 0 {
+                return Some(PageId((first + i * 8) as u32 + found.trailing_zeros() / 8));
             }
         }
-        let at = rest.iter().position(|state| state & mask == wanted)?;
-        Some(PageId((end - rest.len() + at) as u32))
+        None
     }
+
     /// State bytes of all pages by id, to be read through [`PageState`].
     #[inline]
     pub fn states(&self) -> &'a [u8] {
@@ -313,8 +335,11 @@ mod tests {
             let view = placement.view();
             let run = PageRun { start: PageId(from), pages };
             let tier = TierId(tier);
-            let expected = run.iter().find(|page| view.state(*page).tier() == Some(tier));
-            prop_assert_eq!(view.first_in(tier, run), expected);
+            let first = |found: fn(TierId, TierId) -> bool| {
+                run.iter().find(|page| view.state(*page).tier().is_some_and(|its| found(its, tier)))
+            };
+            prop_assert_eq!(view.first_in(tier, run), first(|its, tier| its == tier));
+            prop_assert_eq!(view.first_slow(run), first(|its, _| its != TierId::FAST));
         }
     }
 }

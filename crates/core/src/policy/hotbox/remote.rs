@@ -166,30 +166,26 @@ impl Remote {
         propose_arm(open, plan);
     }
 
+    /// Has the next slow pages scanned, no page twice. Those between them are passed over, which
+    /// takes time where there are few: not at all where there are none.
     fn scan_block(&mut self, view: &View<'_>, plan: &mut Plan) {
         self.blocks += 1;
-        let states = view.states();
-        let mut left = self.batch;
+        let slow = view.resident().saturating_sub(view.used(TierId::FAST)).0;
         let mut open = PageRun { start: PageId(0), pages: 0 };
-        for _ in 0..states.len() {
-            if self.cursor as usize >= states.len() {
-                self.cursor = 0;
+        for _ in 0..self.batch.min(slow) {
+            let rest = PageRun::between(self.cursor.min(view.pages()), view.pages());
+            let Some(page) = view.first_slow(rest).or_else(|| {
                 self.passes += 1;
-            }
-            let page = PageId(self.cursor);
-            self.cursor += 1;
-            if !is_slow(PageState(states[page.index()])) {
-                continue;
-            }
+                view.first_slow(PageRun::between(0, view.pages()))
+            }) else {
+                break;
+            };
+            self.cursor = page.0 + 1;
             if open.pages > 0 && open.end() == page.0 {
                 open.pages += 1;
             } else {
                 propose_scan(open, plan);
                 open = PageRun::single(page);
-            }
-            left -= 1;
-            if left == 0 {
-                break;
             }
         }
         propose_scan(open, plan);
