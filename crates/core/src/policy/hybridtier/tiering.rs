@@ -1,7 +1,7 @@
 //! What is promoted and demoted, whatever counts the samples.
 
 use super::batch::{Batch, Wanted};
-use super::chances::{Chance, Chances};
+use super::chances::{Chance, Chances, Over};
 use super::pace::Pace;
 use super::tracker::{Averages, Exact, Seen, Tracker};
 use crate::action::{Lane, Plan};
@@ -236,7 +236,9 @@ impl<T: Tracker> Tiering<T> {
         let chunk = &chunk[..count];
         chunk.iter().take(AHEAD).for_each(|(key, ..)| self.tracker.prefetch(*key));
         let high = self.high();
+        let most_frequent = self.tracker.most();
         let (mut wanted, mut found) = ([Wanted::default(); CHUNK], 0);
+        let (mut full, mut fulls) = ([0; CHUNK], 0);
         for (i, &(key, unit, fast)) in chunk.iter().enumerate() {
             if let Some((next, ..)) = chunk.get(i + AHEAD) {
                 self.tracker.prefetch(*next);
@@ -244,9 +246,8 @@ impl<T: Tracker> Tiering<T> {
             let seen = self.tracker.sample(key);
             let pages = if PLAIN { self.span } else { self.run(unit, view).pages };
             self.histogram.step(seen.frequency.from, seen.frequency.to, u64::from(pages));
-            if seen.frequency.from == self.tracker.most() {
-                self.chances.sampled(unit);
-            }
+            full[fulls] = unit;
+            fulls += usize::from(seen.frequency.from == most_frequent);
             if !PLAIN {
                 self.look_beside(unit, fast, seen);
             }
@@ -255,6 +256,7 @@ impl<T: Tracker> Tiering<T> {
             found += usize::from(!fast & high.has(seen));
         }
         self.batch.add(&wanted[..found]);
+        self.chances.sampled(&full[..fulls]);
         self.since += count as u64;
         if self.since == self.due {
             self.intervals(view);
@@ -440,7 +442,7 @@ impl<T: Tracker> Tiering<T> {
             return true;
         }
         let end = now.saturating_add(self.rules.chance);
-        self.counters.marked += u64::from(self.chances.give(Chance::new(unit, frequency), end));
+        self.counters.marked += u64::from(self.chances.give(Chance { unit, frequency }, end));
         false
     }
 
@@ -449,11 +451,11 @@ impl<T: Tracker> Tiering<T> {
     fn lost_chances(&mut self, now: Nanos) -> Vec<u32> {
         let mut lost = Vec::new();
         for some in self.chances.over(now).chunks(self.chunk()) {
-            self.prefetch(some.iter().map(|chance| chance.unit));
-            for chance in some {
+            self.prefetch(some.iter().map(|over| over.chance.unit));
+            for &Over { chance, sampled } in some {
                 let key = self.tracker.key(chance.unit);
                 let Averages { frequency, momentum } = self.tracker.averages(key);
-                let grown = frequency > chance.frequency || chance.sampled;
+                let grown = frequency > chance.frequency || sampled;
                 if grown || self.is_momentum_high(momentum) {
                     self.counters.kept += 1;
                 } else {
