@@ -7,15 +7,19 @@
 //! is made is taken off. Not among the misses: those of copies of moved pages, of walks of page
 //! tables, and of the kernel that hands samples out.
 
+#[path = "../../../core/benches/samples/cachegrind.rs"]
+mod cachegrind;
 mod program;
 #[path = "../../../core/benches/samples/tiered.rs"]
 mod tiered;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Error, Result, ensure};
+use cachegrind::Misses;
 use frostline_core::PageCount;
 use frostline_core::event::Event;
 use frostline_core::policy::PolicyContext;
 use program::{Accesses, PAGES};
+use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 use tiered::Tiered;
@@ -31,26 +35,6 @@ const FAST_SHARE: f64 = 0.48;
 const BATCH: usize = 256;
 /// Modelled time between samples.
 const SAMPLE_NS: u64 = 10_000;
-
-/// Misses of a run.
-#[derive(Clone, Copy, Default)]
-struct Misses {
-    first_level: u64,
-    last_level: u64,
-}
-
-impl Misses {
-    fn each(self) -> [f64; 2] {
-        [self.first_level as f64, self.last_level as f64]
-    }
-
-    fn beyond(self, other: Self) -> Self {
-        Self {
-            first_level: self.first_level.saturating_sub(other.first_level),
-            last_level: self.last_level.saturating_sub(other.last_level),
-        }
-    }
-}
 
 fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -115,27 +99,12 @@ fn compare(kind: &str, file: &Path, accesses: &Accesses) -> Result<()> {
     Ok(())
 }
 
-/// Runs this program under cachegrind, with one policy.
+/// What this program misses with one policy.
 fn measure(policy: &str, kind: &str, accesses: &Path) -> Result<Misses> {
     eprintln!("cachegrind: {policy}, {kind} pages");
-    let [first, last] = program::CACHES;
-    let output = Command::new("valgrind")
-        .args(["--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=/dev/null"])
-        .args([format!("--D1={first},8,64"), format!("--LL={last},16,64")])
-        .arg(std::env::current_exe()?)
-        .args(["--run", policy, kind])
-        .arg(accesses)
-        .output()
-        .context("cannot start valgrind")?;
-    let text = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{policy} under valgrind: {text}");
-    let count = |what: &str| {
-        let line = text.lines().find(|line| line.contains(what));
-        let number = line.and_then(|line| line.split(what).nth(1)?.split_whitespace().next());
-        let number = number.and_then(|number| number.replace(',', "").parse().ok());
-        number.ok_or_else(|| anyhow!("no `{what}` in {text}"))
-    };
-    Ok(Misses { first_level: count("D1  misses:")?, last_level: count("LLd misses:")? })
+    let args = ["--run", policy, kind].map(OsStr::new);
+    let args = [&args[..], &[accesses.as_os_str()]].concat();
+    cachegrind::measure(program::CACHES, &args).map_err(Error::msg)
 }
 
 /// The program and a policy in turns.

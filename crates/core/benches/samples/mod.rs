@@ -1,6 +1,7 @@
 //! What the benchmarks of samples share: where samples fall, and how time is taken.
 #![allow(dead_code, reason = "each benchmark uses a part")]
 
+pub mod cachegrind;
 pub mod tiered;
 
 use frostline_core::event::{Event, Sample, SampleKind};
