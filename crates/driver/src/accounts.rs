@@ -47,6 +47,13 @@ pub struct Accounts {
     pub reclaimed: Account,
     /// Towards a slower tier to see whether the page comes back.
     pub probes: Account,
+    /// Cached pages of files that nobody holds open, out of fast memory. They belong to no tier's
+    /// figures.
+    #[serde(default)]
+    pub files: Account,
+    /// Times that the kernel had no room to tell of closed files.
+    #[serde(default)]
+    pub lost_closings: u64,
     /// Folios split, and found split.
     pub splits: u64,
     /// Attempts that left the folio whole.

@@ -29,6 +29,7 @@ use std::path::PathBuf;
 
 mod address_space;
 mod audit;
+mod closed_files;
 mod folios;
 mod limit;
 mod listen;
@@ -39,6 +40,7 @@ mod targets;
 mod tests;
 mod touches;
 
+use closed_files::ClosedFiles;
 use limit::Keeper;
 use moving::Purpose;
 
@@ -129,6 +131,8 @@ pub struct Driver {
     scans: Scans,
     /// What takes armed pages out of their places, in the program's own process.
     next_touch: Option<NextTouch>,
+    /// Files that targets have closed, where the policy wants to know.
+    closed_files: Option<ClosedFiles>,
     reported_cpu: (Nanos, Nanos),
     lost: u64,
     /// Pages that were touched, for others who want to know.
@@ -191,6 +195,7 @@ impl Driver {
             wants_samples: needs.load_sample_period > 0,
             scans: Scans::default(),
             next_touch: None,
+            closed_files: None,
             reported_cpu: (Nanos::ZERO, Nanos::ZERO),
             lost: 0,
             overheard: None,
@@ -273,6 +278,7 @@ impl Driver {
         }
         self.hear_touches(&mut events)?;
         self.listen(&mut events)?;
+        self.hear_closings(&mut events)?;
         self.audit(&mut events)?;
         self.tell(events)?;
         self.work()?;

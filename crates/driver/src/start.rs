@@ -124,6 +124,11 @@ fn begin(
     let mut choice = choose(&root, needs, &options, &places)?;
     let policy = with_parameters(&options.policy, &choice.parameters)?;
     let suited = make(&policy, &context)?.needs();
+    if suited.closed_files && choice.files.is_some() && choice.closings.is_none() {
+        let what = "closings of files";
+        let hint = "run as root, or leave `files` to frostline";
+        return Err(DriverError::Telemetry { policy: options.policy.clone(), what, hint });
+    }
     for (kind, before, period) in [
         (SampleKind::LoadMiss, needs.load_sample_period, suited.load_sample_period),
         (SampleKind::Store, needs.store_sample_period, suited.store_sample_period),
@@ -136,6 +141,7 @@ fn begin(
         notes.push(format!("{why} (policy {policy})"));
     }
     notes.extend(choice.allocations.clone());
+    notes.extend(choice.files.clone());
     let limits = |index: usize| -> Result<TierLimits, LinuxError> {
         let tier = TierId(index as u8);
         let capacity = if tier == TierId::FAST {
@@ -158,10 +164,14 @@ fn begin(
         migration_bytes_per_second: options.migration_bytes_per_second,
         migration_burst: BURST,
     };
+    let closings = choice.closings.take();
     let mut driver = Driver::new(root, options, selection, &setup, places, choice)?;
     driver.own = own;
     if let Some(next_touch) = next_touch.filter(|_| needs.faults) {
         driver.arm_by(next_touch);
+    }
+    if let Some(closings) = closings {
+        driver.follow_closings(closings);
     }
     Ok((driver, notes))
 }

@@ -2,6 +2,7 @@
 
 use frostline_core::types::{Bytes, ProcessId, Vpn};
 use frostline_linux::extents::ExtentChange;
+use frostline_linux::files::FileId;
 use frostline_linux::maps::{self, Kind, Mapping, MapsReader};
 use frostline_linux::pagemap::Pagemap;
 use frostline_linux::process::{self, Target};
@@ -131,6 +132,12 @@ impl Watched {
     pub fn read_mappings(&mut self) -> Result<&[Mapping], LinuxError> {
         self.maps.read(&self.target, &mut self.mappings)?;
         Ok(&self.mappings)
+    }
+
+    /// Whether a file is mapped, as the mappings were read last.
+    pub fn has_mapped(&self, file: FileId) -> bool {
+        let is_it = |mapping: &Mapping| (mapping.dev, mapping.inode) == (file.device, file.inode);
+        self.mappings.iter().any(is_it)
     }
 
     /// How the mappings that were read last differ from [`Self::spans`]: what is new in each of

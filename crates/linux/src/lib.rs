@@ -11,6 +11,7 @@ pub mod damon;
 pub mod doctor;
 pub mod error;
 pub mod extents;
+pub mod files;
 pub mod folio;
 pub mod frames;
 pub mod idle;

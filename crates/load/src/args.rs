@@ -119,6 +119,10 @@ pub struct LoadArgs {
     /// Map, check and unmap further areas of 4 KiB to 4 MiB
     #[arg(long, value_name = "N/s", default_value = "0", value_parser = parse_rate)]
     pub churn: f64,
+    /// Read this file at the start and close it; read it again whenever the hot set changes, and at the
+    /// end, and check that it is the same
+    #[arg(long, value_name = "FILE")]
+    pub input: Option<PathBuf>,
     /// Write the accesses of every second: lines of `second,operations`
     #[arg(long, value_name = "FILE")]
     pub throughput_log: Option<PathBuf>,

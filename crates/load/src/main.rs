@@ -11,6 +11,7 @@ mod churn;
 mod content;
 mod forks;
 mod hot_set;
+mod input;
 mod pace;
 mod run;
 mod shared;

@@ -4,6 +4,7 @@ use crate::area::Area;
 use crate::args::LoadArgs;
 use crate::content::{PageBytes, Recipe};
 use crate::hot_set::HotSet;
+use crate::input::Input;
 use crate::shared::Shared;
 use crate::summary::{Parts, Summary};
 use crate::truth::Truth;
@@ -60,6 +61,9 @@ pub fn run(args: &LoadArgs) -> anyhow::Result<ExitCode> {
     let hot_pages = announce(&truth, &work.hot_set, 0, args.truth.as_deref())?;
     let mut log = args.throughput_log.as_deref().map(Log::create).transpose()?;
     let shared = Shared::new(shares.len());
+    let input = args.input.as_deref().map(Input::read).transpose()?;
+    let read_again =
+        || input.as_ref().map_or(Ok(()), |input| input.check(|wrong| shared.found(wrong)));
     eprintln!("ready");
 
     let started = Instant::now();
@@ -80,7 +84,7 @@ pub fn run(args: &LoadArgs) -> anyhow::Result<ExitCode> {
             }
             Due::Shift(generation) => {
                 announce(&truth, &work.hot_set, generation, args.truth.as_deref())?;
-                Ok(())
+                read_again()
             }
         });
         shared.stop();
@@ -90,6 +94,7 @@ pub fn run(args: &LoadArgs) -> anyhow::Result<ExitCode> {
         watched.map(|()| done)
     })?;
 
+    read_again()?;
     let findings = shared.findings();
     for what in &findings.first {
         eprintln!("error: {what}");

@@ -88,6 +88,31 @@ touched() {
         $2 == "canary_faults_total" { print $2, $3 }' /out/touched
     return $code
 }
+# Files that are closed go to the slow node, too: on a disk in memory, which is what the guest has.
+cached() { awk '/ FilePages:/ { print $4 }' /sys/devices/system/node/node$1/meminfo; }
+files() {
+    number=$(cat /sys/class/zram-control/hot_add)
+    echo 64M >/sys/block/zram$number/disksize
+    mke2fs -b 4096 /dev/zram$number >/dev/null
+    mkdir /disk && mount -t ext2 /dev/zram$number /disk || return
+    dd if=/dev/urandom of=/disk/input bs=1M count=16 2>/dev/null
+    sync
+    before=$(cached 1)
+    frostline run --policy $1 $touches --summary /out/files -- frostline-load --size 32MiB --checksums \
+        --shift 8 --input /disk/input --seconds 600 >/tmp/load6 2>/tmp/notes6 &
+    run=$!
+    tries=0
+    while [ $(($(cached 1) - before)) -lt 16384 ] && [ $tries -lt 40 ]; do sleep 1 && tries=$((tries + 1)); done
+    echo "cached $(($(cached 1) - before))"
+    kill -INT $(pidof frostline-load)
+    wait $run
+    code=$?
+    cat /tmp/load6 /tmp/notes6
+    awk -F '[ ":,]+' '/"files": \{/ { on = 1 } on && $2 == "verified_bytes" { print $2, $3; exit }' /out/files
+    umount /disk
+    echo $number >/sys/class/zram-control/hot_remove
+    return $code
+}
 # Nobody outside is needed.
 orphan() {
     frostline run --policy hotbox $touches -- frostline-load --size 32MiB --writes 20% --checksums \
@@ -139,6 +164,7 @@ section inside other hybridtier 20 --in-process
 section touched touched hotbox moved_at_touch
 section again frostline replay /out/touches-moved_at_touch
 section canaries touched pet:sampling=200ms:scan=1s:temporary=8MiB:max-block=32MiB armed_touched
+section files files pet:sampling=200ms:scan=1s:temporary=8MiB:max-block=32MiB
 section orphan orphan
 "#;
 
@@ -351,6 +377,14 @@ fn canaries_between_nodes_fault() {
     assert!(number(text, "armed") > 0.0 && number(text, "canary_faults_total") > 0.0, "{text}");
     assert_eq!(number(text, "moved_at_touch"), 0.0, "blocks come back by a worker: {text}");
     assert!(!text.contains("without tiering"), "{text}");
+}
+
+#[test]
+fn closed_files_go_to_the_slow_node() {
+    let Some(text) = section("files") else { return };
+    assert_eq!(number(text, "mismatches"), 0.0, "{text}");
+    assert!(number(text, "cached") >= 16384.0, "{text}");
+    assert!(number(text, "verified_bytes") >= f64::from(16 << 20), "{text}");
 }
 
 #[test]

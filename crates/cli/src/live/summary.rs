@@ -32,6 +32,10 @@ pub fn text(status: &Status) -> String {
             size(accounts.promotions.attempted_bytes)
         );
     }
+    if accounts.files.verified_bytes > 0 {
+        let files = size(accounts.files.verified_bytes);
+        text += &format!("\nclosed files: {files} of their pages left fast memory");
+    }
     if status.tiers.len() > 2 {
         let tiers = status.tiers.iter().map(|tier| {
             format!("{} {} of {}", tier.name, size(tier.used_bytes), size(tier.capacity_bytes))

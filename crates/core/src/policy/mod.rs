@@ -58,6 +58,8 @@ pub struct Telemetry {
     pub swap_faults: bool,
     /// `Mapped` and `Unmapped` carry original allocation extents.
     pub allocation_extents: bool,
+    /// `FileClosed` events come, and `DemoteFile` actions are carried out.
+    pub closed_files: bool,
     /// `Counters` events.
     pub counters: bool,
     /// `Epoch` events and knowledge of the whole trace: simulator only.

@@ -42,8 +42,11 @@ impl Driver {
                 // turned down before they start.
                 Action::Arm { run, .. } => self.arm_next(run),
                 Action::Disarm { run, .. } => self.disarm(run),
-                // Cached files are left alone.
-                Action::DemoteFile { .. } => {}
+                Action::DemoteFile { file, lane } => {
+                    if !self.demote_file(file)? {
+                        self.queue.push_front(Action::DemoteFile { file, lane });
+                    }
+                }
             }
             self.tell(events)?;
             self.arm(&arrived);

@@ -18,6 +18,7 @@ impl Queue {
     fn of(&mut self, action: &Action) -> &mut VecDeque<Action> {
         match action {
             Action::Migrate { to, .. } if *to != TierId::FAST => &mut self.demotions,
+            Action::DemoteFile { .. } => &mut self.demotions,
             _ => &mut self.first,
         }
     }

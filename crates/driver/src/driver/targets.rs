@@ -55,6 +55,9 @@ impl Driver {
             for source in &mut self.sources {
                 source.attach(&self.root, pid, child)?;
             }
+            if let Some(files) = &mut self.closed_files {
+                files.attach(&self.root, pid);
+            }
             Ok(watched)
         });
         match attached {

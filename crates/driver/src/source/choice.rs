@@ -18,6 +18,7 @@ use frostline_core::types::Nanos;
 use frostline_linux::balancing::{self, Availability};
 use frostline_linux::changes::Changes;
 use frostline_linux::damon;
+use frostline_linux::files::closings::Closings;
 use frostline_linux::lab::LabMemory;
 use frostline_linux::perf::pmu::{self, PmuSource};
 use frostline_linux::{LinuxError, Root};
@@ -86,6 +87,10 @@ pub struct Choice {
     pub why: Option<String>,
     /// How allocations are followed; `None` where nobody needs to know.
     pub allocations: Option<String>,
+    /// Closings of files, where the policy wants to know.
+    pub closings: Option<Closings>,
+    /// What is said of that.
+    pub files: Option<String>,
     /// Samples come from refaults alone: a page in use must be paged out now and then to be seen.
     pub probes: bool,
     /// Nothing reads access bits of fast pages: those are accessed that came back from swap.
@@ -168,7 +173,25 @@ pub fn choose(
         let how = "allocations are followed by tracepoints, in the extents that were asked for";
         choice.allocations = Some(how.into());
     }
+    if needs.closed_files && !options.dry_run && !options.slow.is_empty() {
+        add_closings(&mut choice);
+    }
     Ok(choice)
+}
+
+/// What tells of closed files; a policy does without where nothing can.
+fn add_closings(choice: &mut Choice) {
+    choice.files = Some(match Closings::new() {
+        Ok(closings) => {
+            choice.closings = Some(closings);
+            "files of 128 KiB and more that nobody holds open any more leave fast memory, too"
+                .into()
+        }
+        Err(error) => {
+            choice.parameters.push(("files", "off"));
+            format!("files stay where they are (files=off): {}", briefly(&error))
+        }
+    });
 }
 
 /// A source that can be asked about single pages; with `returns`, a policy for swap space that does

@@ -7,6 +7,7 @@ use crate::advise::{drain_page_lists, page_out_verified};
 use crate::balancing::{self, Availability};
 use crate::damon;
 use crate::error::LinuxError;
+use crate::files::closings::Closings;
 use crate::idle::IdleBitmap;
 use crate::pagemap::{PageEntry, Pagemap};
 use crate::perf::Start;
@@ -20,6 +21,7 @@ use crate::swap;
 use crate::sys::uffd;
 use crate::topology::format_list;
 use frostline_core::PAGE_BYTES;
+use std::fs::File;
 use std::time::Duration;
 
 type Probed<'a> = Result<Child, LinuxError>;
@@ -35,6 +37,7 @@ pub fn examine(root: &Root, child: &mut Probed<'_>) -> Vec<Capability> {
         on_child("refault-sampling", child, |child| refault_sampling(root, child)),
         Capability::of("tracefs", tracefs(root)),
         on_child("allocation-tracing", child, |child| allocations(root, child)),
+        Capability::of("closed-files", closed_files(root)),
         on_child("pmu-sampling", child, |child| pmu_sampling(root, child)),
         on_child("pagemap", child, pagemap),
         on_child("page-frames", child, page_frames),
@@ -88,6 +91,23 @@ fn refault_sampling(root: &Root, child: &mut Child) -> Result<Capability, LinuxE
 fn tracefs(root: &Root) -> Result<Capability, LinuxError> {
     let found = Tracefs::find(root)?;
     Ok(Capability::yes("tracefs", format!("at {}", found.path(root).display())))
+}
+
+/// A file that we have opened is closed, and that is heard.
+fn closed_files(root: &Root) -> Result<Capability, LinuxError> {
+    let (name, own) = ("closed-files", std::process::id());
+    let mut closings = Closings::new()?;
+    closings.watch(root, own);
+    let path = root.path("/proc/self/exe");
+    drop(File::open(&path).map_err(|error| LinuxError::io("open", path, &error))?);
+    let mut heard = false;
+    closings.poll(|closing| {
+        heard |= closing.pid() == own;
+        true
+    })?;
+    let file_systems = closings.file_systems();
+    let why = format!("{file_systems} file systems can be watched, a closing was heard: {heard}");
+    Ok(if heard { Capability::yes(name, why) } else { Capability::no(name, why) })
 }
 
 fn allocations(root: &Root, child: &mut Child) -> Result<Capability, LinuxError> {

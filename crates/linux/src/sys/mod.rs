@@ -5,6 +5,7 @@
 pub mod alone;
 pub mod arena;
 pub mod away;
+pub mod file_window;
 pub mod fork;
 #[cfg(all(test, target_arch = "x86_64"))]
 mod inject_calls_tests;

@@ -153,6 +153,7 @@ fn purposes(status: &Status, mut tell: impl FnMut(&str, &Account)) {
     tell("demotion", &accounts.demotions);
     tell("limit", &accounts.reclaimed);
     tell("probe", &accounts.probes);
+    tell("closed-file", &accounts.files);
 }
 
 /// The page that Prometheus reads.

@@ -417,6 +417,7 @@ impl Policy for Pet {
             faults: true,
             swap_faults: true,
             allocation_extents: true,
+            closed_files: self.rules.files,
             ..Telemetry::default()
         }
     }

@@ -1,0 +1,319 @@
+//! Files that targets have closed: once nobody holds one open the policy is told, and what it wants
+//! demoted of them leaves fast memory.
+//!
+//! Where the first slower tier is a node, cached pages go there. Otherwise the kernel forgets them:
+//! the slower tier of a file is its disk.
+
+use super::Driver;
+use crate::clock;
+use crate::error::DriverError;
+use crate::place::Place;
+use crate::watched::Watched;
+use frostline_core::event::{Event, MoveOutcome};
+use frostline_core::types::*;
+use frostline_linux::files::cached::CachedFile;
+use frostline_linux::files::closings::{Closing, Closings};
+use frostline_linux::files::holders::held_open;
+use frostline_linux::files::{File, FileId};
+use frostline_linux::{LinuxError, Root, Target};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Smaller files are left alone: finding out about one costs more than its pages are worth. As
+/// `least` of PET for allocations.
+const LEAST: Bytes = Bytes(128 << 10);
+/// Files that are kept in mind; what is closed beyond that is overlooked.
+const MOST_FILES: usize = 2048;
+/// Closings that are looked at in one step.
+const MOST_CLOSINGS: u32 = 1024;
+/// Pages of a file between two looks at the clock.
+const PIECE_PAGES: u64 = 4096;
+/// How often a file is tried of which something was being written or used.
+const MOST_TRIES: u32 = 3;
+/// Part of our share of a core that goes into finding out who holds files open.
+const HOLDERS_PART: f64 = 0.1;
+
+/// What is known of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Closed by somebody. Whether others hold it open is to be found out.
+    Closed,
+    /// Held open or mapped by somebody; when that ends it will be heard.
+    Held,
+    /// By nobody; the policy was told.
+    Told,
+}
+
+#[derive(Clone, Debug)]
+struct Known {
+    file: File,
+    state: State,
+    tries: u32,
+}
+
+/// A file that is being demoted.
+#[derive(Debug)]
+struct Going {
+    number: u32,
+    open: CachedFile,
+    known: Known,
+    next: u64,
+    /// Pages that could not leave.
+    left: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct ClosedFiles {
+    closings: Closings,
+    known: BTreeMap<u32, Known>,
+    numbers: BTreeMap<FileId, u32>,
+    next_number: u32,
+    going: Option<Going>,
+    /// Those that nobody held open, as was found out in this second.
+    free: BTreeSet<u32>,
+    /// Files that were open for us, whose closings by this process are ours.
+    ours: BTreeSet<FileId>,
+    holders_due: Nanos,
+    heard_lost: u64,
+}
+
+impl ClosedFiles {
+    /// Knows of no file yet.
+    pub(crate) fn new(closings: Closings) -> Self {
+        Self {
+            closings,
+            known: BTreeMap::new(),
+            numbers: BTreeMap::new(),
+            next_number: 0,
+            going: None,
+            free: BTreeSet::new(),
+            ours: BTreeSet::new(),
+            holders_due: Nanos::ZERO,
+            heard_lost: 0,
+        }
+    }
+
+    /// Hears of files on the disks that a process sees.
+    pub(super) fn attach(&mut self, root: &Root, pid: u32) {
+        self.closings.watch(root, pid);
+    }
+
+    fn hear(&mut self, is_target: impl Fn(u32) -> bool) -> Result<(), LinuxError> {
+        let Self { closings, known, numbers, next_number, ours, .. } = self;
+        let own = std::process::id();
+        let mut heard = 0;
+        closings.poll(|closing: Closing| {
+            heard += 1;
+            let target = is_target(closing.pid());
+            let may_be_ours = closing.pid() == own && !ours.is_empty();
+            // Others concern us where they may be the last ones.
+            if (target || may_be_ours || !known.is_empty())
+                && let Some(file) = closing.file()
+                && !(may_be_ours && ours.remove(&file.id))
+            {
+                note(known, numbers, next_number, file, target);
+            }
+            heard < MOST_CLOSINGS
+        })?;
+        if closings.lost() > self.heard_lost {
+            self.heard_lost = closings.lost();
+            let held = known.values_mut().filter(|known| known.state == State::Held);
+            held.for_each(|known| known.state = State::Closed);
+        }
+        Ok(())
+    }
+
+    /// Finds out who holds files of one state open, by a descriptor or, of our targets, by a
+    /// mapping; gives the numbers of those that nobody does.
+    fn look_for_holders(
+        &mut self,
+        root: &Root,
+        targets: &BTreeMap<u32, Watched>,
+        of: State,
+    ) -> Result<Vec<u32>, LinuxError> {
+        let asked = self.known.values().filter(|known| known.state == of);
+        let asked: BTreeSet<FileId> = asked.map(|known| known.file.id).collect();
+        if asked.is_empty() {
+            return Ok(Vec::new());
+        }
+        let is_mapped = |file: &FileId| targets.values().any(|target| target.has_mapped(*file));
+        let (mut held, others): (BTreeSet<_>, BTreeSet<_>) = asked.into_iter().partition(is_mapped);
+        held.extend(held_open(root, &others)?);
+        let mut free = Vec::new();
+        for (number, known) in self.known.iter_mut().filter(|(_, known)| known.state == of) {
+            if held.contains(&known.file.id) {
+                known.state = State::Held;
+            } else {
+                free.push(*number);
+            }
+        }
+        Ok(free)
+    }
+
+    fn forget(&mut self, number: u32) -> Option<Known> {
+        let known = self.known.remove(&number)?;
+        self.numbers.remove(&known.file.id);
+        Some(known)
+    }
+
+    fn keep(&mut self, known: Known) {
+        let Self { known: all, numbers, next_number, .. } = self;
+        if let Some(number) = number_of(all, numbers, next_number, known.file.id) {
+            all.insert(number, known);
+        }
+    }
+}
+
+/// A number for a file that has none, as long as there is room.
+fn number_of(
+    known: &BTreeMap<u32, Known>,
+    numbers: &mut BTreeMap<FileId, u32>,
+    next: &mut u32,
+    id: FileId,
+) -> Option<u32> {
+    if known.len() >= MOST_FILES || numbers.contains_key(&id) {
+        return None;
+    }
+    let number = *next;
+    *next = next.wrapping_add(1);
+    numbers.insert(id, number);
+    Some(number)
+}
+
+/// A file was closed, by a target or by somebody else.
+fn note(
+    known: &mut BTreeMap<u32, Known>,
+    numbers: &mut BTreeMap<FileId, u32>,
+    next: &mut u32,
+    file: File,
+    target: bool,
+) {
+    if let Some(known) = numbers.get(&file.id).and_then(|number| known.get_mut(number)) {
+        if known.state == State::Held {
+            known.state = State::Closed;
+        }
+        known.file = file;
+    } else if target
+        && file.bytes >= LEAST.0
+        && let Some(number) = number_of(known, numbers, next, file.id)
+    {
+        known.insert(number, Known { file, state: State::Closed, tries: 0 });
+    }
+}
+
+impl Driver {
+    /// Follows closed files from now on.
+    pub(crate) fn follow_closings(&mut self, closings: Closings) {
+        self.closed_files = Some(ClosedFiles::new(closings));
+    }
+
+    /// Takes in what was closed since the last time; the policy is told of files that nobody holds
+    /// open.
+    pub(super) fn hear_closings(&mut self, events: &mut Vec<Event>) -> Result<(), DriverError> {
+        let Some(files) = &mut self.closed_files else { return Ok(()) };
+        files.hear(|pid| self.watched.contains_key(&pid))?;
+        self.accounts.lost_closings = files.closings.lost();
+        if self.now < files.holders_due {
+            return Ok(());
+        }
+        let before = clock::thread_cpu();
+        for number in files.look_for_holders(&self.root, &self.watched, State::Closed)? {
+            if let Some(known) = files.known.get_mut(&number) {
+                known.state = State::Told;
+                events.push(Event::FileClosed { file: number });
+            }
+        }
+        files.free.clear();
+        let cost = clock::thread_cpu().saturating_sub(before).as_secs_f64();
+        let rest = (cost / (self.options.cpu_share * HOLDERS_PART)).max(1.0);
+        files.holders_due = self.now.saturating_add(Nanos((rest * 1e9) as u64));
+        Ok(())
+    }
+
+    /// Demotes a piece of a file that was told of, unless somebody has opened it since; whether that
+    /// was the last one.
+    pub(super) fn demote_file(&mut self, number: u32) -> Result<bool, DriverError> {
+        let Some(files) = &mut self.closed_files else { return Ok(true) };
+        if files.going.as_ref().is_none_or(|going| going.number != number) {
+            if !files.free.contains(&number) {
+                // All that are told of, as whoever wants one gone wants others gone, too.
+                let free = files.look_for_holders(&self.root, &self.watched, State::Told)?;
+                files.free = free.into_iter().collect();
+            }
+            if !files.free.remove(&number) {
+                return Ok(true);
+            }
+            let Some(known) = files.forget(number) else { return Ok(true) };
+            let Some(open) = CachedFile::open(&known.file) else { return Ok(true) };
+            files.ours.insert(open.id());
+            files.going = Some(Going { number, open, known, next: 0, left: 0 });
+        }
+        let Some(going) = &mut files.going else { return Ok(true) };
+        let piece = going.next..going.open.pages().min(going.next + PIECE_PAGES);
+        going.next = piece.end;
+        let account = &mut self.accounts.files;
+        let (left, first) = (&mut going.left, self.places.tiers.get(1));
+        let mut count = |pages, outcome| {
+            account.count(pages, outcome);
+            *left += if outcome == MoveOutcome::Busy { pages } else { 0 };
+        };
+        let done = match first {
+            _ if piece.is_empty() => Ok(()),
+            Some(Place::Node(node)) => Target::open(&self.root, std::process::id())
+                .and_then(|own| going.open.move_to_node(&own, piece, *node, &mut count)),
+            _ => going.open.drop_cache(piece).map(|dropped| {
+                count(dropped.gone, MoveOutcome::Moved);
+                count(dropped.kept, MoveOutcome::Busy);
+            }),
+        };
+        // A file system that does not take part is no reason to end.
+        if done.is_ok() && going.next < going.open.pages() {
+            return Ok(false);
+        }
+        if let Some(Going { left, mut known, .. }) = files.going.take()
+            && left > 0
+            && known.tries + 1 < MOST_TRIES
+        {
+            known.tries += 1;
+            known.state = State::Closed;
+            files.keep(known);
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_kept_in_mind_from_a_closing_by_a_target_until_nobody_holds_them() {
+        let (mut known, mut numbers, mut next) = (BTreeMap::new(), BTreeMap::new(), 0);
+        let file = |inode, bytes| File {
+            id: FileId { device: (8, 1), inode },
+            path: format!("/{inode}-{bytes}").into(),
+            bytes,
+        };
+        let mut close = |known: &mut BTreeMap<u32, Known>, file, target| {
+            note(known, &mut numbers, &mut next, file, target);
+            known.values().map(|known| (known.file.id.inode, known.state)).collect::<Vec<_>>()
+        };
+        assert_eq!(close(&mut known, file(1, 1 << 20), false), [], "somebody else's");
+        assert_eq!(close(&mut known, file(1, 1000), true), [], "a small one");
+        assert_eq!(close(&mut known, file(1, 1 << 20), true), [(1, State::Closed)]);
+        for (state, then) in [
+            (State::Held, State::Closed),
+            (State::Closed, State::Closed),
+            // The policy was told, and what is open is found out before anything is done.
+            (State::Told, State::Told),
+        ] {
+            known.get_mut(&0).unwrap().state = state;
+            assert_eq!(close(&mut known, file(1, 2 << 20), false), [(1, then)], "{state:?}");
+        }
+        assert_eq!(known[&0].file.path.to_str(), Some("/1-2097152"), "its last name");
+        for inode in 2..MOST_FILES as u64 + 10 {
+            close(&mut known, file(inode, 1 << 20), true);
+        }
+        assert_eq!(known.len(), MOST_FILES);
+    }
+}
