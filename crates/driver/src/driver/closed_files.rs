@@ -61,71 +61,55 @@ struct Going {
     left: u64,
 }
 
-/// See the module.
-#[derive(Debug)]
-pub(crate) struct ClosedFiles {
-    closings: Closings,
+/// Files that are kept in mind, by numbers that are not used again.
+#[derive(Debug, Default)]
+struct Files {
     known: BTreeMap<u32, Known>,
     numbers: BTreeMap<FileId, u32>,
-    next_number: u32,
-    going: Option<Going>,
-    /// Those that nobody held open, as was found out in this second.
-    free: BTreeSet<u32>,
-    /// Files that were open for us, whose closings by this process are ours.
-    ours: BTreeSet<FileId>,
-    holders_due: Nanos,
-    heard_lost: u64,
+    next: u32,
 }
 
-impl ClosedFiles {
-    /// Knows of no file yet.
-    pub(crate) fn new(closings: Closings) -> Self {
-        Self {
-            closings,
-            known: BTreeMap::new(),
-            numbers: BTreeMap::new(),
-            next_number: 0,
-            going: None,
-            free: BTreeSet::new(),
-            ours: BTreeSet::new(),
-            holders_due: Nanos::ZERO,
-            heard_lost: 0,
-        }
-    }
-
-    /// Hears of files on the disks that a process sees.
-    pub(super) fn attach(&mut self, root: &Root, pid: u32) {
-        self.closings.watch(root, pid);
-    }
-
-    fn hear(&mut self, is_target: impl Fn(u32) -> bool) -> Result<(), LinuxError> {
-        let Self { closings, known, numbers, next_number, ours, .. } = self;
-        let own = std::process::id();
-        let mut heard = 0;
-        closings.poll(|closing: Closing| {
-            heard += 1;
-            let target = is_target(closing.pid());
-            let may_be_ours = closing.pid() == own && !ours.is_empty();
-            // Others concern us where they may be the last ones.
-            if (target || may_be_ours || !known.is_empty())
-                && let Some(file) = closing.file()
-                && !(may_be_ours && ours.remove(&file.id))
-            {
-                note(known, numbers, next_number, file, target);
+impl Files {
+    /// A file was closed, by a target or by somebody else.
+    fn note(&mut self, file: File, target: bool) {
+        let known = self.numbers.get(&file.id).and_then(|number| self.known.get_mut(number));
+        if let Some(known) = known {
+            if known.state == State::Held {
+                known.state = State::Closed;
             }
-            heard < MOST_CLOSINGS
-        })?;
-        if closings.lost() > self.heard_lost {
-            self.heard_lost = closings.lost();
-            let held = known.values_mut().filter(|known| known.state == State::Held);
-            held.for_each(|known| known.state = State::Closed);
+            known.file = file;
+        } else if target && file.bytes >= LEAST.0 {
+            self.keep(Known { file, state: State::Closed, tries: 0 });
         }
-        Ok(())
+    }
+
+    /// Keeps a file in mind that is not, as long as there is room.
+    fn keep(&mut self, known: Known) {
+        if self.known.len() < MOST_FILES && !self.numbers.contains_key(&known.file.id) {
+            self.numbers.insert(known.file.id, self.next);
+            self.known.insert(self.next, known);
+            self.next = self.next.wrapping_add(1);
+        }
+    }
+
+    fn forget(&mut self, number: u32) -> Option<Known> {
+        let known = self.known.remove(&number)?;
+        self.numbers.remove(&known.file.id);
+        Some(known)
+    }
+
+    fn is(&self, number: u32, state: State) -> bool {
+        self.known.get(&number).is_some_and(|known| known.state == state)
+    }
+
+    fn replace(&mut self, from: State, to: State) {
+        let all = self.known.values_mut().filter(|known| known.state == from);
+        all.for_each(|known| known.state = to);
     }
 
     /// Finds out who holds files of one state open, by a descriptor or, of our targets, by a
     /// mapping; gives the numbers of those that nobody does.
-    fn look_for_holders(
+    fn held_by_nobody(
         &mut self,
         root: &Root,
         targets: &BTreeMap<u32, Watched>,
@@ -141,63 +125,70 @@ impl ClosedFiles {
         held.extend(held_open(root, &others)?);
         let mut free = Vec::new();
         for (number, known) in self.known.iter_mut().filter(|(_, known)| known.state == of) {
-            if held.contains(&known.file.id) {
-                known.state = State::Held;
-            } else {
-                free.push(*number);
+            match held.contains(&known.file.id) {
+                true => known.state = State::Held,
+                false => free.push(*number),
             }
         }
         Ok(free)
     }
-
-    fn forget(&mut self, number: u32) -> Option<Known> {
-        let known = self.known.remove(&number)?;
-        self.numbers.remove(&known.file.id);
-        Some(known)
-    }
-
-    fn keep(&mut self, known: Known) {
-        let Self { known: all, numbers, next_number, .. } = self;
-        if let Some(number) = number_of(all, numbers, next_number, known.file.id) {
-            all.insert(number, known);
-        }
-    }
 }
 
-/// A number for a file that has none, as long as there is room.
-fn number_of(
-    known: &BTreeMap<u32, Known>,
-    numbers: &mut BTreeMap<FileId, u32>,
-    next: &mut u32,
-    id: FileId,
-) -> Option<u32> {
-    if known.len() >= MOST_FILES || numbers.contains_key(&id) {
-        return None;
-    }
-    let number = *next;
-    *next = next.wrapping_add(1);
-    numbers.insert(id, number);
-    Some(number)
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct ClosedFiles {
+    closings: Closings,
+    files: Files,
+    going: Option<Going>,
+    /// Those that nobody held open when that was last looked up.
+    free: BTreeSet<u32>,
+    /// Files that were open for us, whose closings by this process are ours.
+    ours: BTreeSet<FileId>,
+    holders_due: Nanos,
+    lost: u64,
 }
 
-/// A file was closed, by a target or by somebody else.
-fn note(
-    known: &mut BTreeMap<u32, Known>,
-    numbers: &mut BTreeMap<FileId, u32>,
-    next: &mut u32,
-    file: File,
-    target: bool,
-) {
-    if let Some(known) = numbers.get(&file.id).and_then(|number| known.get_mut(number)) {
-        if known.state == State::Held {
-            known.state = State::Closed;
+impl ClosedFiles {
+    /// Knows of no file yet.
+    pub(crate) fn new(closings: Closings) -> Self {
+        Self {
+            closings,
+            files: Files::default(),
+            going: None,
+            free: BTreeSet::new(),
+            ours: BTreeSet::new(),
+            holders_due: Nanos::ZERO,
+            lost: 0,
         }
-        known.file = file;
-    } else if target
-        && file.bytes >= LEAST.0
-        && let Some(number) = number_of(known, numbers, next, file.id)
-    {
-        known.insert(number, Known { file, state: State::Closed, tries: 0 });
+    }
+
+    /// Hears of files on the disks that a process sees.
+    pub(super) fn attach(&mut self, root: &Root, pid: u32) {
+        self.closings.watch(root, pid);
+    }
+
+    fn hear(&mut self, is_target: impl Fn(u32) -> bool) -> Result<(), LinuxError> {
+        let Self { closings, files, ours, .. } = self;
+        let own = std::process::id();
+        let mut heard = 0;
+        closings.poll(|closing: Closing| {
+            heard += 1;
+            let target = is_target(closing.pid());
+            let may_be_ours = closing.pid() == own && !ours.is_empty();
+            // Others concern us where they may be the last ones.
+            if (target || may_be_ours || !files.known.is_empty())
+                && let Some(file) = closing.file()
+                && !(may_be_ours && ours.remove(&file.id))
+            {
+                files.note(file, target);
+            }
+            heard < MOST_CLOSINGS
+        })?;
+        if closings.lost() > self.lost {
+            self.lost = closings.lost();
+            files.replace(State::Held, State::Closed);
+        }
+        Ok(())
     }
 }
 
@@ -210,45 +201,42 @@ impl Driver {
     /// Takes in what was closed since the last time; the policy is told of files that nobody holds
     /// open.
     pub(super) fn hear_closings(&mut self, events: &mut Vec<Event>) -> Result<(), DriverError> {
-        let Some(files) = &mut self.closed_files else { return Ok(()) };
-        files.hear(|pid| self.watched.contains_key(&pid))?;
-        self.accounts.lost_closings = files.closings.lost();
-        if self.now < files.holders_due {
+        let Some(closed) = &mut self.closed_files else { return Ok(()) };
+        closed.hear(|pid| self.watched.contains_key(&pid))?;
+        self.accounts.lost_closings = closed.lost;
+        if self.now < closed.holders_due {
             return Ok(());
         }
         let before = clock::thread_cpu();
-        for number in files.look_for_holders(&self.root, &self.watched, State::Closed)? {
-            if let Some(known) = files.known.get_mut(&number) {
-                known.state = State::Told;
-                events.push(Event::FileClosed { file: number });
-            }
-        }
-        files.free.clear();
+        let free = closed.files.held_by_nobody(&self.root, &self.watched, State::Closed)?;
+        events.extend(free.into_iter().map(|file| Event::FileClosed { file }));
+        closed.files.replace(State::Closed, State::Told);
+        closed.free.clear();
         let cost = clock::thread_cpu().saturating_sub(before).as_secs_f64();
         let rest = (cost / (self.options.cpu_share * HOLDERS_PART)).max(1.0);
-        files.holders_due = self.now.saturating_add(Nanos((rest * 1e9) as u64));
+        closed.holders_due = self.now.saturating_add(Nanos((rest * 1e9) as u64));
         Ok(())
     }
 
     /// Demotes a piece of a file that was told of, unless somebody has opened it since; whether that
     /// was the last one.
     pub(super) fn demote_file(&mut self, number: u32) -> Result<bool, DriverError> {
-        let Some(files) = &mut self.closed_files else { return Ok(true) };
-        if files.going.as_ref().is_none_or(|going| going.number != number) {
-            if !files.free.contains(&number) {
-                // All that are told of, as whoever wants one gone wants others gone, too.
-                let free = files.look_for_holders(&self.root, &self.watched, State::Told)?;
-                files.free = free.into_iter().collect();
+        let Some(closed) = &mut self.closed_files else { return Ok(true) };
+        if closed.going.as_ref().is_none_or(|going| going.number != number) {
+            if closed.files.is(number, State::Told) && !closed.free.contains(&number) {
+                // All that were told of: who wants one gone wants others gone, too.
+                let free = closed.files.held_by_nobody(&self.root, &self.watched, State::Told)?;
+                closed.free = free.into_iter().collect();
             }
-            if !files.free.remove(&number) {
+            if !closed.free.remove(&number) {
                 return Ok(true);
             }
-            let Some(known) = files.forget(number) else { return Ok(true) };
+            let Some(known) = closed.files.forget(number) else { return Ok(true) };
             let Some(open) = CachedFile::open(&known.file) else { return Ok(true) };
-            files.ours.insert(open.id());
-            files.going = Some(Going { number, open, known, next: 0, left: 0 });
+            closed.ours.insert(open.id());
+            closed.going = Some(Going { number, open, known, next: 0, left: 0 });
         }
-        let Some(going) = &mut files.going else { return Ok(true) };
+        let Some(going) = &mut closed.going else { return Ok(true) };
         let piece = going.next..going.open.pages().min(going.next + PIECE_PAGES);
         going.next = piece.end;
         let account = &mut self.accounts.files;
@@ -270,13 +258,13 @@ impl Driver {
         if done.is_ok() && going.next < going.open.pages() {
             return Ok(false);
         }
-        if let Some(Going { left, mut known, .. }) = files.going.take()
+        if let Some(Going { left, mut known, .. }) = closed.going.take()
             && left > 0
             && known.tries + 1 < MOST_TRIES
         {
             known.tries += 1;
             known.state = State::Closed;
-            files.keep(known);
+            closed.files.keep(known);
         }
         Ok(true)
     }
@@ -288,32 +276,36 @@ mod tests {
 
     #[test]
     fn files_are_kept_in_mind_from_a_closing_by_a_target_until_nobody_holds_them() {
-        let (mut known, mut numbers, mut next) = (BTreeMap::new(), BTreeMap::new(), 0);
+        let mut files = Files::default();
         let file = |inode, bytes| File {
             id: FileId { device: (8, 1), inode },
             path: format!("/{inode}-{bytes}").into(),
             bytes,
         };
-        let mut close = |known: &mut BTreeMap<u32, Known>, file, target| {
-            note(known, &mut numbers, &mut next, file, target);
-            known.values().map(|known| (known.file.id.inode, known.state)).collect::<Vec<_>>()
+        let close = |files: &mut Files, file, target| {
+            files.note(file, target);
+            let known = files.known.values();
+            known.map(|known| (known.file.id.inode, known.state)).collect::<Vec<_>>()
         };
-        assert_eq!(close(&mut known, file(1, 1 << 20), false), [], "somebody else's");
-        assert_eq!(close(&mut known, file(1, 1000), true), [], "a small one");
-        assert_eq!(close(&mut known, file(1, 1 << 20), true), [(1, State::Closed)]);
+        assert_eq!(close(&mut files, file(1, 1 << 20), false), [], "somebody else's");
+        assert_eq!(close(&mut files, file(1, 1000), true), [], "a small one");
+        assert_eq!(close(&mut files, file(1, 1 << 20), true), [(1, State::Closed)]);
         for (state, then) in [
             (State::Held, State::Closed),
             (State::Closed, State::Closed),
             // The policy was told, and what is open is found out before anything is done.
             (State::Told, State::Told),
         ] {
-            known.get_mut(&0).unwrap().state = state;
-            assert_eq!(close(&mut known, file(1, 2 << 20), false), [(1, then)], "{state:?}");
+            files.replace(State::Closed, state);
+            assert_eq!(close(&mut files, file(1, 2 << 20), false), [(1, then)], "{state:?}");
         }
-        assert_eq!(known[&0].file.path.to_str(), Some("/1-2097152"), "its last name");
+        assert_eq!(files.known[&0].file.path.to_str(), Some("/1-2097152"), "its last name");
         for inode in 2..MOST_FILES as u64 + 10 {
-            close(&mut known, file(inode, 1 << 20), true);
+            close(&mut files, file(inode, 1 << 20), true);
         }
-        assert_eq!(known.len(), MOST_FILES);
+        assert_eq!(files.known.len(), MOST_FILES);
+        assert_eq!(files.forget(0).map(|known| known.file.id.inode), Some(1));
+        assert_eq!(close(&mut files, file(1, 1 << 20), true).len(), MOST_FILES);
+        assert!(files.is(MOST_FILES as u32, State::Closed), "by another number");
     }
 }
