@@ -41,7 +41,7 @@ fn hotbox_leaves_memory_whole_and_says_where_it_departs() {
     system.finish();
 }
 
-pub fn number_of(summary: &serde_json::Value, metric: &str) -> f64 {
+fn number_of(summary: &serde_json::Value, metric: &str) -> f64 {
     summary["metrics"][metric].as_f64().unwrap_or_else(|| panic!("{metric} in {summary:#}"))
 }
 
