@@ -3,9 +3,10 @@
 //! Zipf(0.99) samples over 16 M pages of which 1 M fit into fast memory. Timed is what the policy does:
 //! taking samples in and deciding on promotions and demotions; not the engine's checks, nor the moves,
 //! which end at once, nor looking up in which tier a sample falls. Policies take turns by rounds, so
-//! that a busy machine slows all of them. `-- --quick` takes a tenth of the samples, `-- --huge` maps
-//! all memory by huge pages. `-- --misses` prints cache misses for a sample in place of times, of a tenth
-//! of the samples under cachegrind, beyond those of a policy that does nothing.
+//! that a busy machine slows all of them; names of policies leave out the others. `-- --quick` takes a
+//! tenth of the samples, `-- --huge` maps all memory by huge pages. `-- --misses` prints cache misses for
+//! a sample in place of times, of a tenth of the samples under cachegrind, beyond those of a policy that
+//! does nothing.
 
 mod samples;
 
@@ -45,24 +46,30 @@ impl Contestant {
     }
 
     fn round(&mut self, events: &[Event]) {
-        let mut busy = [0.0; 2];
-        let mut batch = Vec::with_capacity(BATCH);
-        for chunk in events.chunks(BATCH) {
-            batch.clear();
-            batch.extend_from_slice(chunk);
-            self.tiered.locate(&mut batch);
-            let before = busy_ns();
-            self.tiered.observe(&batch, chunk.len() as u64 * SAMPLE_NS);
-            let between = busy_ns();
-            self.tiered.decide();
-            busy[0] += between - before;
-            busy[1] += busy_ns() - between;
-            self.tiered.move_pages();
-        }
+        let busy = run(&mut self.tiered, events, busy_ns);
         for (ns, busy) in self.ns.iter_mut().zip(busy) {
             ns.push(busy / events.len() as f64);
         }
     }
+}
+
+/// Has a policy take samples in and decide; gives what either took, by the clock.
+fn run(tiered: &mut Tiered, events: &[Event], clock: fn() -> f64) -> [f64; 2] {
+    let mut took = [0.0; 2];
+    let mut batch = Vec::with_capacity(BATCH);
+    for chunk in events.chunks(BATCH) {
+        batch.clear();
+        batch.extend_from_slice(chunk);
+        tiered.locate(&mut batch);
+        let before = clock();
+        tiered.observe(&batch, chunk.len() as u64 * SAMPLE_NS);
+        let between = clock();
+        tiered.decide();
+        took[0] += between - before;
+        took[1] += clock() - between;
+        tiered.move_pages();
+    }
+    took
 }
 
 fn tiered(policy: &str, huge: bool) -> Tiered {
@@ -75,17 +82,17 @@ fn tiered(policy: &str, huge: bool) -> Tiered {
 }
 
 /// Prints misses of the first and of the last level for a sample.
-fn misses(huge: bool) -> Result<(), String> {
+fn misses(policies: &[&str], huge: bool) -> Result<(), String> {
     let samples = (ROUNDS * ROUND / 10) as f64;
     let pages = if huge { "--huge" } else { "--base" };
-    let run = |name: &str| {
+    let measured = |name: &str| {
         eprintln!("cachegrind: {name}");
         cachegrind::measure(CACHES, &["--run", name, pages].map(OsStr::new))
     };
-    let idle = run(IDLE)?;
+    let idle = measured(IDLE)?;
     println!("misses for a sample, first level {} bytes, last level {}", CACHES[0], CACHES[1]);
-    for name in POLICIES {
-        let [first, last] = run(name)?.beyond(idle).each().map(|misses| misses / samples);
+    for name in policies {
+        let [first, last] = measured(name)?.beyond(idle).each().map(|misses| misses / samples);
         println!("  {name:20} {first:6.2} {last:6.2}");
     }
     Ok(())
@@ -95,14 +102,8 @@ fn misses(huge: bool) -> Result<(), String> {
 fn work(policy: &str, huge: bool) {
     let mut tiered = tiered(policy, huge);
     let events = samples(ROUND / 10);
-    let mut batch = Vec::with_capacity(BATCH);
-    for chunk in (0..ROUNDS).flat_map(|_| events.chunks(BATCH)) {
-        batch.clear();
-        batch.extend_from_slice(chunk);
-        tiered.locate(&mut batch);
-        tiered.observe(&batch, chunk.len() as u64 * SAMPLE_NS);
-        tiered.decide();
-        tiered.move_pages();
+    for _ in 0..ROUNDS {
+        run(&mut tiered, &events, || 0.0);
     }
 }
 
@@ -110,15 +111,17 @@ fn main() -> Result<(), String> {
     let args: Vec<String> = std::env::args().collect();
     let has = |option: &str| args.iter().any(|arg| arg == option);
     let huge = has("--huge");
-    if let Some(run) = args.iter().position(|arg| arg == "--run") {
-        work(&args[run + 1], huge);
+    let named: Vec<_> = POLICIES.into_iter().filter(|name| has(name)).collect();
+    let policies = if named.is_empty() { POLICIES.to_vec() } else { named };
+    if let Some(at) = args.iter().position(|arg| arg == "--run") {
+        work(&args[at + 1], huge);
         return Ok(());
     }
     if has("--misses") {
-        return misses(huge);
+        return misses(&policies, huge);
     }
     let round = if has("--quick") { ROUND / 10 } else { ROUND };
-    let mut contestants = POLICIES.map(|name| Contestant::new(name, huge));
+    let mut contestants: Vec<_> = policies.iter().map(|name| Contestant::new(name, huge)).collect();
     let events = samples(round);
     for _ in 0..ROUNDS {
         contestants.iter_mut().for_each(|contestant| contestant.round(&events));

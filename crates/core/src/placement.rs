@@ -1,7 +1,10 @@
 //! Where every page is, and how full every tier is.
 
+mod pages_that;
+
 use crate::types::*;
 use alloc::vec::Vec;
+use pages_that::PagesThat;
 use prefetch_index::prefetch_index;
 
 /// State of a page in one byte: the only per-page memory of the engine, and the only byte that a
@@ -235,11 +238,11 @@ impl<'a> View<'a> {
     pub fn unit(&self, page: PageId) -> PageRun {
         if self.state(page).is_huge() { page.region().run() } else { PageRun::single(page) }
     }
-    /// The first page of a run that is resident in a tier. Of a folio the first page is looked at, of
-    /// others eight together.
-    pub fn first_in(&self, tier: TierId, run: PageRun) -> Option<PageId> {
+    /// Pages of a run that are resident in a tier, in order; of a folio the first one in the run
+    /// stands for all.
+    pub fn pages_in(&self, tier: TierId, run: PageRun) -> impl Iterator<Item = PageId> + use<'a> {
         let wanted = EACH * u64::from(PageState::RESIDENT | tier.0);
-        self.first_that(run, |states| {
+        PagesThat::new(self.states(), run, move |states| {
             let differs =
                 states & (EACH * u64::from(PageState::RESIDENT | PageState::TIER)) ^ wanted;
             // The highest bit of each byte that does not differ; no carry leaves a byte.
@@ -248,50 +251,20 @@ impl<'a> View<'a> {
         })
     }
 
-    /// The first page of a run that is resident outside the fastest tier, as [`Self::first_in`].
+    /// The first page of a run that is resident in a tier.
+    pub fn first_in(&self, tier: TierId, run: PageRun) -> Option<PageId> {
+        self.pages_in(tier, run).next()
+    }
+
+    /// The first page of a run that is resident outside the fastest tier.
     pub fn first_slow(&self, run: PageRun) -> Option<PageId> {
-        self.first_that(run, |states| {
+        let that = |states: u64| {
             // A tier's number that is not 0 carries into the bit above, which goes where `RESIDENT` is.
             let tiers = states & (EACH * u64::from(PageState::TIER));
-            let slow = ((tiers + EACH * u64::from(PageState::TIER)) & (EACH << 3)) << 1;
-            states & slow & (EACH * u64::from(PageState::RESIDENT))
-        })
-    }
-
-    /// The first page in whose byte `found` sets a bit, given the states of eight pages.
-    #[inline(always)]
-    fn first_that(&self, run: PageRun, found: impl Fn(u64) -> u64) -> Option<PageId> {
-        let end = run.end().min(self.pages());
-        let mut next = run.start.0;
-        while next < end {
-            let first = PageId(next);
-            let piece = PageRun::between(next, first.region().run().end().min(end));
-            let state = self.state(first);
-            let page = match state.is_huge() {
-                true => (found(u64::from(state.0)) != 0).then_some(first),
-                false => self.first_base_page_that(piece, &found),
-            };
-            if page.is_some() {
-                return page;
-            }
-            next = piece.end();
-        }
-        None
-    }
-
-    #[inline(always)]
-    fn first_base_page_that(&self, run: PageRun, found: impl Fn(u64) -> u64) -> Option<PageId> {
-        let first = run.start.index();
-        let (eights, rest) = self.states()[first..run.end() as usize].as_chunks::<8>();
-        let mut last = [PageState::ABSENT.0; 8];
-        last[..rest.len()].copy_from_slice(rest);
-        for (i, states) in eights.iter().chain([&last]).enumerate() {
-            let found = found(u64::from_le_bytes(*states));
-            if found != 0 {
-                return Some(PageId((first + i * 8) as u32 + found.trailing_zeros() / 8));
-            }
-        }
-        None
+            let slow = (tiers + EACH * u64::from(PageState::TIER)) << 1;
+            (states & slow & (EACH * u64::from(PageState::RESIDENT))) << 3
+        };
+        PagesThat::new(self.states(), run, that).next()
     }
 
     /// State bytes of all pages by id, to be read through [`PageState`].
@@ -312,7 +285,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_first_page_in_a_tier_is_the_one_that_looking_at_each_finds(
+        fn pages_in_a_tier_are_those_that_looking_at_each_finds(
             // Of each region: the state of its pages where they are a folio, else those of some.
             regions in proptest::collection::vec(
                 (any::<bool>(), any::<u8>(), proptest::collection::vec((0usize..512, any::<u8>()), 0..5)),
@@ -340,6 +313,15 @@ mod tests {
             };
             prop_assert_eq!(view.first_in(tier, run), first(|its, tier| its == tier));
             prop_assert_eq!(view.first_slow(run), first(|its, _| its != TierId::FAST));
+            let stands_for_others = |page: PageId| page == run.start || page.offset() == 0;
+            let expected = run.iter().filter(|page| {
+                let state = view.state(*page);
+                state.tier() == Some(tier) && (!state.is_huge() || stands_for_others(*page))
+            });
+            prop_assert_eq!(
+                view.pages_in(tier, run).collect::<Vec<_>>(),
+                expected.collect::<Vec<_>>()
+            );
         }
     }
 }

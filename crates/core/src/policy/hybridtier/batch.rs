@@ -38,14 +38,10 @@ impl Batch {
     }
 
     #[inline(always)]
-    pub(super) fn add(&mut self, wanted: &[Wanted]) {
+    pub(super) fn add(&mut self, wanted: Wanted) {
         match &mut self.sets {
-            None => self.list.extend_from_slice(wanted),
-            Some(sets) => {
-                for one in wanted {
-                    sets[usize::from(one.by_momentum())].insert(one.unit());
-                }
-            }
+            None => self.list.push(wanted),
+            Some(sets) => sets[usize::from(wanted.by_momentum())].insert(wanted.unit()),
         }
     }
 
@@ -86,10 +82,9 @@ mod tests {
             samples in proptest::collection::vec((0u32..300, any::<bool>()), 0..400),
         ) {
             let (mut list, mut sets) = (Batch::new(1), Batch::new(512));
-            for part in samples.chunks(7) {
-                let wanted: Vec<_> = part.iter().map(|(unit, by)| Wanted::new(*unit, *by)).collect();
-                list.add(&wanted);
-                sets.add(&wanted);
+            for (unit, by_momentum) in samples {
+                list.add(Wanted::new(unit, by_momentum));
+                sets.add(Wanted::new(unit, by_momentum));
             }
             let (a, b) = (list.take(), sets.take());
             prop_assert_eq!(&a, &b);

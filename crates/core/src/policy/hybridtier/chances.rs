@@ -26,9 +26,13 @@ pub(super) struct Chances {
     queue: VecDeque<Chance>,
     /// When the next ones are over, and how many are then: those of a decision have one time.
     ends: VecDeque<(Nanos, usize)>,
-    /// A bit for each unit that has one, and beside 64 of these another for each that was sampled
-    /// since.
-    marks: Vec<[u64; 2]>,
+    /// Units that have one.
+    given: Vec<u64>,
+    /// Those of them that were not sampled since: one bit for each unit by itself, since it is looked
+    /// at for every sample of a full counter.
+    unseen: Vec<u64>,
+    /// Units that were sampled last, which `unseen` does not know yet. They are few.
+    waiting: Vec<u32>,
 }
 
 impl Chances {
@@ -36,14 +40,16 @@ impl Chances {
     /// nothing is given, where the unit has one.
     pub(super) fn give(&mut self, chance: Chance, end: Nanos) -> bool {
         let (at, bit) = place(chance.unit);
-        if at >= self.marks.len() {
-            self.marks.resize(at + 1, [0; 2]);
+        if at >= self.given.len() {
+            self.given.resize(at + 1, 0);
+            self.unseen.resize(at + 1, 0);
         }
-        let [has, _] = &mut self.marks[at];
-        if *has & bit != 0 {
+        if self.given[at] & bit != 0 {
             return false;
         }
-        *has |= bit;
+        self.note();
+        self.given[at] |= bit;
+        self.unseen[at] |= bit;
         self.queue.push_back(chance);
         match self.ends.back_mut() {
             Some((last, count)) if *last == end => *count += 1,
@@ -52,41 +58,58 @@ impl Chances {
         true
     }
 
-    /// Units whose frequency cannot grow were sampled.
+    /// Units whose frequency cannot grow were sampled. That is noted when the next ones come, or when
+    /// it matters: until then memory is on its way.
     pub(super) fn sampled(&mut self, units: &[u32]) {
         if self.queue.is_empty() {
             return;
         }
-        units.iter().for_each(|unit| prefetch_index(&self.marks, place(*unit).0));
-        for unit in units {
-            let (at, bit) = place(*unit);
-            // Without a branch: which hot unit has a chance is hard to foresee.
-            if let Some([has, sampled]) = self.marks.get_mut(at) {
-                *sampled |= *has & bit;
+        units.iter().for_each(|unit| prefetch_index(&self.unseen, place(*unit).0));
+        self.note();
+        self.waiting.extend_from_slice(units);
+    }
+
+    fn note(&mut self) {
+        for unit in self.waiting.drain(..) {
+            let (at, bit) = place(unit);
+            // Most are seen already, and their memory stays as it was.
+            if let Some(unseen) = self.unseen.get_mut(at).filter(|unseen| **unseen & bit != 0) {
+                *unseen &= !bit;
             }
         }
     }
 
-    /// Takes out those that are over.
-    pub(super) fn over(&mut self, now: Nanos) -> Vec<Over> {
-        let ended = self.ends.partition_point(|(end, _)| *end <= now);
-        let count: usize = self.ends.drain(..ended).map(|(_, count)| count).sum();
-        let mut end = |chance: Chance| {
+    /// Takes out the first of those that are over, as many as `over` has room for, in place of what
+    /// it holds; false where there are none.
+    pub(super) fn over(&mut self, now: Nanos, over: &mut Vec<Over>) -> bool {
+        over.clear();
+        self.note();
+        let mut room = over.capacity();
+        while room > 0
+            && let Some((end, left)) = self.ends.front_mut()
+            && *end <= now
+        {
+            let count = room.min(*left);
+            room -= count;
+            *left -= count;
+            if *left == 0 {
+                self.ends.pop_front();
+            }
+        }
+        for chance in self.queue.drain(..over.capacity() - room) {
             let (at, bit) = place(chance.unit);
-            let [has, sampled] = &mut self.marks[at];
-            let over = Over { chance, sampled: *sampled & bit != 0 };
-            *has &= !bit;
-            *sampled &= !bit;
-            over
-        };
-        self.queue.drain(..count).map(&mut end).collect()
+            over.push(Over { chance, sampled: self.unseen[at] & bit == 0 });
+            self.given[at] &= !bit;
+            self.unseen[at] &= !bit;
+        }
+        !over.is_empty()
     }
 
     pub(super) fn bytes(&self) -> Bytes {
         let queue = self.queue.capacity() * size_of::<Chance>();
         let ends = self.ends.capacity() * size_of::<(Nanos, usize)>();
-        let marks = self.marks.capacity() * size_of::<[u64; 2]>();
-        Bytes((queue + ends + marks) as u64)
+        let units = (self.given.capacity() + self.unseen.capacity()) * size_of::<u64>();
+        Bytes((queue + ends + units) as u64)
     }
 }
 
@@ -111,7 +134,10 @@ mod tests {
             let mut now = 0;
             for (unit, wait) in given {
                 now += wait;
-                let over = chances.over(Nanos(now));
+                let (mut over, mut part) = (Vec::new(), Vec::with_capacity(3));
+                while chances.over(Nanos(now), &mut part) {
+                    over.append(&mut part);
+                }
                 let seen: Vec<bool> = over.iter().map(|over| over.sampled).collect();
                 let over: Vec<u32> = over.iter().map(|over| over.chance.unit).collect();
                 for (unit, seen) in over.iter().zip(seen) {

@@ -149,6 +149,47 @@ fn samples_of_full_counters_are_seen() {
 }
 
 #[test]
+fn samples_come_in_any_pieces() {
+    for policy in ["hybridtier", "hybridtier-exact", "hybridtier-cbf"] {
+        let more = "period=1:batch=500:momentum-cooling=170:second-chance=2s";
+        let whole = decisions(&alloc::format!("{policy}:{more}"), &[1000]);
+        for pieces in [&[1][..], &[63, 64, 65, 130], &[129, 300]] {
+            assert_eq!(decisions(&alloc::format!("{policy}:{more}"), pieces), whole, "{policy}");
+        }
+    }
+}
+
+/// What moves after each of some batches that come in pieces of these lengths.
+fn decisions(spec: &str, pieces: &[usize]) -> Vec<Vec<(u32, u8)>> {
+    let mut w = World::new(60, spec);
+    base(&mut w, 200);
+    let mut rng = Rng::new(3);
+    let mut moves = Vec::new();
+    for _ in 0..60 {
+        let pages = (0..500).map(|_| rng.below(200).min(rng.below(200)) as u32);
+        let mut events: Vec<Event> =
+            pages.map(|page| w.sample_of(page, SampleKind::LoadMiss)).collect();
+        events.insert(rng.below(500) as usize, Event::SamplesLost { count: 1 });
+        let mut rest = &events[..];
+        for piece in pieces.iter().cycle() {
+            let (some, others) = rest.split_at(rest.len().min(*piece));
+            w.feed(some);
+            rest = others;
+            if rest.is_empty() {
+                break;
+            }
+        }
+        w.now = Nanos(w.now.0 + 1_000_000_000);
+        moves.push(w.moves());
+    }
+    for name in ["frequency_coolings", "momentum_coolings", "second_chances_kept", "batches"] {
+        assert!(w.metric(&alloc::format!("{name}_total")) > 0.0, "{spec}: {name}");
+    }
+    assert!(w.metric("second_chances_lost_total") > 0.0 && w.metric("full_pages_ratio") > 0.0);
+    moves
+}
+
+#[test]
 fn both_averages_are_halved_at_their_intervals() {
     let mut w = exact(10, ":frequency-cooling=5:momentum-cooling=20");
     base(&mut w, 5);

@@ -14,12 +14,8 @@ use crate::policy::runs::Runs;
 use crate::types::*;
 use alloc::vec::Vec;
 
-/// Samples that are worked on together, at most: what is noted of them takes a sixth of a first-level
-/// cache of 32 KiB.
-const CHUNK: usize = 192;
-/// Samples whose memory is on its way while one is counted: an exact count takes a nanosecond or two,
-/// and memory a hundred.
-const AHEAD: usize = 64;
+/// Samples that are worked on together: for so long memory is on its way.
+const CHUNK: usize = 64;
 /// Cache lines that are loaded together elsewhere: half of a first-level cache of 32 KiB.
 const LINES: usize = 256;
 
@@ -220,49 +216,79 @@ impl<T: Tracker> Tiering<T> {
         !self.mixed && self.audit.is_none() && self.pace.is_none()
     }
 
-    /// Takes in the samples with which the events begin, as many as are worked on together; gives
-    /// how many. What finds each one's memory is worked out first: while one is counted, the memory
-    /// of others is on its way. `PLAIN` is [`Self::is_plain`].
+    /// Takes in the samples with which the events begin; gives how many. While those of a chunk are
+    /// counted, the memory of the next ones is on its way. `PLAIN` is [`Self::is_plain`].
     #[inline(always)]
     fn samples<const PLAIN: bool>(&mut self, events: &[Event], view: &View<'_>) -> usize {
-        let most = CHUNK.min(usize::try_from(self.due - self.since).unwrap_or(CHUNK));
-        let mut chunk = [(T::Key::default(), 0, false); CHUNK];
-        let mut count = 0;
-        for (place, event) in chunk[..most].iter_mut().zip(events) {
-            let Event::Sample(sample) = event else { break };
-            let unit = self.unit::<PLAIN>(sample.page, view);
-            *place = (self.tracker.key(unit), unit, sample.tier == TierId::FAST);
-            count += 1;
-        }
-        let chunk = &chunk[..count];
-        chunk.iter().take(AHEAD).for_each(|(key, ..)| self.tracker.prefetch(*key));
-        let high = self.high();
+        // What finds the memory of a chunk and of the next one.
+        let mut keys = [T::Key::default(); 2 * CHUNK];
+        let mut wanted = [(0, 0); CHUNK];
+        let mut full = [0; CHUNK];
+        let mut grown = [(0, 0); CHUNK];
         let most_frequent = self.tracker.most();
-        let (mut wanted, mut found) = ([Wanted::default(); CHUNK], 0);
-        let (mut full, mut fulls) = ([0; CHUNK], 0);
-        for (i, &(key, unit, fast)) in chunk.iter().enumerate() {
-            if let Some((next, ..)) = chunk.get(i + AHEAD) {
-                self.tracker.prefetch(*next);
+        let mut done = 0;
+        self.look_ahead::<PLAIN>(events, &mut keys, 0, view);
+        loop {
+            if done % CHUNK == 0 {
+                self.look_ahead::<PLAIN>(events, &mut keys, done + CHUNK, view);
             }
-            let seen = self.tracker.sample(key);
-            let pages = if PLAIN { self.span } else { self.run(unit, view).pages };
-            self.histogram.step(seen.frequency.from, seen.frequency.to, u64::from(pages));
-            full[fulls] = unit;
-            fulls += usize::from(seen.frequency.from == most_frequent);
-            if !PLAIN {
-                self.look_beside(unit, fast, seen);
+            let before = done;
+            let due = usize::try_from(self.due - self.since).unwrap_or(CHUNK);
+            let most = due.min(CHUNK - done % CHUNK);
+            let high = self.high();
+            let [mut wanteds, mut fulls, mut growns] = [0; 3];
+            for event in events[done..].iter().take(most) {
+                let Event::Sample(sample) = event else { break };
+                let key = keys[done % (2 * CHUNK)];
+                done += 1;
+                let unit = self.unit::<PLAIN>(sample.page, view);
+                let fast = sample.tier == TierId::FAST;
+                let seen = self.tracker.sample(key);
+                // Without branches: what a sample leads to is hard to foresee.
+                let is_full = seen.frequency.from == most_frequent;
+                full[fulls] = unit;
+                fulls += usize::from(is_full);
+                grown[growns] = (unit, seen.frequency.to);
+                growns += usize::from(!is_full);
+                wanted[wanteds] = (unit, seen.frequency.to);
+                wanteds += usize::from(!fast & high.has(seen));
+                if !PLAIN {
+                    self.look_beside(unit, fast, seen);
+                }
             }
-            let by_momentum = seen.frequency.to < high.frequency;
-            wanted[found] = Wanted::new(unit, by_momentum);
-            found += usize::from(!fast & high.has(seen));
+            for &(unit, to) in &grown[..growns] {
+                let pages = if PLAIN { self.span } else { self.run(unit, view).pages };
+                self.histogram.step(to - 1, to, u64::from(pages));
+            }
+            for &(unit, frequency) in &wanted[..wanteds] {
+                self.batch.add(Wanted::new(unit, frequency < high.frequency));
+            }
+            self.chances.sampled(&full[..fulls]);
+            self.since += (done - before) as u64;
+            if self.since == self.due {
+                self.intervals(view);
+            }
+            if done - before < most {
+                return done;
+            }
         }
-        self.batch.add(&wanted[..found]);
-        self.chances.sampled(&full[..fulls]);
-        self.since += count as u64;
-        if self.since == self.due {
-            self.intervals(view);
+    }
+
+    /// Finds the memory of the samples of a chunk, and has it loaded.
+    #[inline(always)]
+    fn look_ahead<const PLAIN: bool>(
+        &self,
+        events: &[Event],
+        keys: &mut [T::Key; 2 * CHUNK],
+        from: usize,
+        view: &View<'_>,
+    ) {
+        let keys = keys[from % (2 * CHUNK)..].iter_mut();
+        for (key, event) in keys.zip(events.get(from..).unwrap_or_default()).take(CHUNK) {
+            let Event::Sample(sample) = event else { break };
+            *key = self.tracker.key(self.unit::<PLAIN>(sample.page, view));
+            self.tracker.prefetch(*key);
         }
-        count
     }
 
     /// What else is to know of a sample.
@@ -389,7 +415,7 @@ impl<T: Tracker> Tiering<T> {
         let run = self.run(unit, view);
         // All pages of a folio are where its first one is.
         let first = view.state(run.start);
-        let whole = first.is_huge() && run == run.start.region().run();
+        let whole = run.pages == 1 || first.is_huge() && run == run.start.region().run();
         let pages = match whole {
             true => u64::from(moves(first)) * u64::from(run.pages),
             false => run.iter().filter(|page| moves(view.state(*page))).count() as u64,
@@ -447,24 +473,15 @@ impl<T: Tracker> Tiering<T> {
         false
     }
 
-    /// Units whose second chance is over and whose frequency has not grown, nor would have if it
+    /// Whether a unit whose second chance is over has not grown in frequency, nor would have if it
     /// could.
-    fn lost_chances(&mut self, now: Nanos) -> Vec<u32> {
-        let mut lost = Vec::new();
-        for some in self.chances.over(now).chunks(self.chunk()) {
-            self.prefetch(some.iter().map(|over| over.chance.unit));
-            for &Over { chance, sampled } in some {
-                let key = self.tracker.key(chance.unit);
-                let Averages { frequency, momentum } = self.tracker.averages(key);
-                let grown = frequency > chance.frequency || sampled;
-                if grown || self.is_momentum_high(momentum) {
-                    self.counters.kept += 1;
-                } else {
-                    lost.push(chance.unit);
-                }
-            }
-        }
-        lost
+    fn has_lost(&mut self, &Over { chance, sampled }: &Over) -> bool {
+        let key = self.tracker.key(chance.unit);
+        let Averages { frequency, momentum } = self.tracker.averages(key);
+        let grown = frequency > chance.frequency || sampled;
+        let kept = grown || self.is_momentum_high(momentum);
+        self.counters.kept += u64::from(kept);
+        !kept
     }
 
     /// Pages that fast memory lacks to the higher watermark, once it has fallen below the lower.
@@ -482,29 +499,30 @@ impl<T: Tracker> Tiering<T> {
         if self.demoting { mark(self.rules.end).saturating_sub(coming) + over } else { 0 }
     }
 
-    /// Puts the next units of the scan that have pages in fast memory into `ahead`, and loads what
-    /// the tracker has of them.
-    fn look_ahead(&self, ahead: &mut Vec<u32>, view: &View<'_>) {
+    /// Units that have pages in fast memory, from the cursor on once around, as far as they were not
+    /// looked at since anything changed.
+    fn units_in_fast<'a>(&self, view: &View<'a>) -> impl Iterator<Item = u32> + use<'a, T> {
         let units = view.pages() / self.span;
-        let (mut from, mut left) = (self.cursor % units.max(1), self.lap.min(units));
-        ahead.clear();
-        while left > 0 && ahead.len() < self.chunk() {
-            let some = left.min(units - from);
-            let run = PageRun { start: self.first_page(from), pages: some * self.span };
-            let found = view.first_in(TierId::FAST, run).map(|page| self.unit::<false>(page, view));
-            if let Some(unit) = found {
-                ahead.push(unit);
-            }
-            let next = found.map_or(from + some, |unit| unit + self.units_of(unit, view));
-            left -= (next - from).min(left);
-            from = if next < units { next } else { 0 };
-        }
-        self.prefetch(ahead.iter().copied());
+        let from = self.cursor % units.max(1);
+        let lap = self.lap.min(units);
+        let before = lap.saturating_sub(units - from);
+        let pages = |from: u32, units: u32| {
+            let run = PageRun { start: self.first_page(from), pages: units * self.span };
+            view.pages_in(TierId::FAST, run)
+        };
+        let (span, mixed, view) = (self.span, self.mixed, *view);
+        let mut last = None;
+        pages(from, lap - before).chain(pages(0, before)).filter_map(move |page| match span {
+            1 if mixed => Some(view.unit(page).start.0),
+            1 => Some(page.0),
+            // Once, whatever pages of it are found.
+            _ => Some(page.0 / span).filter(|unit| last.replace(*unit) != Some(*unit)),
+        })
     }
 
     /// What a unit is in units of the address space: a huge page among base pages is 512.
     fn units_of(&self, unit: u32, view: &View<'_>) -> u32 {
-        (self.run(unit, view).pages / self.span).max(1)
+        if self.mixed { self.run(unit, view).pages } else { 1 }
     }
 
     fn demote(&mut self, now: Nanos, bytes: &mut Bytes, view: &View<'_>, plan: &mut Plan) {
@@ -512,18 +530,29 @@ impl<T: Tracker> Tiering<T> {
         let mut below = view.free(next).saturating_sub(view.limits(next).keep_free).0;
         let mut runs = Runs::new(next, Lane::DEMOTE);
         let mut lacking = self.lacking(view);
-        for unit in self.lost_chances(now) {
-            if let Some(pages) = self.propose(unit, below, bytes, view, &mut runs, plan) {
-                below -= pages;
-                lacking = lacking.saturating_sub(pages);
-                self.counters.chances_lost += 1;
+        let mut over = Vec::with_capacity(self.chunk());
+        while self.chances.over(now, &mut over) {
+            self.prefetch(over.iter().map(|over| over.chance.unit));
+            for over in &over {
+                if self.has_lost(over)
+                    && let Some(pages) =
+                        self.propose(over.chance.unit, below, bytes, view, &mut runs, plan)
+                {
+                    below -= pages;
+                    lacking = lacking.saturating_sub(pages);
+                    self.counters.chances_lost += 1;
+                }
             }
         }
         let units = view.pages() / self.span;
         self.lap = self.lap.min(units);
-        let mut ahead = Vec::with_capacity(LINES);
+        let mut found = self.units_in_fast(view);
+        let mut ahead = Vec::with_capacity(self.chunk());
         'scan: while lacking > 0 && self.lap > 0 {
-            self.look_ahead(&mut ahead, view);
+            ahead.clear();
+            // The iterator goes on by itself here: to be asked for each unit takes it longer.
+            found.by_ref().take(self.chunk()).for_each(|unit| ahead.push(unit));
+            self.prefetch(ahead.iter().copied());
             for unit in ahead.iter().copied() {
                 if lacking == 0 {
                     break 'scan;
@@ -555,16 +584,13 @@ impl<T: Tracker> Work for Tiering<T> {
     fn observe(&mut self, events: &[Event], view: &View<'_>) {
         let mut rest = events;
         while let Some(first) = rest.first() {
-            let samples = match self.is_plain() {
-                true => self.samples::<true>(rest, view),
-                false => self.samples::<false>(rest, view),
-            };
-            let done = match samples {
-                0 => {
-                    self.event(first, view);
+            let done = match first {
+                Event::Sample(_) if self.is_plain() => self.samples::<true>(rest, view),
+                Event::Sample(_) => self.samples::<false>(rest, view),
+                other => {
+                    self.event(other, view);
                     1
                 }
-                samples => samples,
             };
             rest = &rest[done..];
         }
