@@ -2,7 +2,7 @@
 //!
 //! Kronecker graph of the Graph500 benchmark (A = 0.57, B = C = 0.19, probabilities to 2^-24), or
 //! uniform graph (both ends of an edge anywhere): 2^scale vertices, `degree` edges for each, vertex
-//! numbers shuffled, both directions stored. Self-loops are dropped; parallel edges stay, as in the
+//! numbers shuffled or as drawn, both directions stored. Self-loops are dropped; parallel edges stay, as in the
 //! generator's list. Edges are drawn again from the same seed, whenever they are needed, instead of
 //! being kept.
 
@@ -23,6 +23,16 @@ pub(super) enum Shape {
     Uniform,
 }
 
+/// How vertices are numbered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// At random, as in Graph500 and the GAP suite.
+    Shuffled,
+    /// As the quadrants have it: the lower a number, the more edges. So do generators of R-MAT graphs
+    /// that leave it at that, such as Ligra's.
+    Drawn,
+}
+
 /// Size and randomness of a graph.
 #[derive(Clone, Debug)]
 pub(super) struct GraphPlan {
@@ -30,14 +40,16 @@ pub(super) struct GraphPlan {
     pub(super) degree: u32,
     /// Without it, vertices need no shuffling either.
     quadrants: Option<Quadrants>,
-    labels: Permutation,
+    /// `None`: as drawn.
+    labels: Option<Permutation>,
     edges: Rng,
 }
 
 impl GraphPlan {
     /// `scale` within 1 and 27.
-    pub(super) fn new(shape: Shape, scale: u32, degree: u32, rng: &mut Rng) -> Self {
-        let labels = Permutation::new(1 << scale, rng);
+    pub(super) fn new(shape: Shape, order: Order, scale: u32, degree: u32, rng: &mut Rng) -> Self {
+        let permutation = Permutation::new(1 << scale, rng);
+        let labels = (order == Order::Shuffled).then_some(permutation);
         let quadrants = (shape == Shape::Kronecker).then(Quadrants::new);
         Self { scale, degree, quadrants, labels, edges: rng.fork() }
     }
@@ -94,7 +106,8 @@ impl EdgeList {
             u = u << LEVELS | bits >> LEVELS;
             v = v << LEVELS | bits & ((1 << LEVELS) - 1);
         }
-        (self.plan.labels.apply(u & mask), self.plan.labels.apply(v & mask))
+        let (u, v) = (u & mask, v & mask);
+        self.plan.labels.as_ref().map_or((u, v), |labels| (labels.apply(u), labels.apply(v)))
     }
 }
 
@@ -235,7 +248,7 @@ mod tests {
 
     #[test]
     fn rows_hold_exactly_the_edges_drawn() {
-        let plan = GraphPlan::new(Shape::Kronecker, 9, 5, &mut Rng::new(2));
+        let plan = GraphPlan::new(Shape::Kronecker, Order::Shuffled, 9, 5, &mut Rng::new(2));
         let graph = Graph::build(&plan, &mut Stage::new(TraceHeader::named("t"), 1), true, false);
         let mut expected = vec![Vec::new(); 512];
         for (u, v) in plan.list() {
@@ -254,7 +267,7 @@ mod tests {
 
     #[test]
     fn degrees_are_as_skewed_as_the_model_says() {
-        let plan = GraphPlan::new(Shape::Kronecker, 14, 16, &mut Rng::new(1));
+        let plan = GraphPlan::new(Shape::Kronecker, Order::Shuffled, 14, 16, &mut Rng::new(1));
         let graph = Graph::build(&plan, &mut Stage::new(TraceHeader::named("t"), 1), false, false);
         let mut degrees: Vec<u64> = (0..1 << 14).map(|v| graph.row(v).count() as u64).collect();
         // An endpoint's bit is 1 with probability 0.24: a vertex with k ones among 14 bits has
@@ -270,8 +283,20 @@ mod tests {
     }
 
     #[test]
+    fn vertices_in_front_have_most_edges_where_they_are_as_drawn_and_not_where_they_are_shuffled() {
+        let [drawn, shuffled] = [Order::Drawn, Order::Shuffled].map(|order| {
+            let plan = GraphPlan::new(Shape::Kronecker, order, 14, 16, &mut Rng::new(1));
+            let front = plan.list().filter(|&(u, _)| u < 1 << 11).count();
+            front as f64 / plan.edges() as f64
+        });
+        // Three bits that are 0 with probability 0.76 each; an eighth of all.
+        assert!((drawn - 0.76f64.powi(3)).abs() < 0.01, "{drawn}");
+        assert!((shuffled - 0.125).abs() < 0.05, "{shuffled}");
+    }
+
+    #[test]
     fn ends_of_edges_of_a_uniform_graph_are_alike() {
-        let plan = GraphPlan::new(Shape::Uniform, 10, 64, &mut Rng::new(3));
+        let plan = GraphPlan::new(Shape::Uniform, Order::Shuffled, 10, 64, &mut Rng::new(3));
         let mut degrees = vec![0u64; 1 << 10];
         for (u, v) in plan.list() {
             degrees[u as usize] += 1;

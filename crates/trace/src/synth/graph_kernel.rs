@@ -1,4 +1,4 @@
-//! `pagerank`, `bfs`, `cc`, `bc`, `graph500`: graph kernels on a real graph, access by access.
+//! `pagerank`, `pagerank-delta`, `bfs`, `cc`, `bc`, `graph500`: graph kernels on a real graph, access by access.
 //!
 //! Model: a Kronecker or uniform graph is drawn and really stored in compressed sparse rows; the
 //! kernel really runs on it, and its array accesses pass through the modelled caches. Rounds go on
@@ -12,9 +12,10 @@ use super::bc::Centrality;
 use super::bfs::Bfs;
 use super::cc::Components;
 use super::cpu::Cpu;
-use super::graph::{Graph, GraphPlan, Shape};
+use super::graph::{Graph, GraphPlan, Order, Shape};
 use super::graph500::Graph500;
 use super::pagerank::PageRank;
+use super::pagerank_delta::PageRankDelta;
 use super::params::{self, Param, Settings};
 use super::stage::Stage;
 use super::{Made, Workload};
@@ -24,6 +25,11 @@ use frostline_core::types::{HUGE_PAGES, PAGE_BYTES};
 
 pub(super) const PARAMS: &[Param] = &[
     Param::new("graph", "kronecker", "kronecker: few vertices have most edges; uniform: none does"),
+    Param::new(
+        "order",
+        "shuffled",
+        "shuffled: vertices are numbered at random; drawn: the lower the number, the more edges",
+    ),
     Param::new("scale", "20", "the graph has 2^scale vertices, 10 to 27"),
     Param::new("degree", "16", "edges drawn for each vertex, 1 to 1024; the graph at most 4GiB"),
     params::accesses("24M"),
@@ -86,6 +92,10 @@ pub(super) fn build_pagerank(settings: &Settings) -> Result<Made, TraceError> {
     build::<PageRank>(settings)
 }
 
+pub(super) fn build_pagerank_delta(settings: &Settings) -> Result<Made, TraceError> {
+    build::<PageRankDelta>(settings)
+}
+
 pub(super) fn build_bfs(settings: &Settings) -> Result<Made, TraceError> {
     build::<Bfs>(settings)
 }
@@ -108,7 +118,9 @@ fn build<K: Kernel + 'static>(settings: &Settings) -> Result<Made, TraceError> {
     let degree = settings.count("degree", 1, 1024)? as u32;
     let shapes = [("kronecker", Shape::Kronecker), ("uniform", Shape::Uniform)];
     let shape = shapes[settings.choice("graph", &shapes.map(|(name, _)| name))?].1;
-    let plan = GraphPlan::new(shape, scale, degree, &mut rng);
+    let orders = [("shuffled", Order::Shuffled), ("drawn", Order::Drawn)];
+    let order = orders[settings.choice("order", &orders.map(|(name, _)| name))?].1;
+    let plan = GraphPlan::new(shape, order, scale, degree, &mut rng);
     if plan.csr_bytes() > MAX_CSR_BYTES {
         return Err(settings.refuse(
             "scale",
@@ -196,7 +208,7 @@ pub(super) mod tests {
     /// Lends a graph of 1024 vertices, drawn sparsely enough to fall into pieces.
     pub(in crate::synth) fn on_small_graph(run: impl FnOnce(&GraphPlan, &mut Machine<'_>)) {
         let mut rng = Rng::new(4);
-        let plan = GraphPlan::new(Shape::Kronecker, 10, 3, &mut rng);
+        let plan = GraphPlan::new(Shape::Kronecker, Order::Shuffled, 10, 3, &mut rng);
         let given = Spec::parse("bfs").expect("a name");
         let settings = Settings::new(given, PARAMS).expect("defaults");
         let (mut cpu, _) = Cpu::open(&settings, 1 << 20).expect("defaults");
@@ -222,7 +234,9 @@ pub(super) mod tests {
 
     #[test]
     fn the_list_of_edges_is_given_back_before_the_kernel_runs() {
-        for name in ["pagerank", "bfs", "cc", "bc", "kronecker-pr", "bfs:graph=uniform"] {
+        for name in
+            ["pagerank", "pagerank-delta", "bfs", "cc", "bc", "kronecker-pr", "bfs:graph=uniform"]
+        {
             let summary = check(&format!("{name}:scale=14:accesses=300K"));
             assert!(summary.unmapped_early && summary.marks > 1, "{name}");
             assert!(summary.by_kind[3] > 0, "{name}: dirty lines are written back");

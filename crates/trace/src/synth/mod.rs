@@ -41,6 +41,7 @@ mod normal_law;
 mod ocean;
 mod page_stream;
 mod pagerank;
+mod pagerank_delta;
 mod params;
 mod permutation;
 mod phases;
@@ -164,6 +165,14 @@ pub const GENERATORS: &[Generator] = &[
         params: graph_kernel::PARAMS,
         unthinnable: Some(CACHED),
         build: graph_kernel::build_pagerank,
+    },
+    Generator {
+        name: "pagerank-delta",
+        about: "PageRank that passes on changes only, by fewer vertices from round to round",
+        source: "PageRankDelta of Ligra, Shun and Blelloch, PPoPP 2013; graph of Graph500",
+        params: graph_kernel::PARAMS,
+        unthinnable: Some(CACHED),
+        build: graph_kernel::build_pagerank_delta,
     },
     Generator {
         name: "bfs",

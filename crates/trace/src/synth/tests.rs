@@ -9,7 +9,9 @@ use std::collections::{HashMap, HashSet};
 /// A small description of every generator.
 fn small(name: &str) -> String {
     let rest = match name {
-        "pagerank" | "bfs" | "cc" | "bc" | "graph500" => "scale=14:accesses=150K",
+        "pagerank" | "pagerank-delta" | "bfs" | "cc" | "bc" | "graph500" => {
+            "scale=14:accesses=150K"
+        }
         "xgboost" => "size=2MiB:features=4:depth=2:accesses=150K:llc=128KiB",
         "xsbench" | "liblinear" => "size=16MiB:accesses=150K:llc=128KiB",
         "stencil" => "size=8MiB:accesses=150K",
