@@ -40,6 +40,7 @@ pub const ENTRY: Entry = Entry {
     params: &[
         Param::fixed("batch", Kind::Bytes, "2MiB", "", "slow memory scanned at once"),
         Param::fixed("period", Kind::Duration, "1ms", "", "from one such scan to the next"),
+        Param::fixed("scans", Kind::Count, "2", "", "that have to raise a page until it is hot"),
         Param::fixed("throttle", Kind::Switch, "on", "", "pause where hits have settled"),
         Param::scaled("window", Kind::Duration, "5s", "", "over which hits are counted"),
         Param::fixed("windows", Kind::Count, "3", "", "that have to be alike for a pause"),
@@ -122,7 +123,7 @@ impl Hotbox {
         let batch = Bytes(settings.count("batch")).pages();
         let hint = context.total_pages_hint;
         Self {
-            remote: Remote::new(batch, settings.duration("period"), hint),
+            remote: Remote::new(batch, settings.duration("period"), settings.count("scans"), hint),
             lru: Lru::new(hint),
             kswapd: Kswapd::new(context.scale, settings.duration("rest")),
             utility: settings.switch("throttle").then(|| Utility::new(rule)),

@@ -11,9 +11,8 @@ use alloc::vec::Vec;
 /// A thread of its own.
 const LANE: Lane = Lane(3);
 
-/// States of pages in slow memory; 0 is as cold, of a page that was never scanned.
+/// State of pages in slow memory that no scan has raised; 0 is as cold, of a page that was never scanned.
 const COLD: u8 = 1;
-const HOT: u8 = 3;
 
 /// What is known of pages outside the fastest tier.
 #[derive(Clone, Debug)]
@@ -21,6 +20,8 @@ pub(super) struct Remote {
     /// Pages of a block, and the time from one to the next.
     batch: u64,
     period: Nanos,
+    /// State of pages that are hot.
+    hottest: u8,
     next: Nanos,
     cursor: u32,
     states: Vec<u8>,
@@ -35,10 +36,12 @@ pub(super) struct Remote {
 }
 
 impl Remote {
-    pub(super) fn new(batch: PageCount, period: Nanos, hint: PageCount) -> Self {
+    /// A page that as many scans as `scans`, 1 to 254, have raised is hot.
+    pub(super) fn new(batch: PageCount, period: Nanos, scans: u64, hint: PageCount) -> Self {
         Self {
             batch: batch.0.max(1),
             period: Nanos(period.0.max(1)),
+            hottest: COLD + scans.clamp(1, 254) as u8,
             next: Nanos(period.0.max(1)),
             cursor: 0,
             states: Vec::with_capacity(usize::try_from(hint.0).unwrap_or(0)),
@@ -59,7 +62,7 @@ impl Remote {
 
     /// Whether the last scans found the page accessed.
     pub(super) fn is_hot(&self, page: PageId) -> bool {
-        self.states.get(page.index()) == Some(&HOT)
+        self.states.get(page.index()) == Some(&self.hottest)
     }
 
     /// Forgets what was known of pages: they have gone, or have moved.
@@ -91,9 +94,9 @@ impl Remote {
             let state = &mut self.states[page.index()];
             let before = (*state).max(COLD);
             if accessed {
-                *state = HOT.min(before + 1);
+                *state = self.hottest.min(before.saturating_add(1));
                 self.raised += u64::from(*state > before);
-                if *state == HOT {
+                if *state == self.hottest {
                     self.hot.push(page);
                 }
             } else {

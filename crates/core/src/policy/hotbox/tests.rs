@@ -92,6 +92,19 @@ fn a_page_is_hot_after_two_scans_that_found_it_accessed() {
 }
 
 #[test]
+fn as_many_scans_as_wanted_make_a_page_hot() {
+    for (scans, wanted) in [(0, 1), (1, 1), (3, 3), (300, 254)] {
+        let mut w = world(&alloc::format!("hotbox:scans={scans}"));
+        for found in 1..=wanted {
+            assert_eq!(armed(&w), [], "{scans}: {found}");
+            w.touch([200]);
+            block(&mut w);
+        }
+        assert_eq!(armed(&w), [200], "{scans}");
+    }
+}
+
+#[test]
 fn a_hot_page_moves_alone_at_its_next_touch() {
     let mut w = world("hotbox");
     heat(&mut w, &[200, 201]);
