@@ -130,7 +130,7 @@ fn a_load_tiers_itself_and_stays_whole() {
 fn children_tier_themselves_however_they_end() {
     let (Some(system), Some(built)) = (System::take(), Built::new()) else { return };
     // One ends by exit, one by _exit, one aborts, and one is killed.
-    let run = built.run("family 2.5");
+    let run = built.run("family 4");
     run.whole(0);
     run.moved_in(5);
     system.finish();
@@ -144,7 +144,7 @@ fn what_is_decided_is_written_down_inside_as_well() {
     std::fs::write(&journal, "an old one").expect("room");
     let options =
         format!("{TIERING} --journal {} --series {}", journal.display(), series.display());
-    let run = built.run_with("family 3", &options, |_| {});
+    let run = built.run_with("family 4", &options, |_| {});
     run.whole(0);
     run.moved_in(5);
     let lines = std::fs::read_to_string(series).expect("a series");
@@ -176,7 +176,7 @@ fn a_program_that_forks_all_the_time_is_whole() {
 fn children_are_left_alone_where_that_is_wanted() {
     let (Some(system), Some(built)) = (System::take(), Built::new()) else { return };
     let options = format!("{TIERING} --no-children");
-    let run = built.run_with("family 2", &options, |_| {});
+    let run = built.run_with("family 4", &options, |_| {});
     run.whole(0);
     run.moved_in(1);
     // Nor is what is executed, in the same process or in another one.
@@ -329,7 +329,7 @@ fn without_rights_a_program_tiers_itself_all_the_same() {
 #[test]
 fn the_programs_allocator_is_left_alone() {
     let (Some(system), Some(built)) = (System::take(), Built::new()) else { return };
-    for mode in ["family heap 2", "forks heap 2"] {
+    for mode in ["family heap 5", "forks heap 3"] {
         let counts = built.path("counts");
         let _ = std::fs::remove_file(&counts);
         let run = built.run_with(mode, TIERING, |command| {
@@ -356,7 +356,7 @@ fn another_allocator_is_none_of_our_business() {
     if !Path::new(jemalloc).exists() {
         return println!("skipped: no jemalloc here");
     }
-    let run = built.run_with("family heap 2.5", TIERING, |command| {
+    let run = built.run_with("family heap 5", TIERING, |command| {
         command.env("LD_PRELOAD", jemalloc);
     });
     run.whole(0);
