@@ -256,9 +256,8 @@ mod tests {
 
     #[test]
     fn requests_and_replies_are_those_of_redis() {
-        let folder = std::env::temp_dir().join(format!("frostline-demo-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a temporary folder");
-        let path = folder.join("socket");
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("socket");
         let listener = UnixListener::bind(&path).expect("a socket");
         let server = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().expect("a client");
@@ -275,6 +274,5 @@ mod tests {
         let mut value = Vec::new();
         write_value(0, value_length(0), &mut value);
         assert_eq!(got, [expected.as_bytes(), &value, b"\r\n"].concat());
-        std::fs::remove_dir_all(&folder).expect("the folder can go");
     }
 }

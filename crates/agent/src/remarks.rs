@@ -1,6 +1,7 @@
 //! What the agent has to say: on the program's standard error, one line, or in a file.
 
 use crate::{life, words};
+use frostline_core::foreign::Plain;
 use frostline_driver::environment::LOG;
 use frostline_linux::inside::standard_error;
 use std::fs::File;
@@ -23,7 +24,8 @@ pub fn note(text: &str) -> bool {
 }
 
 fn line(text: &str) -> String {
-    format!("frostline[{}]: {}\n", std::process::id(), text.replace('\n', "; "))
+    let text = text.replace('\n', "; ");
+    format!("frostline[{}]: {}\n", std::process::id(), Plain::line(&text))
 }
 
 /// Writes a line without allocating anything.
@@ -31,5 +33,17 @@ pub fn say_without_memory(line: &str) {
     if let Some(file) = standard_error() {
         // Where nobody reads, there is nobody to tell.
         let _ = rustix::io::write(file, line.as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_remark_is_one_line_that_leads_no_terminal() {
+        let line = line("cannot read /a\x1b[2J\u{9b}\nhint: none");
+        let expected = concat!(r"]: cannot read /a\u{1b}[2J\u{9b}; hint: none", "\n");
+        assert!(line.ends_with(expected), "{line:?}");
     }
 }

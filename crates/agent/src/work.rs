@@ -110,7 +110,7 @@ fn manage(files: Result<(), i32>) -> Result<End, Box<dyn Display>> {
             return Ok(end);
         }
     }
-    let name = target.comm().map_err(boxed)?;
+    let name = target.comm().map_err(boxed)?.raw().to_owned();
     let own = target.identity();
     let mut work = Work { driver: None, consolidation, clock: Stopwatch::start(), own };
     if let Some(mut options) = options {

@@ -3,22 +3,37 @@
 use crate::errors::{ResultExt, usage};
 use crate::{cancel, progress};
 use anyhow::Context;
+use frostline_linux::outputs;
 use frostline_trace::batch::Want;
 use frostline_trace::{Batch, Totals, TraceSource, TraceWriter};
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Writes a whole file. It is put together beside its destination and renamed, so that nobody
-/// sees a part of it. Destinations that are no regular files (`/dev/stdout`, pipes) are written
-/// directly.
+/// Writes a whole file that a user has named, as [`replace`] does. Destinations that are no regular
+/// files (`/dev/stdout`, pipes) are written directly, unless other users have put them there.
 ///
 /// # Errors
 /// Where the file cannot be made or written.
 pub fn write_whole(path: &Path, content: &[u8]) -> anyhow::Result<()> {
     if is_special(path) {
-        let file = File::options().write(true).open(path);
-        return file.and_then(|mut file| file.write_all(content)).with_context(|| named(path));
+        return create(path)?.write_all(content).with_context(|| named(path));
+    }
+    replace(path, content)
+}
+
+/// Writes a whole file. It is put together beside its destination and renamed, so that nobody sees a
+/// part of it, and a link that is there is replaced. What is no file is left alone: never opened, because a pipe
+/// without a reader would keep us waiting, and a device may do anything.
+///
+/// # Errors
+/// Where the file cannot be made or written.
+pub fn replace(path: &Path, content: &[u8]) -> anyhow::Result<()> {
+    if is_special(path) {
+        return Err(usage(
+            format!("{}: there is something else than a file", named(path)),
+            "choose another name",
+        ));
     }
     let folder = folder_of(path);
     let mut file = tempfile::Builder::new()
@@ -29,6 +44,22 @@ pub fn write_whole(path: &Path, content: &[u8]) -> anyhow::Result<()> {
     file.write_all(content).with_context(|| named(path))?;
     file.persist(path).map_err(|error| error.error).with_context(|| named(path))?;
     Ok(())
+}
+
+/// Opens a file that a user has named, to be written from its beginning.
+///
+/// # Errors
+/// Where it cannot be written, or other users have put something there that leads elsewhere.
+pub fn create(path: &Path) -> anyhow::Result<File> {
+    outputs::create(path).with_context(|| named(path))
+}
+
+/// Fails as [`create`] would for what others have put there: before a path is handed to somebody else.
+///
+/// # Errors
+/// There.
+pub fn check(path: &Path) -> anyhow::Result<()> {
+    outputs::check(path).with_context(|| named(path))
 }
 
 /// Writes all of a source, every column of it, as a native trace, with a bar of progress. The file
@@ -44,8 +75,10 @@ pub fn write_trace(
     source.want(Want { clock_deltas: true, lines: true });
     let header = source.header().clone();
     let bar = progress::bar(label, "accesses", header.expected_records);
-    let mut writer = TraceWriter::create(path, &header)
+    check(path)?;
+    let file = create(path)
         .or_hint("no trace written", "choose a folder that exists and can be written")?;
+    let mut writer = TraceWriter::new(file, path, &header)?;
     let partial = Partial::guard(path);
     let mut batch = Batch::new();
     while source.next_batch(&mut batch)? {
@@ -149,6 +182,31 @@ mod tests {
         write_whole(Path::new("/dev/null"), b"x").unwrap();
         drop(Partial::guard(Path::new("/dev/null")));
         assert!(Path::new("/dev/null").exists());
+    }
+
+    #[test]
+    fn what_is_replaced_is_never_opened_or_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let [file, link, pipe, device] =
+            ["file", "link", "pipe", "device"].map(|name| folder.path().join(name));
+        std::fs::write(&file, b"precious").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        replace(&link, b"new").unwrap();
+        assert!(!link.is_symlink());
+        assert_eq!(std::fs::read(&link).unwrap(), b"new");
+        assert_eq!(std::fs::read(&file).unwrap(), b"precious");
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        std::os::unix::fs::symlink("/dev/null", &device).unwrap();
+        for path in [&pipe, &device] {
+            let (done, ended) = std::sync::mpsc::channel();
+            let own = path.clone();
+            std::thread::spawn(move || done.send(replace(&own, b"new")));
+            let result = ended.recv_timeout(std::time::Duration::from_secs(10));
+            let error = result.expect("it does not wait").unwrap_err().to_string();
+            assert!(error.contains("something else than a file\nhint: "), "{error}");
+        }
+        assert!(device.is_symlink(), "left as it is");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Standard output: text and the JSON envelope.
 
+use frostline_core::foreign::{Plain, leads};
 use serde::Serialize;
 use std::io::{self, Write};
 
@@ -22,9 +23,25 @@ struct Envelope<'a, T> {
 /// Where a run cannot be written as JSON.
 pub fn envelope<T: Serialize>(runs: &[T]) -> anyhow::Result<String> {
     let envelope = Envelope { schema: SCHEMA, version: env!("CARGO_PKG_VERSION"), runs };
-    let mut text = serde_json::to_string_pretty(&envelope)?;
+    let mut text = readable(&serde_json::to_string_pretty(&envelope)?);
     text.push('\n');
     Ok(text)
+}
+
+/// The same JSON, in which what leads a terminal or a reader is written as `\u009b`. Beside line feeds
+/// such characters stand in texts only.
+fn readable(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        if leads(c) && c != '\n' {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                out += &format!("\\u{unit:04x}");
+            }
+        } else {
+            out.push(c);
+        }
+    }
+    out
 }
 
 /// Prints the envelope around `runs`.
@@ -35,12 +52,27 @@ pub fn json<T: Serialize>(runs: &[T]) -> anyhow::Result<()> {
     text(&envelope(runs)?)
 }
 
-/// Prints text as it is. Use it instead of `print!`, which panics where the reader has gone.
+/// Prints whole lines of text, without what leads a terminal. Use it instead of `print!`, which panics
+/// where the reader has gone.
 ///
 /// # Errors
 /// As [`json`].
 pub fn text(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
+    write!(out, "{}", Plain::lines(text))?;
     Ok(out.flush()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_keeps_a_name_as_it_is_and_leads_no_terminal() {
+        let name = "\x1b]0;a\x07\n\u{9b}\u{7f}\u{202e}\u{e0041}\"\\ ü";
+        let json = envelope(&[name]).unwrap();
+        assert!(!json.chars().any(|c| leads(c) && c != '\n'), "{json:?}");
+        let read: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(read["runs"][0], name);
+    }
 }

@@ -2,6 +2,7 @@
 //!
 //! Bars show only where standard error is a terminal; nothing but errors shows with `--quiet`.
 
+use frostline_core::foreign::Plain;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::Write;
 use std::sync::OnceLock;
@@ -46,7 +47,7 @@ pub fn bar(what: &str, unit: &str, total: Option<u64>) -> ProgressBar {
     let style = ProgressStyle::with_template(&template)
         .unwrap_or_else(|_| ProgressStyle::default_bar())
         .progress_chars("━╸─");
-    bars().add(bar.with_style(style).with_message(what.to_owned()))
+    bars().add(bar.with_style(style).with_message(Plain::line(what).to_string()))
 }
 
 /// A line for people: what was chosen, what was left out. Not an error.
@@ -64,11 +65,11 @@ pub fn clear() {
     }
 }
 
-/// A line on standard error that does not tear a bar apart. Failure to write is ignored: there
+/// A line, or several, on standard error, that does not tear a bar apart and leads no terminal. Failure to write is ignored: there
 /// is nowhere left to say so.
 pub fn stderr_line(text: &str) {
     let write = || {
-        let _ = writeln!(std::io::stderr().lock(), "{text}");
+        let _ = writeln!(std::io::stderr().lock(), "{}", Plain::lines(text));
     };
     match BARS.get() {
         Some(bars) => bars.suspend(write),

@@ -3,7 +3,9 @@
 use crate::study::{PolicyStudy, SizeStudy, Study, TraceStudy};
 use crate::table::{Table, wrap};
 use crate::units::{bytes, count, percent, seconds};
+use frostline_core::Foreign;
 use frostline_sim::{Machine, RunReport};
+use frostline_trace::TraceHeader;
 use std::fmt::Write;
 
 /// The whole study: a head and one table per trace and size.
@@ -29,7 +31,7 @@ fn head(out: &mut String, study: &Study, trace: &TraceStudy) {
     let thinning = trace.header.thinning.max(1);
     let accesses = count(trace.footprint.records as f64 * f64::from(thinning));
     let _ = writeln!(out, "trace    {}", trace.name);
-    if let Some(program) = program(trace) {
+    if let Some(program) = command(&trace.header) {
         let _ = writeln!(out, "program  {program}");
     }
     let _ = writeln!(out, "         footprint {footprint}, {accesses} accesses to memory");
@@ -43,9 +45,10 @@ fn head(out: &mut String, study: &Study, trace: &TraceStudy) {
     let _ = writeln!(out, "seed     {}", seeds(&study.seeds));
 }
 
-/// The command that was recorded.
-pub fn program(trace: &TraceStudy) -> Option<String> {
-    (!trace.header.command.is_empty()).then(|| trace.header.command.join(" "))
+/// The command that was recorded, if one was.
+pub fn command(header: &TraceHeader) -> Option<String> {
+    let words: Vec<String> = header.command.iter().map(Foreign::to_string).collect();
+    (!words.is_empty()).then(|| words.join(" "))
 }
 
 /// Name and tiers: `dram-nvm: dram 80 ns, nvm 300 ns`.

@@ -1,6 +1,7 @@
 //! The daemon, its configuration and what shows its work, as users meet them.
 
 use assert_cmd::Command;
+use frostline_testing::{Requirement, skip};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -139,7 +140,8 @@ fn may_manage() -> bool {
         capability["name"] == "fault-sampling" && capability["available"] == true
     });
     if !(writes && samples) {
-        eprintln!("skipped: no right to sample page faults or to write {folder}");
+        let why = format!("no right to sample page faults or to write {folder}");
+        skip(Requirement::Faults, why);
     }
     writes && samples
 }
@@ -225,6 +227,42 @@ fn targets_come_and_go_while_others_are_undisturbed() {
     for mut sleeper in [again, second] {
         assert!(sleeper.0.try_wait().unwrap().is_none(), "the programs go on");
     }
+}
+
+#[test]
+fn what_others_put_in_place_of_the_textfile_is_not_opened() {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    let folder = tempfile::tempdir().unwrap();
+    let textfile = folder.path().join("f.prom");
+    // Nobody ever reads from it: to open it would never end.
+    mknodat(CWD, &textfile, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let config = folder.path().join("frostline.toml");
+    let metrics = format!("[metrics]\ntextfile = \"{}\"\n", textfile.display());
+    std::fs::write(&config, metrics + &target("t", "frostline-none", "")).unwrap();
+    let mut daemon = Daemon::start(&config);
+    // Where it waits for the pipe, it says nothing any more.
+    let pid = Pid::from_child(&daemon.child);
+    let (ended, waiting) = std::sync::mpsc::channel::<()>();
+    std::thread::spawn(move || {
+        if waiting.recv_timeout(PATIENCE) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    });
+    daemon.says("something else than a file");
+    daemon.signal(Signal::HUP);
+    daemon.says("reloaded: ");
+    // A link is replaced, and what it leads to not touched.
+    let precious = folder.path().join("precious");
+    std::fs::write(&precious, "precious").unwrap();
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink(&precious, &link).unwrap();
+    std::fs::rename(&link, &textfile).unwrap();
+    let written = || std::fs::read_to_string(&textfile).ok().filter(|t| t.contains("frostline_"));
+    wait("the textfile", written);
+    assert!(!textfile.is_symlink());
+    assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
+    daemon.end();
+    drop(ended);
 }
 
 #[test]

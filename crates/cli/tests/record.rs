@@ -1,6 +1,9 @@
 //! `frostline record` as a user meets it: exit codes, signals, messages, and traces that read.
 
+mod common;
+
 use assert_cmd::Command;
+use common::can_record;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -8,16 +11,6 @@ use std::process::Stdio;
 
 fn frostline() -> Command {
     Command::new(env!("CARGO_BIN_EXE_frostline"))
-}
-
-/// The recorder builds on x86-64 with Valgrind's headers only.
-fn can_record() -> bool {
-    let headers = Path::new("/usr/include/valgrind/pub_tool_basics.h").exists();
-    let can = cfg!(target_arch = "x86_64") && headers;
-    if !can {
-        println!("skipped: recording needs x86-64 and the valgrind package with its headers");
-    }
-    can
 }
 
 fn record(trace: &Path, command: &[&str]) -> assert_cmd::assert::Assert {

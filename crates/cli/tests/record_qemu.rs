@@ -1,6 +1,7 @@
 //! `frostline record --from qemu`: what Valgrind cannot run.
 
 use assert_cmd::Command;
+use frostline_testing::{Requirement, skip};
 use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -17,10 +18,10 @@ fn frostline() -> Command {
     Command::new(env!("CARGO_BIN_EXE_frostline"))
 }
 
-fn installed(path: &str, package: &str) -> bool {
+fn installed(requirement: Requirement, path: &str) -> bool {
     let there = cfg!(target_arch = "x86_64") && Path::new(path).exists();
     if !there {
-        println!("skipped: {path} is not there (Debian package {package})");
+        skip(requirement, format!("there is no {path}"));
     }
     there
 }
@@ -80,8 +81,8 @@ fn client(socket: &Path, number: usize) {
 
 #[test]
 fn memcached_serves_clients_and_leaves_a_good_trace() {
-    if !installed("/usr/bin/qemu-x86_64", "qemu-user")
-        || !installed("/usr/bin/memcached", "memcached")
+    if !installed(Requirement::QemuUser, "/usr/bin/qemu-x86_64")
+        || !installed(Requirement::Programs, "/usr/bin/memcached")
     {
         return;
     }

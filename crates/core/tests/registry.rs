@@ -108,7 +108,6 @@ fn variants_are_presets() {
     let of = |name: &str, key: &str| config(&*make(name, &context()).unwrap())[key].clone();
     assert_eq!(of("memtis-ns", "split"), "off");
     assert_eq!(of("memtis-nw", "warm"), "off");
-    assert_eq!(of("memtis-paper", "payoff"), "off");
     assert_eq!((&*of("memtis", "payoff"), &*of("memtis-paper:split=off", "payoff")), ("on", "off"));
     assert_eq!(of("memtis-artifact", "alpha"), "0.75");
     assert_eq!(of("memtis-artifact", "growth-cooling"), "10GiB");
@@ -118,6 +117,48 @@ fn variants_are_presets() {
     assert_eq!(registry::find("memtis-ns").unwrap().default_of("split"), Some("off"));
     assert_eq!(registry::find("memtis-ns").unwrap().default_of("alpha"), Some("0.9"));
     assert_eq!(registry::find("memtis-ns").unwrap().default_of("nothing"), None);
+}
+
+/// Every parameter of `memtis-paper` beside what MEMTIS (SOSP '23) says, by section.
+#[test]
+fn memtis_paper_is_the_published_rules() {
+    let published = [
+        ("alpha", "0.9", "4.2.1"),
+        ("warm", "on", "4.2.1"),
+        ("adaptation", "100000", "4.2.1"),
+        ("hot-step", "free", "4.2.1, algorithm 1: the threshold is found anew"),
+        ("evidence", "1", "4.2.3: every sampled page that is hot is listed for promotion"),
+        ("cooling", "2000000", "4.2.2"),
+        ("histogram", "shift", "4.2.2: one bin to the left"),
+        ("growth-cooling", "0", "4.2.2: cooling follows from samples alone"),
+        ("bins", "paper", "4.1.3: bin n is [2^n, 2^(n+1))"),
+        ("wakeup", "500ms", "4.2.3"),
+        ("free", "0.02", "4.2.3"),
+        ("payoff", "off", "4.2.3: whoever is hot is promoted where there is room"),
+        ("period", "200", "4.1.1"),
+        ("period-max", "1400", "6.3.4, 6.3.5: the longest that was seen"),
+        ("periods", "tenth", "4.1.1 names no step: ours"),
+        ("period-check", "1s", "4.1.1 names no interval: ours"),
+        ("cpu", "0.03", "4.1.1"),
+        ("hysteresis", "0.005", "4.1.1"),
+        ("store-period", "100000", "4.1.1"),
+        ("split", "on", "4.3"),
+        ("estimation", "0.25", "4.3.1: a quarter of all pages"),
+        ("benefit", "0.05", "4.3.1"),
+        ("estimate", "paper", "4.3.1, equation 2"),
+        ("patient", "off", "4.3.1: rHR as it was measured"),
+        ("beta", "0.4", "4.3.2"),
+        ("latency-gap", "2.75", "4.3.2: that of the machine"),
+        ("regret", "0", "4.3 never gives up"),
+        ("collapse", "on", "4.3.3"),
+    ];
+    let gap = PolicyContext { latency_gap: 2.75, ..context() };
+    let mut ours = config(&*make("memtis-paper", &gap).unwrap());
+    for (key, value, section) in published {
+        let our = ours.remove(key);
+        assert_eq!(our.as_deref(), Some(value), "{key} (section {section})");
+    }
+    assert!(ours.is_empty(), "parameters that nobody has compared with the paper: {ours:?}");
 }
 
 #[test]

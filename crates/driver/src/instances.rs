@@ -6,10 +6,10 @@
 
 use crate::error::DriverError;
 use crate::status::Status;
+use frostline_linux::own_files::{self, Lock};
 use frostline_linux::process::Identity;
 use frostline_linux::{LinuxError, Root};
-use rustix::fs::{FlockOperation, flock};
-use std::fs::{self, File};
+use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -17,7 +17,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 static TAKEN: AtomicU32 = AtomicU32::new(0);
 
 const FOLDER: &str = "/run/frostline/instances";
-const LOCK: &str = "/run/frostline/instances.lock";
 
 /// This process's place among those that run.
 #[derive(Debug)]
@@ -31,11 +30,8 @@ impl Instance {
     /// # Errors
     /// [`DriverError::Managed`] where that is so; where the folder cannot be written.
     pub fn claim(root: &Root, status: &Status) -> Result<Self, DriverError> {
-        let folder = root.path(FOLDER);
-        let failed = |error: std::io::Error| LinuxError::io("write", &folder, &error);
-        fs::create_dir_all(&folder).map_err(failed)?;
-        let lock = File::create(root.path(LOCK)).map_err(failed)?;
-        flock(&lock, FlockOperation::LockExclusive).map_err(|errno| failed(errno.into()))?;
+        let folder = own_files::folder(root, FOLDER)?;
+        let _lock = Lock::take(root, "instances")?;
         for other in list(root)? {
             let taken = |pid: u32| other.targets.iter().any(|target| target.pid == pid);
             if let Some(mine) = status.targets.iter().find(|mine| taken(mine.pid)) {
@@ -54,11 +50,8 @@ impl Instance {
     /// Where the file cannot be written.
     pub fn publish(&self, status: &Status) -> Result<(), DriverError> {
         let failed = |error: std::io::Error| LinuxError::io("write", &self.file, &error);
-        let next = self.file.with_extension("next");
         let text = serde_json::to_vec(status).map_err(|error| failed(error.into()))?;
-        fs::write(&next, text).map_err(failed)?;
-        fs::rename(&next, &self.file).map_err(failed)?;
-        Ok(())
+        Ok(own_files::replace(&self.file, &text).map_err(failed)?)
     }
 }
 
@@ -147,6 +140,31 @@ mod tests {
         drop(first);
         let left: Vec<u32> = list(&root).unwrap().iter().map(|s| s.targets[0].pid).collect();
         assert_eq!(left, [44, 43]);
+    }
+
+    #[test]
+    fn nobody_else_can_keep_a_place_from_being_taken() {
+        use std::os::unix::fs::PermissionsExt;
+        let (dir, root) = tree();
+        let _first = Instance::claim(&root, &status(7, 1000, 42)).unwrap();
+        // Others have read everything that they may, and locked it.
+        let mut locked = Vec::new();
+        for folder in ["run/frostline", "run/frostline/instances"] {
+            for entry in fs::read_dir(dir.path().join(folder)).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_file() && path.metadata().unwrap().permissions().mode() & 0o4 != 0 {
+                    let file = fs::File::open(&path).unwrap();
+                    file.try_lock().unwrap();
+                    locked.push(file);
+                }
+            }
+        }
+        assert!(!locked.is_empty(), "what it publishes can be read");
+        let (done, ended) = std::sync::mpsc::channel();
+        let claimed = root.clone();
+        std::thread::spawn(move || done.send(Instance::claim(&claimed, &status(8, 1000, 43))));
+        let result = ended.recv_timeout(std::time::Duration::from_secs(10));
+        result.expect("it does not wait for others").unwrap();
     }
 
     #[test]

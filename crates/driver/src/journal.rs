@@ -11,6 +11,7 @@ use frostline_core::event::{Event, Fault};
 use frostline_core::policy::{PolicyContext, make};
 use frostline_core::types::*;
 use frostline_core::{Action, TierLimits};
+use frostline_linux::outputs;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Write};
@@ -101,7 +102,7 @@ impl Journal {
     /// # Errors
     /// Where it cannot be written.
     pub fn create(path: &Path, setup: &Setup) -> Result<Self, DriverError> {
-        let file = File::create(path).map_err(|error| failed(path, error))?;
+        let file = outputs::create(path).map_err(|error| failed(path, error))?;
         let mut journal =
             Self { path: path.into(), file: BufWriter::new(file), buffer: Vec::new() };
         journal.file.write_all(MAGIC).map_err(|error| failed(path, error))?;

@@ -171,8 +171,9 @@ impl Places {
         self.tier_of(|place| place == Place::Node(node)).unwrap_or(TierId::FAST)
     }
 
-    /// Moves pages of one process to a tier and tells, page by page, where that ended: every page
-    /// exactly once, in the order of `units`. What is reported as moved was found there.
+    /// Moves pages of one process to a tier, which holds `taken` of all targets, and tells, page by
+    /// page, where that ended: every page exactly once, in the order of `units`. What is reported as
+    /// moved was found there.
     ///
     /// # Errors
     /// Where the process has ended; where rights are missing.
@@ -182,10 +183,11 @@ impl Places {
         pagemap: &mut Pagemap,
         units: &[Unit],
         to: TierId,
+        taken: PageCount,
     ) -> Result<Vec<(Span, MoveOutcome)>, LinuxError> {
         let spans = || -> Vec<Span> { units.iter().map(|unit| unit.span).collect() };
         match self.tiers[to.index()] {
-            Place::Swap => self.page_out(target, pagemap, units),
+            Place::Swap => self.page_out(target, pagemap, units, taken),
             Place::Memory => bring_in_verified(target, pagemap, &spans()),
             Place::Node(node) => {
                 if self.swap().is_some() {
@@ -214,13 +216,14 @@ impl Places {
         target: &Target,
         pagemap: &mut Pagemap,
         units: &[Unit],
+        taken: PageCount,
     ) -> Result<Vec<(Span, MoveOutcome)>, LinuxError> {
         let all: Vec<Span> = units.iter().map(|unit| unit.span).collect();
         if self.device.is_none() {
             return page_out_verified(target, pagemap, &all);
         }
         let devices = swap::devices(target.root())?;
-        let room = self.room(&devices).pages().0;
+        let room = self.room(&devices, taken).pages().0;
         if devices.len() > 1 {
             // A folio is paged out in one piece, to the first device that has such a piece left.
             let folios = units.iter().filter(|unit| unit.huge).map(|unit| unit.span.start);
@@ -238,23 +241,36 @@ impl Places {
         Ok(outcomes)
     }
 
-    /// What is free on the swap devices that pages shall go to.
-    fn room(&self, devices: &[SwapDevice]) -> Bytes {
-        let ours =
-            |device: &&SwapDevice| self.device.as_ref().is_none_or(|own| *own == device.path);
-        let free = devices.iter().filter(ours).map(|d| d.size.saturating_sub(d.used).0);
-        Bytes(free.sum())
+    /// Room for more than the `taken` pages that are in swap, where pages shall go.
+    ///
+    /// Nobody can tell the kernel which device a page goes to: those of the highest priority are
+    /// filled first. Where pages shall go to one device only, its size bounds what is out of ours;
+    /// what others have on it, and ours on compressed memory that somebody set up later, evens out.
+    /// As long as any other device comes first, nothing goes out at all.
+    fn room(&self, devices: &[SwapDevice], taken: PageCount) -> Bytes {
+        let free = |device: &SwapDevice| device.size.saturating_sub(device.used);
+        let Some(own) = &self.device else { return Bytes(devices.iter().map(|d| free(d).0).sum()) };
+        let Some(own) = devices.iter().find(|device| device.path == *own) else {
+            return Bytes::ZERO;
+        };
+        let not_later = |device: &&SwapDevice| device.priority >= own.priority;
+        let first = || devices.iter().filter(not_later);
+        if first().any(|device| !is_compressed(device) && free(device) > Bytes::ZERO) {
+            return Bytes::ZERO;
+        }
+        let all = Bytes(first().map(|device| free(device).0).sum());
+        own.size.saturating_sub(taken.bytes()).min(all)
     }
 
-    /// Memory that a tier has left.
+    /// Memory that a tier has left, which holds `taken` of all targets.
     ///
     /// # Errors
     /// Where the kernel does not tell.
-    pub fn free(&self, root: &Root, tier: TierId) -> Result<Bytes, LinuxError> {
+    pub fn free(&self, root: &Root, tier: TierId, taken: PageCount) -> Result<Bytes, LinuxError> {
         match self.tiers[tier.index()] {
             Place::Swap => match self.planned {
                 Some(room) => Ok(room),
-                None => Ok(self.room(&swap::devices(root)?)),
+                None => Ok(self.room(&swap::devices(root)?, taken)),
             },
             Place::Node(node) => {
                 let topology = Topology::read(root)?;
@@ -263,6 +279,11 @@ impl Places {
             Place::Memory => Ok(Bytes::MAX),
         }
     }
+}
+
+/// Whether a swap device keeps pages in memory, smaller.
+fn is_compressed(device: &SwapDevice) -> bool {
+    device.path.to_str().is_some_and(|path| path.starts_with("/dev/zram"))
 }
 
 /// The first `pages` pages of `spans`, and the rest.
@@ -313,21 +334,54 @@ mod tests {
         assert_eq!(cut(&spans, 4), (vec![spans[0]], vec![spans[1]]));
     }
 
+    const MIB: u64 = 1 << 20;
+
+    fn device(path: &str, size: u64, used: u64, priority: i32) -> SwapDevice {
+        let (size, used) = (Bytes(size * MIB), Bytes(used * MIB));
+        SwapDevice { path: path.into(), is_device: true, size, used, priority }
+    }
+
+    /// MiB of room beside other swap, for who has so many MiB out.
+    fn room(own: Option<&str>, devices: &[SwapDevice], taken: u64) -> u64 {
+        let tiers = vec![Place::Memory, Place::Swap];
+        let device = own.map(Into::into);
+        let places = Places { tiers, device, planned: None, frames: None };
+        places.room(devices, Bytes(taken * MIB).pages()).0 / MIB
+    }
+
     #[test]
     fn only_the_device_that_pages_shall_go_to_counts() {
-        let device = |path: &str, size, used| SwapDevice {
-            path: path.into(),
-            is_device: true,
-            size: Bytes(size),
-            used: Bytes(used),
-            priority: 0,
-        };
-        let devices = [device("/dev/zram0", 100, 90), device("/swap", 1000, 0)];
-        let tiers = vec![Place::Memory, Place::Swap];
-        let mut places = Places { tiers, device: None, planned: None, frames: None };
-        assert_eq!(places.room(&devices), Bytes(1010));
-        places.device = Some("/dev/zram0".into());
-        assert_eq!(places.room(&devices), Bytes(10));
-        assert_eq!(places.room(&devices[1..]), Bytes::ZERO, "it is gone");
+        let devices = [device("/dev/zram0", 100, 90, 100), device("/swap", 1000, 0, -2)];
+        assert_eq!(room(None, &devices, 90), 1010);
+        assert_eq!(room(Some("/dev/zram0"), &devices, 90), 10);
+        assert_eq!(room(Some("/dev/zram0"), &devices[1..], 90), 0, "it is gone");
+    }
+
+    #[test]
+    fn beside_another_compressed_device_no_more_goes_out_than_fits_on_ours() {
+        // Of a frostline that was started later, and gets all pages.
+        let mut devices = [device("/dev/zram0", 100, 0, 100), device("/dev/zram1", 1000, 400, 101)];
+        assert_eq!(room(Some("/dev/zram0"), &devices, 0), 100);
+        assert_eq!(room(Some("/dev/zram0"), &devices, 90), 10);
+        assert_eq!(room(Some("/dev/zram0"), &devices, 100), 0);
+        // What its program has on ours takes nothing from us as long as it has room itself.
+        devices[0].used = Bytes(100 * MIB);
+        assert_eq!(room(Some("/dev/zram0"), &devices, 20), 80);
+        devices[1].used = Bytes(990 * MIB);
+        assert_eq!(room(Some("/dev/zram0"), &devices, 20), 10);
+        // The other way round, it does: nobody can tell its pages to go elsewhere.
+        assert_eq!(room(Some("/dev/zram1"), &devices, 0), 10);
+    }
+
+    #[test]
+    fn nothing_goes_out_while_a_disk_is_filled_before_our_device() {
+        for priority in [100, 101] {
+            let mut devices =
+                [device("/dev/zram0", 100, 0, 100), device("/dev/sda2", 1000, 0, priority)];
+            assert_eq!(room(Some("/dev/zram0"), &devices, 0), 0);
+            assert_eq!(room(None, &devices, 0), 1100);
+            devices[1].used = devices[1].size;
+            assert_eq!(room(Some("/dev/zram0"), &devices, 0), 100, "it is full");
+        }
     }
 }

@@ -148,7 +148,7 @@ fn begin(
             fast
         } else {
             let most = options.slow.limit(tier).map_or(Bytes::MAX, |l| l.bytes(Bytes(resident)));
-            places.free(&root, tier)?.min(most).pages()
+            places.free(&root, tier, PageCount::ZERO)?.min(most).pages()
         };
         let direct_access = places.is_direct(tier);
         Ok(TierLimits { capacity, keep_free: PageCount::ZERO, direct_access })

@@ -5,6 +5,7 @@ use crate::clock;
 use crate::consolidate::Numbers;
 use crate::driver::Driver;
 use crate::place::Place;
+use frostline_core::Foreign;
 use frostline_core::engine::Rejected;
 use frostline_core::types::*;
 use frostline_linux::process::Identity;
@@ -23,7 +24,7 @@ pub struct Status {
     /// Seconds since the driver began.
     pub seconds: f64,
     /// What is managed, as the user said it.
-    pub name: String,
+    pub name: Foreign,
     /// Policy with its parameters.
     pub policy: String,
     /// Nothing is moved.
@@ -73,7 +74,7 @@ pub struct TargetStatus {
     /// Its number.
     pub pid: u32,
     /// Its program.
-    pub comm: String,
+    pub comm: Foreign,
     /// Address space whose pages may be moved.
     pub mapped_bytes: u64,
 }

@@ -221,6 +221,7 @@ fn remove(spans: &mut Vec<Span>, span: Span) {
 mod tests {
     use super::*;
     use frostline_core::event::Backing;
+    use frostline_testing::{Requirement, skip};
 
     use proptest::prelude::*;
 
@@ -256,8 +257,7 @@ mod tests {
         std::fs::write(folder.join("pagemap"), "").unwrap();
         let root = Root::at(dir.path());
         let Ok(mut watched) = Watched::open(&root, pid) else {
-            eprintln!("skipped: this process cannot be opened by another root");
-            return;
+            return skip(Requirement::OtherMemory, "this process cannot be opened by another root");
         };
         let line = |from: u64, to: u64, name: &str| {
             format!("{:x}-{:x} rw-p 00000000 00:00 0 {name}\n", from << 12, to << 12)

@@ -8,6 +8,7 @@ use frostline_driver::start::Stopwatch;
 use frostline_driver::{Driver, Limit, Options, Samples, Selection, SlowTiers, start};
 use frostline_linux::perf::tracefs::Tracefs;
 use frostline_linux::{Root, in_forked_child};
+use frostline_testing::{Requirement, skip};
 use rustix::process::{
     Pid, Signal, WaitOptions, kill_process, set_parent_process_death_signal, waitpid,
 };
@@ -182,7 +183,7 @@ fn the_engine_is_told_of_extents_as_they_were_asked_for() {
     let selection = Selection::Process { pid: program.pid, tree: true };
     let (mut driver, notes) = match start(root.clone(), options, selection) {
         Ok(started) => started,
-        Err(error) => return eprintln!("skipped: {error}"),
+        Err(error) => return skip(Requirement::Tracefs, error),
     };
     assert!(notes.iter().any(|note| note.contains("allocations are followed")), "{notes:?}");
     let clock = Stopwatch::start();
@@ -294,7 +295,7 @@ const INSIDE: &str = "FROSTLINE_TEST_OWN_MOUNTS";
 /// Where no tracefs is mounted, the test starts itself again among mounts of its own.
 fn again_with_tracefs() {
     if std::env::var_os(INSIDE).is_some() {
-        return eprintln!("skipped: tracefs cannot be mounted");
+        return skip(Requirement::Tracefs, "tracefs cannot be mounted");
     }
     let this = std::env::current_exe().expect("a test is a program");
     let script = "mount -t tracefs tracefs /sys/kernel/tracing; exec \"$@\"";
@@ -305,8 +306,8 @@ fn again_with_tracefs() {
         .env(INSIDE, "1")
         .status();
     match status {
-        Ok(status) if status.code() == Some(1) => eprintln!("skipped: no mounts of our own"),
+        Ok(status) if status.code() == Some(1) => skip(Requirement::Mounts, "no mounts of our own"),
         Ok(status) => assert!(status.success(), "{status}"),
-        Err(error) => eprintln!("skipped: no unshare: {error}"),
+        Err(error) => skip(Requirement::Mounts, format!("no unshare: {error}")),
     }
 }

@@ -5,6 +5,7 @@
 //! rely on it; the last of them to let go undoes it. A lock beside the list keeps two processes
 //! from working on it at the same time.
 
+use crate::own_files::{self, FOLDER, Lock};
 use crate::process::Identity;
 use crate::{LinuxError, Root, damon, zram};
 use serde::{Deserialize, Serialize};
@@ -12,7 +13,6 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::PathBuf;
 
-const FOLDER: &str = "/run/frostline";
 const VERSION: u32 = 1;
 
 /// One change of the system.
@@ -30,10 +30,11 @@ pub(crate) enum Change {
     },
     /// A zram device was made a swap device.
     Zram(zram::Record),
-    /// DAMON was made to watch a process.
+    /// DAMON was taken, or is about to be.
     Damon {
-        /// The process.
-        pid: u32,
+        /// What tells its kernel thread from that of somebody else: [`damon::make_kdamond`]. `None`
+        /// before there is one.
+        kdamond: Option<u64>,
     },
 }
 
@@ -42,7 +43,7 @@ impl Change {
         match self {
             Self::Setting { path, old, .. } => format!("{path} back to {old}"),
             Self::Zram(record) => format!("{} taken down", record.device()),
-            Self::Damon { pid } => format!("DAMON no longer watching process {pid}"),
+            Self::Damon { .. } => "DAMON given back".into(),
         }
     }
 }
@@ -166,12 +167,25 @@ impl Changes {
         store.save()
     }
 
-    /// Writes down that DAMON will watch a process.
-    pub(crate) fn add_damon(&self, pid: u32) -> Result<(), LinuxError> {
+    /// Takes DAMON, if nobody uses it. Written down before, and again once it is known by what it is told
+    /// from that of somebody else. The list stays locked: nobody of ours gets in between.
+    ///
+    /// # Errors
+    /// `EBUSY` where it is in use; without the right to.
+    pub(crate) fn take_damon(&self) -> Result<(), LinuxError> {
         let mut store = Store::lock(&self.root)?;
-        let change = Change::Damon { pid };
-        store.list.entries.push(Entry { change, owners: vec![self.owner] });
-        store.save()
+        damon::check_unused(&self.root)?;
+        let entry = Entry { change: Change::Damon { kdamond: None }, owners: vec![self.owner] };
+        store.list.entries.push(entry);
+        store.save()?;
+        let made = damon::make_kdamond(&self.root);
+        let entry = store.list.entries.pop();
+        if let (Ok(inode), Some(entry)) = (&made, entry) {
+            let change = Change::Damon { kdamond: Some(*inode) };
+            store.list.entries.push(Entry { change, ..entry });
+        }
+        store.save()?;
+        made.map(drop)
     }
 
     /// Makes a zram device ours that nobody relies on any more, the latest one that `serves`.
@@ -217,9 +231,9 @@ impl Changes {
         self.release_where(swap_off, |change| *change == wanted)
     }
 
-    /// As [`Self::release`], of DAMON watching a process.
-    pub(crate) fn release_damon(&self, pid: u32) -> Result<Restored, LinuxError> {
-        self.release_where(SwapOff::WhenUnused, |change| *change == Change::Damon { pid })
+    /// As [`Self::release`], of DAMON.
+    pub(crate) fn release_damon(&self) -> Result<Restored, LinuxError> {
+        self.release_where(SwapOff::WhenUnused, is_damon)
     }
 
     /// As [`Self::release`], of settings, by their files.
@@ -262,6 +276,21 @@ pub fn restore(root: &Root, swap_off: SwapOff) -> Result<Restored, LinuxError> {
     Store::lock(root)?.undo(swap_off, |_| true)
 }
 
+/// As [`restore`], of DAMON.
+pub(crate) fn restore_damon(root: &Root) -> Result<(), LinuxError> {
+    let left = |entry: &Entry| {
+        is_damon(&entry.change) && !entry.owners.iter().any(|owner| owner.is_alive(root))
+    };
+    if load(root)?.entries.iter().any(left) {
+        Store::lock(root)?.undo(SwapOff::WhenUnused, is_damon)?;
+    }
+    Ok(())
+}
+
+fn is_damon(change: &Change) -> bool {
+    matches!(change, Change::Damon { .. })
+}
+
 /// Whether this setting was changed by a process of ours, one that was killed included.
 ///
 /// # Errors
@@ -280,26 +309,19 @@ fn list_path(root: &Root) -> PathBuf {
 struct Store {
     root: Root,
     list: List,
-    _lock: File,
+    _lock: Lock,
 }
 
 impl Store {
     fn lock(root: &Root) -> Result<Self, LinuxError> {
-        let folder = root.path(FOLDER);
-        fs::create_dir_all(&folder).map_err(|error| LinuxError::io("make", &folder, &error))?;
-        let path = folder.join("lock");
-        let lock = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&path)
-            .and_then(|file| file.lock().map(|()| file))
-            .map_err(|error| LinuxError::io("lock", path, &error))?;
+        let lock = Lock::take(root, "changes")?;
         Ok(Self { root: root.clone(), list: load(root)?, _lock: lock })
     }
 
     /// Replaces the file in one step: a crash leaves the old list or the new one.
     fn save(&self) -> Result<(), LinuxError> {
+        #[cfg(test)]
+        crate::testing::death::come_closer();
         let path = list_path(&self.root);
         let failed = |error: &std::io::Error| LinuxError::io("write", &path, error);
         if self.list.entries.is_empty() {
@@ -312,7 +334,7 @@ impl Store {
             serde_json::to_string_pretty(&self.list).map_err(|error| failed(&error.into()))?;
         let new = path.with_extension("new");
         let write = || {
-            let mut file = File::create(&new)?;
+            let mut file = own_files::options().write(true).truncate(true).open(&new)?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
             fs::rename(&new, &path)?;
@@ -381,8 +403,8 @@ fn undo(root: &Root, change: &Change, swap_off: SwapOff) -> Result<(), String> {
             root.write(path, old).map_err(|error| error.to_string())
         }
         Change::Zram(record) => record.undo(root, swap_off),
-        Change::Damon { pid } => {
-            damon::stop_watching(root, *pid).map_err(|error| error.to_string())
+        Change::Damon { kdamond } => {
+            damon::give_back(root, *kdamond).map_err(|error| error.to_string())
         }
     }
 }
@@ -508,6 +530,19 @@ mod tests {
         let nothing = changes(&tree, 70, 5).release(SwapOff::WhenUnused).expect("nothing to do");
         assert_eq!(nothing, Restored::default());
         assert!(!tree.root().path(FOLDER).exists());
+    }
+
+    #[test]
+    fn nobody_else_can_keep_the_list_locked() {
+        let tree = tree();
+        changes(&tree, 70, 5).set(PAGE_CLUSTER, "0").expect("set");
+        let locked = crate::testing::lock_what_others_can_open(&tree.root().path(FOLDER));
+        assert!(!locked.is_empty(), "the list itself can be read");
+        let other = changes(&tree, std::process::id(), 1);
+        let (done, ended) = std::sync::mpsc::channel();
+        std::thread::spawn(move || done.send(other.set(PAGE_CLUSTER, "0")));
+        let result = ended.recv_timeout(std::time::Duration::from_secs(10));
+        result.expect("it does not wait for others").expect("set already");
     }
 
     #[test]

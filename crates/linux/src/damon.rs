@@ -9,7 +9,7 @@
 //!
 //! Source: `Documentation/admin-guide/mm/damon/usage.rst` in the kernel.
 
-use crate::changes::Changes;
+use crate::changes::{self, Changes};
 use crate::error::LinuxError;
 use crate::perf::record::RawSample;
 use crate::perf::tracefs::{Field, Tracefs};
@@ -21,9 +21,11 @@ use perf_event_open_sys::bindings as sys;
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 use std::cell::Cell;
+use std::fs;
 use std::os::fd::BorrowedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const KDAMONDS: &str = "/sys/kernel/mm/damon/admin/kdamonds";
 const OURS: &str = "/sys/kernel/mm/damon/admin/kdamonds/0";
@@ -34,6 +36,10 @@ const TARGETS: usize = 2;
 const LEAST_REGIONS: usize = 10;
 /// How often mappings are looked at: never, because the regions are ours.
 const UPDATE_US: u64 = 3_600_000_000;
+/// Longer than any program leaves DAMON as it is between taking it and saying what for.
+const SETTLES: Duration = Duration::from_secs(1);
+/// Between two looks meanwhile.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Whether DAMON can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,25 +59,112 @@ pub enum Availability {
 }
 
 /// Finds out whether DAMON can be used. Creates a context to see what it can watch, and removes
-/// it, where nobody uses DAMON and we have the right to.
+/// it, where nobody uses DAMON and we have the right to. What a frostline that was killed has left is
+/// given back first.
 ///
 /// # Errors
 /// Where its files have other contents than expected, or may not be read.
 pub fn availability(root: &Root) -> Result<Availability, LinuxError> {
-    let path = format!("{KDAMONDS}/nr_kdamonds");
-    let Some(text) = root.read_optional(&path)? else { return Ok(Availability::Missing) };
-    let kdamonds: u32 = text.parse().map_err(|_| LinuxError::Malformed {
-        path: root.path(&path),
-        what: format!("'{text}' is not a number"),
-    })?;
-    if kdamonds > 0 {
-        return Ok(Availability::Taken { kdamonds });
+    match kdamonds(root)? {
+        None => return Ok(Availability::Missing),
+        Some(0) => {}
+        Some(kdamonds) => {
+            // Whoever may not do that finds it taken.
+            let _ = changes::restore_damon(root);
+            if self::kdamonds(root)? != Some(0) {
+                return Ok(Availability::Taken { kdamonds });
+            }
+        }
     }
-    match Claim::new(root) {
+    match Claim::new(&Changes::of_this_process(root)?) {
         Ok(claim) => Ok(Availability::Free { operations: claim.operations()? }),
         Err(error) if error.errno() == Some(libc::EBUSY) => Ok(Availability::Taken { kdamonds: 1 }),
         Err(error) => Err(error),
     }
+}
+
+/// Kernel threads that there are for users of DAMON; `None` where it is missing.
+fn kdamonds(root: &Root) -> Result<Option<u32>, LinuxError> {
+    let path = format!("{KDAMONDS}/nr_kdamonds");
+    let Some(text) = root.read_optional(&path)? else { return Ok(None) };
+    let number = text.parse().map_err(|_| LinuxError::Malformed {
+        path: root.path(&path),
+        what: format!("'{text}' is not a number"),
+    });
+    number.map(Some)
+}
+
+/// `EBUSY` unless nobody uses DAMON. The kernel would take it away from whoever has not started yet.
+pub(crate) fn check_unused(root: &Root) -> Result<(), LinuxError> {
+    match kdamonds(root)? {
+        Some(1..) => Err(LinuxError::File {
+            what: "write",
+            path: root.path(format!("{KDAMONDS}/nr_kdamonds")),
+            errno: libc::EBUSY,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Makes the only kernel thread, which does not run yet. Gives the number of its folder's inode: the
+/// kernel gives every folder that it makes another one (`__kernfs_new_node` in `fs/kernfs/dir.c`), so that
+/// nobody else's thread ever has it.
+///
+/// # Errors
+/// `EBUSY` where DAMON is in use; without the right to.
+pub(crate) fn make_kdamond(root: &Root) -> Result<u64, LinuxError> {
+    let all = format!("{KDAMONDS}/nr_kdamonds");
+    root.write(&all, "1")?;
+    inode(root).inspect_err(|_| {
+        // That error says more than another one would.
+        let _ = root.write(&all, "0");
+    })
+}
+
+fn inode(root: &Root) -> Result<u64, LinuxError> {
+    let folder = root.path(OURS);
+    fs::metadata(&folder)
+        .map(|folder| folder.ino())
+        .map_err(|error| LinuxError::io("look at", folder, &error))
+}
+
+/// Gives back what a run of ours has taken, at whatever point it ended: DAMON with the kernel thread
+/// that it made, or, where it ended before that was known, one that nobody has made anything of. Any other
+/// is somebody else's, and left alone.
+///
+/// # Errors
+/// Where the kernel refuses it.
+pub(crate) fn give_back(root: &Root, kdamond: Option<u64>) -> Result<(), LinuxError> {
+    let ours = match kdamond {
+        Some(made) => inode(root).is_ok_and(|inode| inode == made),
+        None => stays_unused(root),
+    };
+    if !ours {
+        return Ok(());
+    }
+    // It may not be running, or may have ended with the process; the second write tells the kernel to
+    // forget it either way, and fails where it runs.
+    let _ = root.write(format!("{OURS}/state"), "off");
+    root.write(format!("{KDAMONDS}/nr_kdamonds"), "0")
+}
+
+/// Whether there is one kernel thread without a context, and nobody goes on with it.
+fn stays_unused(root: &Root) -> bool {
+    let is = |file: &str, text: &str| root.read(file).is_ok_and(|found| found == text);
+    let unused = || {
+        is(&format!("{KDAMONDS}/nr_kdamonds"), "1")
+            && is(&format!("{OURS}/state"), "off")
+            && is(&format!("{OURS}/contexts/nr_contexts"), "0")
+    };
+    let first = inode(root).ok();
+    let until = Instant::now() + SETTLES;
+    while unused() && inode(root).ok() == first {
+        if Instant::now() >= until {
+            return true;
+        }
+        std::thread::sleep(LOOK);
+    }
+    false
 }
 
 /// How DAMON looks.
@@ -116,22 +209,8 @@ pub struct Damon {
     collector: Collector,
     fields: [Field; 4],
     claim: Claim,
-    noted: Noted,
-    options: DamonOptions,
-}
-
-/// An entry on the list of changes, there until this is dropped.
-#[derive(Debug)]
-struct Noted {
-    changes: Changes,
     pid: u32,
-}
-
-impl Drop for Noted {
-    fn drop(&mut self) {
-        // What stays on the list is undone by whoever cleans up next.
-        let _ = self.changes.release_damon(self.pid);
-    }
+    options: DamonOptions,
 }
 
 impl Damon {
@@ -161,14 +240,12 @@ impl Damon {
         });
         let mut collector = Collector::new(root, vec![spec], RING_BYTES)?;
         check_free(root)?;
-        changes.add_damon(pid)?;
-        let noted = Noted { changes: changes.clone(), pid };
-        let claim = Claim::new(root)?;
+        let claim = Claim::new(changes)?;
         claim.configure(pid, regions, &options)?;
         root.write(format!("{OURS}/state"), "on")?;
         let kdamond = claim.kdamond()?;
         collector.attach_thread(kdamond, kdamond, Start::Now)?;
-        Ok(Self { collector, fields, claim, noted, options })
+        Ok(Self { collector, fields, claim, pid, options })
     }
 
     /// Watches other regions of the same process from now on.
@@ -176,8 +253,8 @@ impl Damon {
     /// # Errors
     /// Where the kernel refuses, for example because it has stopped: the process has ended.
     pub fn set_regions(&mut self, regions: &[Span]) -> Result<(), LinuxError> {
-        self.claim.configure(self.noted.pid, regions, &self.options)?;
-        self.claim.root.write(format!("{OURS}/state"), "commit")
+        self.claim.configure(self.pid, regions, &self.options)?;
+        self.claim.root().write(format!("{OURS}/state"), "commit")
     }
 
     /// Hands all reports that have come in to `sink`.
@@ -195,7 +272,7 @@ impl Damon {
     /// # Errors
     /// Where its state cannot be read.
     pub fn is_running(&self) -> Result<bool, LinuxError> {
-        Ok(self.claim.root.read(format!("{OURS}/state"))? == "on")
+        Ok(self.claim.root().read(format!("{OURS}/state"))? == "on")
     }
 
     /// The kernel thread that does the watching: its processor time is a cost of ours.
@@ -255,46 +332,37 @@ pub fn check_free(root: &Root) -> Result<(), LinuxError> {
     Err(LinuxError::Unsupported { what: what.into(), hint: hint.into() })
 }
 
-/// Stops DAMON where it watches process `pid`, as a run that crashed has left it.
-pub(crate) fn stop_watching(root: &Root, pid: u32) -> Result<(), LinuxError> {
-    let target = root.read_optional(format!("{CONTEXT}/targets/0/pid_target"))?;
-    // Any other is somebody else's.
-    if target.is_none_or(|target| target != pid.to_string()) {
-        return Ok(());
-    }
-    if root.read(format!("{OURS}/state"))? == "on" {
-        root.write(format!("{OURS}/state"), "off")?;
-    }
-    root.write(format!("{KDAMONDS}/nr_kdamonds"), "0")
-}
-
 /// DAMON's one kernel thread, ours until this is dropped.
 #[derive(Debug)]
 struct Claim {
-    root: Root,
+    changes: Changes,
     /// Regions by target, as the kernel has made folders for them.
     counts: Cell<[usize; TARGETS]>,
 }
 
 impl Claim {
     /// Makes the only kernel thread, not running yet, with one context.
-    fn new(root: &Root) -> Result<Self, LinuxError> {
-        root.write(format!("{KDAMONDS}/nr_kdamonds"), "1")?;
-        let claim = Self { root: root.clone(), counts: Cell::default() };
-        root.write(format!("{OURS}/contexts/nr_contexts"), "1")?;
+    fn new(changes: &Changes) -> Result<Self, LinuxError> {
+        changes.take_damon()?;
+        let claim = Self { changes: changes.clone(), counts: Cell::default() };
+        claim.root().write(format!("{OURS}/contexts/nr_contexts"), "1")?;
         Ok(claim)
     }
 
+    fn root(&self) -> &Root {
+        self.changes.root()
+    }
+
     fn operations(&self) -> Result<Vec<String>, LinuxError> {
-        let text = self.root.read_optional(format!("{CONTEXT}/avail_operations"))?;
+        let text = self.root().read_optional(format!("{CONTEXT}/avail_operations"))?;
         Ok(text.unwrap_or_default().split_whitespace().map(str::to_owned).collect())
     }
 
     fn kdamond(&self) -> Result<u32, LinuxError> {
         let path = format!("{OURS}/pid");
-        let text = self.root.read(&path)?;
+        let text = self.root().read(&path)?;
         text.parse().map_err(|_| LinuxError::Malformed {
-            path: self.root.path(&path),
+            path: self.root().path(&path),
             what: format!("'{text}' is not the number of a running thread"),
         })
     }
@@ -312,9 +380,9 @@ impl Claim {
             });
         }
         let set = |file: &str, value: u64| {
-            self.root.write(format!("{CONTEXT}/{file}"), &value.to_string())
+            self.root().write(format!("{CONTEXT}/{file}"), &value.to_string())
         };
-        self.root.write(format!("{CONTEXT}/operations"), "fvaddr")?;
+        self.root().write(format!("{CONTEXT}/operations"), "fvaddr")?;
         let attributes = "monitoring_attrs";
         set(&format!("{attributes}/intervals/sample_us"), options.sampling.as_micros() as u64)?;
         set(&format!("{attributes}/intervals/aggr_us"), options.aggregation.as_micros() as u64)?;
@@ -337,7 +405,7 @@ impl Claim {
                 set(&format!("{folder}/regions/nr_regions"), count as u64)?;
                 self.counts.set(counts);
             }
-            let regions = self.root.path(format!("{CONTEXT}/{folder}/regions"));
+            let regions = self.root().path(format!("{CONTEXT}/{folder}/regions"));
             write_bounds(&regions, ours())?;
         }
         Ok(())
@@ -358,6 +426,8 @@ fn write_bounds<'a>(
         for (name, value) in [("start", region.address()), ("end", end)] {
             let path = format!("{i}/{name}");
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
+            #[cfg(test)]
+            crate::testing::death::come_closer();
             let file = openat(&directory, path, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
             let text = value.to_string();
             let written = rustix::io::write(&file, text.as_bytes()).map_err(failed)?;
@@ -371,31 +441,32 @@ fn write_bounds<'a>(
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // It may not be running, or may have ended with the process; the second write tells the
-        // kernel to forget it either way.
-        let _ = self.root.write(format!("{OURS}/state"), "off");
-        let _ = self.root.write(format!("{KDAMONDS}/nr_kdamonds"), "0");
+        // What stays on the list is undone by whoever cleans up next.
+        let _ = self.changes.release_damon();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::changes::SwapOff;
     use crate::sys::fork::in_forked_child;
-    use crate::testing::Tree;
+    use crate::testing::{Tree, death};
     use frostline_core::Vpn;
+    use frostline_testing::{Requirement, skip};
     use rustix::process::{
         Pid, Signal, WaitOptions, kill_process, set_parent_process_death_signal, waitpid,
     };
-    use std::time::Instant;
+    use std::sync::atomic::Ordering;
 
     /// Files as the kernel makes them for one kernel thread with two targets.
     fn tree(kdamonds: &str) -> Tree {
         let tree = Tree::new();
         tree.file(format!("{KDAMONDS}/nr_kdamonds"), kdamonds);
-        for file in ["state", "pid", "contexts/nr_contexts"] {
-            tree.file(format!("{OURS}/{file}"), "");
+        for (file, text) in [("state", "off\n"), ("pid", ""), ("contexts/nr_contexts", "0\n")] {
+            tree.file(format!("{OURS}/{file}"), text);
         }
+        runs(&tree, std::process::id());
         tree.file(format!("{CONTEXT}/avail_operations"), "vaddr\nfvaddr\npaddr\n");
         let attributes = "monitoring_attrs";
         for file in ["intervals/sample_us", "intervals/aggr_us", "intervals/update_us"] {
@@ -415,7 +486,8 @@ mod tests {
     fn neighbouring_pages_go_to_different_targets() {
         let tree = tree("0\n");
         check_free(tree.root()).expect("nobody has it");
-        let claim = Claim::new(tree.root()).expect("files can be written");
+        let changes = Changes::of_this_process(tree.root()).expect("we run");
+        let claim = Claim::new(&changes).expect("files can be written");
         assert_eq!(tree.text(format!("{KDAMONDS}/nr_kdamonds")), "1");
         assert!(claim.configure(42, &[], &DamonOptions::default()).is_err());
         let pages: Vec<Span> = (100..107).map(|page| Span::single(Vpn(page))).collect();
@@ -452,17 +524,96 @@ mod tests {
         assert_eq!(tree.text(format!("{KDAMONDS}/nr_kdamonds")), "1");
     }
 
+    /// Says in the tree that process `pid` runs.
+    fn runs(tree: &Tree, pid: u32) {
+        let zeros = "0 ".repeat(18);
+        tree.file(format!("proc/{pid}/stat"), format!("{pid} (x) S {zeros}1 0 0"));
+    }
+
+    /// Takes DAMON in another process and gives it back, which is killed before its step of this number.
+    /// Whether it was.
+    fn use_and_die(tree: &Tree, step: u32) -> bool {
+        let pages: Vec<Span> = (100..103).map(|page| Span::single(Vpn(page))).collect();
+        let pid = in_forked_child(|| {
+            runs(tree, std::process::id());
+            death::STEPS.store(step, Ordering::Relaxed);
+            let work = || {
+                let claim = Claim::new(&Changes::of_this_process(tree.root())?)?;
+                claim.configure(42, &pages, &DamonOptions::default())?;
+                tree.root().write(format!("{OURS}/state"), "on")
+            };
+            u8::from(work().is_err())
+        });
+        let pid = pid.expect("another process is possible");
+        let ended = waitpid(Pid::from_raw(pid as i32), WaitOptions::empty());
+        let (_, status) = ended.expect("it is ours").expect("it has ended");
+        std::fs::remove_dir_all(tree.root().path(format!("proc/{pid}"))).expect("it ran");
+        assert!(matches!(status.exit_status(), None | Some(0)), "{status:?}");
+        status.exit_status().is_none()
+    }
+
     #[test]
-    fn what_a_crash_left_behind_is_stopped_unless_it_is_somebody_elses() {
+    fn wherever_a_run_is_killed_damon_is_free_again() {
+        let _forks = crate::testing::forks();
+        let clean = |tree: &Tree| {
+            let restored = changes::restore(tree.root(), SwapOff::WhenUnused).expect("readable");
+            assert_eq!((restored.kept, restored.in_use), (Vec::new(), 0));
+        };
+        let start = |tree: &Tree| check_free(tree.root()).expect("the next start finds it free");
+        let next: [&dyn Fn(&Tree); 2] = [&clean, &start];
+        for next in next {
+            let [mut unknown, mut known, mut watching] = [0; 3];
+            for step in 1.. {
+                let tree = tree("0\n");
+                let killed = use_and_die(&tree, step);
+                let list = tree.root().read("/run/frostline/changes.json").unwrap_or_default();
+                if tree.text(format!("{KDAMONDS}/nr_kdamonds")) == "1" {
+                    assert!(list.contains("damon"), "on the list as long as it is taken: {list}");
+                    let target = tree.root().read(format!("{CONTEXT}/targets/0/pid_target"));
+                    unknown += u32::from(list.contains("\"kdamond\": null"));
+                    known += u32::from(!list.contains("null") && target.is_err());
+                    watching += u32::from(target.is_ok());
+                }
+                next(&tree);
+                let left = tree.text(format!("{KDAMONDS}/nr_kdamonds"));
+                assert_eq!(left, "0", "killed before step {step}");
+                assert_eq!(tree.text(format!("{OURS}/state")), "off");
+                assert!(!tree.root().path("/run/frostline/changes.json").exists());
+                if !killed {
+                    break;
+                }
+            }
+            assert!(unknown > 0 && known > 5 && watching > 10, "{unknown} {known} {watching}");
+        }
+    }
+
+    #[test]
+    fn what_somebody_else_has_taken_since_stays_his() {
         let tree = tree("1\n");
+        let taken = |kdamond| {
+            give_back(tree.root(), kdamond).expect("nothing to do");
+            tree.text(format!("{KDAMONDS}/nr_kdamonds")) == "1"
+        };
+        let own = inode(tree.root()).expect("a folder");
+        assert!(taken(Some(own + 1)), "another kernel thread");
+        tree.file(format!("{OURS}/contexts/nr_contexts"), "1\n");
+        assert!(taken(None), "he has a context");
+        tree.file(format!("{OURS}/contexts/nr_contexts"), "0\n");
         tree.file(format!("{OURS}/state"), "on\n");
-        tree.file(format!("{CONTEXT}/targets/0/pid_target"), "42\n");
-        stop_watching(tree.root(), 43).expect("nothing to do");
-        assert_eq!(tree.text(format!("{KDAMONDS}/nr_kdamonds")), "1");
-        stop_watching(tree.root(), 42).expect("files can be written");
-        assert_eq!(tree.text(format!("{OURS}/state")), "off");
-        assert_eq!(tree.text(format!("{KDAMONDS}/nr_kdamonds")), "0");
-        stop_watching(Tree::new().root(), 42).expect("nothing to do");
+        assert!(taken(None), "it runs");
+        tree.file(format!("{OURS}/state"), "off\n");
+        tree.file(format!("{KDAMONDS}/nr_kdamonds"), "2\n");
+        give_back(tree.root(), None).expect("nothing to do");
+        assert_eq!(tree.text(format!("{KDAMONDS}/nr_kdamonds")), "2");
+        tree.file(format!("{KDAMONDS}/nr_kdamonds"), "1\n");
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(SETTLES / 4);
+                tree.file(format!("{OURS}/contexts/nr_contexts"), "1\n");
+            });
+            assert!(taken(None), "he was about to make a context");
+        });
+        assert!(!taken(Some(own)), "ours");
     }
 
     #[test]
@@ -529,7 +680,7 @@ mod tests {
             Ok(damon) => damon,
             Err(error) => {
                 end(None);
-                return eprintln!("skipped: {error}");
+                return skip(Requirement::Damon, error);
             }
         };
         let (mut reports, mut used) = (vec![0u32; PAGES], vec![0u32; PAGES]);
@@ -558,7 +709,7 @@ mod tests {
             alone += u32::from(found.iter().all(|span| *span == pages[0]) && !found.is_empty());
         }
         let stat = crate::process::stat(&root, damon.kdamond().expect("it runs"));
-        assert!(stat.expect("a thread").comm.starts_with("kdamond"));
+        assert!(stat.expect("a thread").comm.raw().starts_with("kdamond"));
         assert_eq!((damon.lost(), damon.cost().malformed), (0, 0));
         end(Some(damon));
         let hot = |page: &usize| page.is_multiple_of(3);

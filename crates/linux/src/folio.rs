@@ -231,6 +231,7 @@ fn in_huge_folio(flags: &Kpageflags, frame: u64) -> Result<bool, LinuxError> {
 mod tests {
     use super::*;
     use crate::Root;
+    use frostline_testing::{Requirement, skip};
     use memmap2::{Advice as MapAdvice, MmapMut};
 
     const REGION_BYTES: usize = REGION_PAGES as usize * 4096;
@@ -240,19 +241,19 @@ mod tests {
         let root = Root::system();
         let flags = match Kpageflags::open(&root) {
             Ok(flags) => flags,
-            Err(error) => return eprintln!("skipped: {error}"),
+            Err(error) => return skip(Requirement::Frames, error),
         };
         let mut map = MmapMut::map_anon(3 * REGION_BYTES).expect("memory");
         map.advise(MapAdvice::HugePage).expect("advised");
-        let skip = map.as_ptr().align_offset(REGION_BYTES);
-        let memory = &mut map[skip..skip + 2 * REGION_BYTES];
+        let start = map.as_ptr().align_offset(REGION_BYTES);
+        let memory = &mut map[start..start + 2 * REGION_BYTES];
         memory[..REGION_BYTES].fill(7);
         let page = Vpn(memory.as_ptr() as u64 / 4096);
         let empty = Vpn(page.0 + REGION_PAGES);
         let target = Target::open(&root, std::process::id()).expect("runs");
         let mut pagemap = Pagemap::open(&target).expect("ours");
         if !pagemap.is_huge(page).unwrap_or(false) {
-            return eprintln!("skipped: the system has no huge page to give");
+            return skip(Requirement::HugePages, "the system has none to give");
         }
         let mut folios = Folios::new(&target, &mut pagemap, Some(&flags)).expect("root");
         folios.scans = false;

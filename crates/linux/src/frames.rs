@@ -74,6 +74,7 @@ mod tests {
     use crate::pagemap::Pagemap;
     use crate::testing::Tree;
     use crate::{Span, Target};
+    use frostline_testing::{Requirement, skip};
 
     fn zone(node: u32, name: &str, start: u64, spanned: u64) -> String {
         format!(
@@ -121,13 +122,17 @@ mod tests {
         let pages: Vec<_> = span.iter().collect();
         let (frames, asked) = match (FrameNodes::read(&root), nodes_of(&target, &pages)) {
             (Ok(frames), Ok(asked)) => (frames, asked),
-            (frames, asked) => return eprintln!("skipped: {:?} {:?}", frames.err(), asked.err()),
+            (frames, asked) => {
+                let why = format!("{:?} {:?}", frames.err(), asked.err());
+                return skip(Requirement::Frames, why);
+            }
         };
         let mut entries = Vec::new();
         pagemap.read(span, &mut entries).expect("runs");
-        if entries[0].pfn().is_none() {
-            return eprintln!("skipped: no right to see frame numbers");
+        if !frostline_testing::frames() {
+            return;
         }
+        assert!(entries[0].pfn().is_some(), "frames are told");
         for (entry, asked) in entries.iter().zip(asked) {
             let node = entry.pfn().and_then(|frame| frames.node_of(frame));
             assert_eq!(node.map(NodeStatus::Node), Some(asked));

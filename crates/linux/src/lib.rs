@@ -21,6 +21,8 @@ pub mod lab;
 pub mod maps;
 pub mod migrate;
 pub mod next_touch;
+pub mod outputs;
+pub mod own_files;
 pub mod pagemap;
 pub mod perf;
 pub mod process;

@@ -182,6 +182,7 @@ fn settle(status: i32, now: i32, node: i32, full: bool) -> MoveOutcome {
 mod tests {
     use super::*;
     use crate::Root;
+    use frostline_testing::{Requirement, skip};
 
     #[test]
     fn every_status_has_an_outcome() {
@@ -223,7 +224,7 @@ mod tests {
         pages.push(Vpn(1));
         let nodes = match nodes_of(&target, &pages) {
             Ok(nodes) => nodes,
-            Err(error) => return eprintln!("skipped: {error}"),
+            Err(error) => return skip(Requirement::OtherMemory, error),
         };
         assert!(nodes[..2999].iter().all(|status| matches!(status, NodeStatus::Node(_))));
         assert!(!matches!(nodes[2999], NodeStatus::Node(_)), "nothing is mapped there");
@@ -238,7 +239,7 @@ mod tests {
         let mut pages: Vec<Vpn> = (first..first + 1499).map(Vpn).collect();
         let node = match nodes_of(&target, &pages[..1]).as_deref() {
             Ok(&[NodeStatus::Node(node)]) => node,
-            other => return eprintln!("skipped: {other:?}"),
+            other => return skip(Requirement::OtherMemory, format!("{other:?}")),
         };
         pages.push(Vpn(1));
         let outcomes = move_to_node(&target, &pages, node).expect("allowed");

@@ -3,6 +3,7 @@
 //! Sources: proc_pid_stat(5), proc_pid_status(5), pidfd_open(2), cgroups(7).
 
 use crate::{LinuxError, Root};
+use frostline_core::Foreign;
 use frostline_core::types::{Bytes, PAGE_BYTES, PageCount};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -38,6 +39,9 @@ impl Identity {
     }
 }
 
+/// `PF_KTHREAD` (`include/linux/sched.h`).
+const KERNEL_THREAD: u64 = 0x0020_0000;
+
 /// Marks of a program image: they differ before and after an `execve`, because the kernel places
 /// stack and heap at random. All 0 without the right to look into the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -51,7 +55,7 @@ pub struct ImageMark {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stat {
     /// Name of the program, cut to 15 bytes by the kernel; may hold any character.
-    pub comm: String,
+    pub comm: Foreign,
     /// State: `R` running, `S` sleeping, `T` stopped, `Z` ended and not waited for, ...
     pub state: char,
     /// Its parent, 0 for none.
@@ -66,6 +70,8 @@ pub struct Stat {
     pub user_ticks: u64,
     /// Number of threads.
     pub threads: u32,
+    /// Whether it is a thread of the kernel's, without memory of its own.
+    pub is_kernel: bool,
     /// When it started, in clock ticks since the system's start.
     pub start_ticks: u64,
     /// Which program image it runs.
@@ -180,7 +186,7 @@ impl Target {
     ///
     /// # Errors
     /// [`LinuxError::Gone`] where it has ended.
-    pub fn comm(&self) -> Result<String, LinuxError> {
+    pub fn comm(&self) -> Result<Foreign, LinuxError> {
         Ok(self.stat()?.comm)
     }
 
@@ -271,7 +277,7 @@ fn read_of(root: &Root, pid: u32, path: &str) -> Result<String, LinuxError> {
 fn parse_stat(text: &str) -> Option<Stat> {
     // The name may itself hold parentheses and spaces: it ends at the last one.
     let (open, close) = (text.find('(')?, text.rfind(')')?);
-    let comm = text.get(open + 1..close)?.to_owned();
+    let comm = text.get(open + 1..close)?.into();
     let fields: Vec<&str> = text.get(close + 1..)?.split_ascii_whitespace().collect();
     // Numbered as in the manual page, where the state is field 3.
     let field = |number: usize| fields.get(number - 3).copied();
@@ -285,6 +291,7 @@ fn parse_stat(text: &str) -> Option<Stat> {
         cpu_ticks: number(14)?.saturating_add(number(15)?),
         user_ticks: number(14)?,
         threads: field(20)?.parse().ok()?,
+        is_kernel: number(9)? & KERNEL_THREAD != 0,
         start_ticks: number(22)?,
         image: ImageMark {
             start_stack: number(28).unwrap_or(0),

@@ -13,7 +13,7 @@ use crate::maps::{Kind, Mapping, MapsReader};
 use crate::pagemap::{Categories, Pagemap};
 use crate::process::{Identity, Target, stat};
 use crate::span::{Span, push_run};
-use crate::{LinuxError, Root};
+use crate::{LinuxError, Root, own_files};
 use frostline_core::types::{PAGE_BYTES, Vpn};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -193,19 +193,16 @@ fn tierable(mappings: &[Mapping]) -> impl Iterator<Item = Span> {
 pub fn note_cleared(root: &Root, process: Identity) -> Result<(), LinuxError> {
     let path = root.path(CLEARED);
     let failed = |error: std::io::Error| LinuxError::io("write", &path, &error);
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(failed)?;
-    }
+    own_files::folder(root, own_files::FOLDER)?;
     if fs::metadata(&path).is_ok_and(|metadata| metadata.len() > MOST_BYTES) {
         let mut left = noted(root);
         left.retain(|known| {
             stat(root, known.pid).is_ok_and(|s| s.start_ticks == known.start_ticks)
         });
         let lines: String = left.iter().map(line).collect();
-        let next = path.with_extension("next");
-        fs::write(&next, lines).and_then(|()| fs::rename(&next, &path)).map_err(failed)?;
+        own_files::replace(&path, lines.as_bytes()).map_err(failed)?;
     }
-    let mut file = OpenOptions::new().create(true).append(true).open(&path).map_err(failed)?;
+    let mut file = own_files::options().append(true).open(&path).map_err(failed)?;
     file.write_all(line(&process).as_bytes()).map_err(failed)
 }
 
@@ -236,6 +233,7 @@ fn noted(root: &Root) -> Vec<Identity> {
 mod tests {
     use super::*;
     use crate::testing::Tree;
+    use frostline_testing::{Requirement, skip};
     use memmap2::MmapMut;
     use std::io::Read;
     use std::process::Stdio;
@@ -325,7 +323,7 @@ mod tests {
     #[test]
     fn every_written_page_is_told_and_no_other() {
         if let Err(error) = check_support() {
-            return eprintln!("skipped: {error}");
+            return skip(Requirement::SoftDirty, error);
         }
         const PAGES: usize = 1000;
         let mut memory = MmapMut::map_anon(PAGES * PAGE_BYTES as usize).expect("memory");
@@ -335,7 +333,7 @@ mod tests {
         let target = Target::open(&Root::system(), std::process::id()).expect("runs");
         let mut bits = match SoftDirty::open(target) {
             Ok(bits) => bits,
-            Err(error) => return eprintln!("skipped: {error}"),
+            Err(error) => return skip(Requirement::SoftDirty, error),
         };
         let ours = Span::new(Vpn(first), PAGES as u64);
         let of_ours = |bits: &mut SoftDirty| -> Vec<u64> {
@@ -367,7 +365,7 @@ mod tests {
     #[test]
     fn a_new_program_is_untouched_until_its_bits_are_cleared() {
         if let Err(error) = check_support() {
-            return eprintln!("skipped: {error}");
+            return skip(Requirement::SoftDirty, error);
         }
         let mut child = std::process::Command::new("cat")
             .stdin(Stdio::piped())

@@ -7,7 +7,7 @@ use crate::advise::page_out_verified;
 use crate::pagemap::Pagemap;
 use crate::{LinuxError, Root, Span, Target};
 use frostline_core::types::{Bytes, PAGE_BYTES, Vpn};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Swap with less than this free is full: pages are swapped in batches and clusters.
 const FULL_BYTES: u64 = 64 * PAGE_BYTES;
@@ -44,8 +44,13 @@ pub fn devices(root: &Root) -> Result<Vec<SwapDevice>, LinuxError> {
 
 fn parse_device(line: &str) -> Option<SwapDevice> {
     let mut words = line.split_ascii_whitespace();
-    let path = PathBuf::from(words.next()?.replace("\\040", " "));
+    let name = words.next()?.replace("\\040", " ");
     let is_device = words.next()? == "partition";
+    // One that was turned on in another mount name space is told from the root of its `/dev`.
+    let path = match name.strip_prefix('/') {
+        Some(inner) if is_device && !name.starts_with("/dev/") => Path::new("/dev").join(inner),
+        _ => PathBuf::from(name),
+    };
     let size = Bytes(words.next()?.parse::<u64>().ok()?.saturating_mul(1024));
     let used = Bytes(words.next()?.parse::<u64>().ok()?.saturating_mul(1024));
     Some(SwapDevice { path, is_device, size, used, priority: words.next()?.parse().ok()? })
@@ -146,6 +151,15 @@ mod tests {
         assert!(devices[0].is_device && !devices[1].is_device);
         assert_eq!((devices[1].path.to_str(), devices[1].priority), (Some("/a b"), -2));
         assert!(!is_full(tree.root()).expect("read"));
+    }
+
+    #[test]
+    fn a_device_of_another_mount_name_space_is_the_same_device() {
+        let line = "/zram2  partition\t65532\t\t0\t\t101\n/swap  file\t4096\t0\t-2\n";
+        let tree = tree_of(&[("proc/swaps", &format!("Filename\n{line}"))]);
+        let paths: Vec<_> =
+            devices(tree.root()).expect("read").into_iter().map(|d| d.path).collect();
+        assert_eq!(paths, [PathBuf::from("/dev/zram2"), PathBuf::from("/swap")]);
     }
 
     #[test]

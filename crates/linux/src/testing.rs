@@ -1,6 +1,8 @@
 //! What tests of several modules use.
 
 use crate::root::Root;
+use std::fs::File;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -48,5 +50,43 @@ impl Tree {
     /// Text of a file, without white space at its end.
     pub fn text(&self, path: impl AsRef<Path>) -> String {
         self.root.read(path).expect("the file is there")
+    }
+}
+
+/// Locks, as another user could, each file below a folder that others can open.
+pub fn lock_what_others_can_open(folder: &Path) -> Vec<File> {
+    let mut locked = Vec::new();
+    let others =
+        |path: &Path| std::fs::metadata(path).expect("it is there").permissions().mode() & 0o5;
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("readable").path();
+        match (path.is_dir(), others(&path)) {
+            (true, 0o1 | 0o5) => locked.extend(lock_what_others_can_open(&path)),
+            (false, 0o4 | 0o5) => {
+                let file = File::open(&path).expect("readable");
+                file.try_lock().expect("nobody holds it");
+                locked.push(file);
+            }
+            _ => {}
+        }
+    }
+    locked
+}
+
+/// Tests have a process of ours die before any of the steps by which it changes something.
+pub mod death {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// Steps that are still made; 0 for no end.
+    pub static STEPS: AtomicU32 = AtomicU32::new(0);
+
+    /// One less is left; at the end of them this process is killed.
+    pub fn come_closer() {
+        let left = STEPS.load(Ordering::Relaxed);
+        if left == 1 {
+            let own = rustix::process::getpid();
+            let _ = rustix::process::kill_process(own, rustix::process::Signal::KILL);
+        }
+        STEPS.store(left.saturating_sub(1), Ordering::Relaxed);
     }
 }

@@ -378,7 +378,7 @@ fn processes_in_swap(root: &Root) -> Result<Vec<String>, LinuxError> {
             more += 1;
             continue;
         }
-        let name = process::stat(root, pid).map_or_else(|_| "?".into(), |stat| stat.comm);
+        let name = process::stat(root, pid).map_or("?".into(), |stat| stat.comm);
         found.push(format!("{name} ({pid})"));
     }
     if more > 0 {

@@ -7,6 +7,7 @@ use frostline_linux::files::closings::Closings;
 use frostline_linux::files::holders::held_open;
 use frostline_linux::topology::Topology;
 use frostline_linux::{LinuxError, Root, Target};
+use frostline_testing::{Requirement, skip};
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
@@ -31,14 +32,15 @@ fn closings(folder: &Path) -> Option<Closings> {
         Ok(closings) => closings,
         Err(error) => {
             assert!(matches!(error, LinuxError::Unsupported { .. }), "{error}");
-            println!("skipped: {error}");
+            skip(Requirement::Closings, error);
             return None;
         }
     };
     closings.watch(&Root::system(), std::process::id());
     write(&folder.join("probe"), b"x");
     if heard(&mut closings, &folder.join("probe")).is_none() {
-        println!("skipped: {} is on no disk that can be watched", folder.display());
+        let why = format!("{} is on no disk that can be watched", folder.display());
+        skip(Requirement::Closings, why);
         return None;
     }
     Some(closings)
@@ -186,8 +188,7 @@ fn cached_pages_go_to_a_node_and_contents_stay() {
     let nodes = Topology::read(&root).map(|topology| topology.nodes).unwrap_or_default();
     let nodes: Vec<u32> = nodes.iter().filter(|n| n.total_bytes > 0).map(|n| n.id).collect();
     if nodes.len() < 2 {
-        println!("skipped: cached pages have only one node to be in");
-        return;
+        return skip(Requirement::Nodes, "cached pages have only one node to be in");
     }
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("file");

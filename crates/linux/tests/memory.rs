@@ -10,6 +10,7 @@ use frostline_linux::maps::MapsReader;
 use frostline_linux::migrate::{NodeStatus, move_to_node, nodes_of};
 use frostline_linux::pagemap::{Categories, Kpageflags, Pagemap};
 use frostline_linux::{LinuxError, Root, Span};
+use frostline_testing::{Requirement, skip};
 use support::Memory;
 
 const REGIONS: u64 = 8;
@@ -33,7 +34,7 @@ fn huge_memory() -> Option<(Memory, Pagemap)> {
         huge += u64::from(pagemap.is_huge(page).ok()?);
     }
     if huge < REGIONS {
-        eprintln!("skipped: {huge} of {REGIONS} regions are huge");
+        skip(Requirement::HugePages, format!("{huge} of {REGIONS} regions are huge"));
         return None;
     }
     Some((memory, pagemap))
@@ -44,7 +45,7 @@ fn allowed<T>(result: Result<T, LinuxError>) -> Option<T> {
     match result {
         Ok(value) => Some(value),
         Err(error @ LinuxError::Unsupported { .. }) => {
-            eprintln!("skipped: {error}");
+            skip(Requirement::OtherMemory, error);
             None
         }
         Err(error) => panic!("{error}"),

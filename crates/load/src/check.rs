@@ -143,6 +143,7 @@ fn nodes_of_present(
 mod tests {
     use super::*;
     use crate::area::Area;
+    use frostline_testing::{Requirement, skip};
 
     #[test]
     fn own_pages_are_found_and_hot_ones_told_apart() {
@@ -161,7 +162,7 @@ mod tests {
         assert_eq!((answer.cold.pages, answer.cold.absent), (58, 52));
         assert_eq!(answer.hot.present + answer.hot.swapped, 5);
         match &answer.no_nodes {
-            Some(why) => eprintln!("skipped: nodes: {why}"),
+            Some(why) => skip(Requirement::OtherMemory, why),
             None => assert_eq!(answer.hot.nodes.values().sum::<u64>(), answer.hot.present),
         }
         assert!(table(&answer).contains("hot         6"), "{}", table(&answer));

@@ -1,5 +1,6 @@
 //! The program as a whole.
 
+use frostline_testing::{Requirement, skip};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
@@ -131,8 +132,8 @@ fn damaged_memory_is_named_and_makes_it_fail() {
     if let Err(error) = overwrite(child.id(), start + hot * 4096 + 2000, &[0; 8]) {
         child.kill().expect("it can be ended");
         child.wait().expect("it ends");
-        eprintln!("skipped: another process's memory cannot be written: {error}");
-        return;
+        let why = format!("another process's memory cannot be written: {error}");
+        return skip(Requirement::OtherMemory, why);
     }
     let mut said = String::new();
     errors.read_to_string(&mut said).expect("readable");

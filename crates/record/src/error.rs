@@ -1,5 +1,6 @@
 //! What can go wrong while recording.
 
+use crate::trust::TrustError;
 use frostline_trace::TraceError;
 use std::io;
 use std::path::PathBuf;
@@ -36,6 +37,9 @@ pub enum RecordError {
         /// The remedy.
         hint: String,
     },
+    /// Others can change what would be run, or where it would be put.
+    #[error(transparent)]
+    Untrusted(#[from] TrustError),
     /// The recorder's sources did not compile.
     #[error("the recorder could not be built in {dir}: {why}\nhint: apt-get install {packages}", dir = dir.display())]
     Build {

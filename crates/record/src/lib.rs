@@ -12,13 +12,14 @@ mod error;
 mod packet;
 mod program;
 mod qemu;
+mod running;
 mod session;
-mod signals;
 mod tool;
 mod translate;
+pub mod trust;
 mod valgrind;
 
 pub use error::RecordError;
+pub use running::{CtrlC, Running};
 pub use session::{Options, Outcome, Progress, Stop, record};
-pub use signals::Forwarder;
-pub use tool::{Recorder, Tool, cache_home};
+pub use tool::{Recorder, Tool};

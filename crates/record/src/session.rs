@@ -3,22 +3,23 @@
 use crate::error::RecordError;
 use crate::packet::{HEADER_BYTES, Header};
 use crate::program;
-use crate::signals::Forwarder;
+use crate::running::{CtrlC, Running};
 use crate::tool::Tool;
 use crate::translate::{Failure, Translator};
+use crate::trust::temporary_folder;
+use frostline_core::Foreign;
 use frostline_trace::header::CacheModel;
 use frostline_trace::{Totals, TraceHeader, TraceWriter};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
-use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -96,15 +97,15 @@ impl Options {
 
 /// How far a recording is.
 #[derive(Clone, Copy, Debug)]
-pub struct Progress {
+pub struct Progress<'a> {
     /// Accesses recorded.
     pub records: u64,
     /// Bytes of the trace.
     pub bytes: u64,
     /// Since the program was started.
     pub elapsed: Duration,
-    /// Of the program. It is nobody else's until the recording has ended.
-    pub pid: u32,
+    /// What is recorded.
+    pub program: &'a Running,
 }
 
 /// Why a recording ended.
@@ -156,10 +157,7 @@ pub fn record(
     let program = program::check(program)?;
     let system = |doing| move |source| RecordError::System { doing, source };
     let errno = |doing| move |errno: Errno| RecordError::System { doing, source: errno.into() };
-    let logs = tempfile::Builder::new()
-        .prefix("frostline-record-")
-        .tempdir()
-        .map_err(system("create a directory for logs"))?;
+    let logs = temporary_folder("frostline-record-")?;
     let writer = TraceWriter::create(output, &header(tool, command, options))
         .map_err(|error| RecordError::output(output, error))?;
 
@@ -173,21 +171,19 @@ pub fn record(
         let (first, second) = twice.map_err(system("make a file for the program's output"))?;
         recorded.stdin(Stdio::null()).stdout(first).stderr(second);
     }
-    let mut child = {
+    let running = {
         // One at a time, or the programs of two recordings would inherit both pipes.
         let _launch = LAUNCH.lock().unwrap_or_else(PoisonError::into_inner);
         fcntl_setfd(&write_end, FdFlags::empty()).map_err(errno("set up a pipe"))?;
-        let child = recorded.spawn().map_err(system(tool.starting()))?;
+        let running = Running::start(&mut recorded, CtrlC::Insists);
         drop(write_end);
-        child
+        running.map_err(system(tool.starting()))?
     };
-    let pid = Pid::from_child(&child);
-    let forwarder = Forwarder::start(pid).map_err(system("catch signals"))?;
 
     let mut session = Session {
         translator: Translator::new(writer),
         output,
-        pid: child.id(),
+        running,
         started: Instant::now(),
         offset: 0,
         observer,
@@ -196,32 +192,21 @@ pub fn record(
     if !matches!(stop, Stop::Ended) {
         session.report(Some(&stop));
     }
-    let status = wait(pid, &mut child, forwarder).map_err(system("wait for the program"))?;
-    let log = read_logs(logs.path());
-    session.end(tool, stop, status, log)
+    session.end(tool, stop, logs.path())
 }
 
 fn header(tool: &Tool, command: &[OsString], options: &Options) -> TraceHeader {
-    let command: Vec<String> =
-        command.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let command: Vec<Foreign> =
+        command.iter().map(|arg| arg.to_string_lossy().into_owned().into()).collect();
     let cache = |size_bytes, ways| Some(CacheModel { size_bytes, ways, line_bytes: LINE_BYTES });
     let mut header = TraceHeader::named(command.first().cloned().unwrap_or_default());
     header.command = command;
-    header.recorder = tool.signature();
-    header.cpu_model = tool.cpu_model();
+    header.recorder = tool.signature().into();
+    header.cpu_model = tool.cpu_model().into();
     header.l1 = cache(options.l1_bytes, 1);
     header.llc = cache(options.llc_bytes, options.llc_ways);
     header.epoch_length = options.epoch;
     header
-}
-
-/// Signals are forwarded until the program has ended, but not afterwards: its number may belong to
-/// somebody else once it has been reaped.
-fn wait(pid: Pid, child: &mut Child, forwarder: Forwarder) -> std::io::Result<ExitStatus> {
-    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-    while let Err(Errno::INTR) = waitid(WaitId::Pid(pid), options) {}
-    drop(forwarder);
-    child.wait()
 }
 
 fn shell_code(status: ExitStatus) -> u8 {
@@ -245,7 +230,7 @@ fn read_logs(dir: &Path) -> String {
 struct Session<'a> {
     translator: Translator<File>,
     output: &'a Path,
-    pid: u32,
+    running: Running,
     started: Instant,
     /// Bytes of whole packets taken from the pipe.
     offset: u64,
@@ -256,8 +241,8 @@ impl Session<'_> {
     fn report(&mut self, stop: Option<&Stop>) {
         let writer = self.translator.writer();
         let (records, bytes) = (writer.records(), writer.bytes_written());
-        let (elapsed, pid) = (self.started.elapsed(), self.pid);
-        (self.observer)(&Progress { records, bytes, elapsed, pid }, stop);
+        let (elapsed, program) = (self.started.elapsed(), &self.running);
+        (self.observer)(&Progress { records, bytes, elapsed, program }, stop);
     }
 
     /// Reads until the last writer is gone or something stops it. The pipe is closed then, upon
@@ -341,33 +326,31 @@ impl Session<'_> {
         RecordError::Damaged { offset: self.offset, what }
     }
 
-    fn end(
-        mut self,
-        tool: &Tool,
-        stop: Stop,
-        status: ExitStatus,
-        mut log: String,
-    ) -> Result<Outcome, RecordError> {
-        if matches!(stop, Stop::Ended) && !self.translator.has_begun() {
+    fn end(self, tool: &Tool, stop: Stop, logs: &Path) -> Result<Outcome, RecordError> {
+        let Self { mut translator, output, running, .. } = self;
+        let failed = |source| RecordError::System { doing: "wait for the program", source };
+        let status = running.wait().map_err(failed)?;
+        let mut log = read_logs(logs);
+        if matches!(stop, Stop::Ended) && !translator.has_begun() {
             let why = if log.is_empty() { format!("it ended with {status}") } else { log };
             return Err(tool.silent(why));
         }
         let code = shell_code(status);
         // A signal ends a program without last words.
         let killed = status.signal().is_some();
-        if matches!(stop, Stop::Ended) && !killed && self.translator.is_cut_short() {
+        if matches!(stop, Stop::Ended) && !killed && translator.is_cut_short() {
             log += "the recording ended before the program did: it closed all descriptors at once";
         }
-        let bytes = self.translator.writer().bytes_written();
-        let processes = self.translator.processes();
+        let bytes = translator.writer().bytes_written();
+        let processes = translator.processes();
         let (stop, totals) = match stop {
             // Nothing can be added to what is there.
             Stop::Failed(error) => (Stop::Failed(error), None),
             stop => {
                 let known = matches!(stop, Stop::Ended).then_some(i32::from(code));
-                match self.translator.finish(known) {
+                match translator.finish(known) {
                     Ok(totals) => (stop, Some(totals)),
-                    Err(error) => (Stop::Failed(RecordError::output(self.output, error)), None),
+                    Err(error) => (Stop::Failed(RecordError::output(output, error)), None),
                 }
             }
         };

@@ -2,12 +2,14 @@
 
 use crate::error::RecordError;
 use crate::session::Options;
+use crate::trust::{OTHERS_WRITE, Owners, cache_home, own_folder};
 use crate::{qemu, valgrind};
 use std::ffi::OsString;
 use std::fmt;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -86,6 +88,59 @@ impl Kit {
         let hint = format!("apt-get install {}", self.packages);
         RecordError::NoTool { why, hint }
     }
+
+    fn is_in(&self, dir: &Path) -> bool {
+        dir.join(self.binary).is_file()
+    }
+
+    /// The folder that the environment names.
+    fn in_named(&self, dir: &Path) -> Result<PathBuf, RecordError> {
+        if self.is_in(dir) {
+            return Ok(Owners::ours().check_whole(dir)?);
+        }
+        Err(RecordError::NoTool {
+            why: format!("{DIR_VARIABLE}={} holds no {}", dir.display(), self.binary),
+            hint: format!(
+                "unset it, or build there: make -C recorder/{} BUILD={}",
+                self.folder,
+                dir.display()
+            ),
+        })
+    }
+
+    /// The running program's folder, if it is there.
+    fn beside(&self, note: impl Fn(&str)) -> Option<PathBuf> {
+        let program = std::env::current_exe().ok()?;
+        let dir = program.parent().filter(|dir| self.is_in(dir))?;
+        match Owners::of_this_program().check(&dir.join(self.binary)) {
+            Ok(_) => Some(dir.to_owned()),
+            Err(error) => {
+                note(&format!("the recorder beside frostline is not used: {error}"));
+                None
+            }
+        }
+    }
+
+    /// Its folder in the cache, where it is built unless it is there.
+    fn in_cache(&self, cache: &Path, note: impl Fn(&str)) -> Result<PathBuf, RecordError> {
+        let cache = own_folder(cache)?;
+        let dir = cache.join(self.cached_name());
+        if !self.is_in(&dir) {
+            build(self, &cache, &dir, note)?;
+        }
+        Ok(Owners::ours().check_whole(&dir)?)
+    }
+
+    /// A name of its own for each version of the sources and of what they are built against.
+    fn cached_name(&self) -> String {
+        let mut hasher = DefaultHasher::new();
+        self.sources.hash(&mut hasher);
+        let built_against = self.headers.last().map(fs::metadata);
+        let stamp =
+            built_against.and_then(|meta| meta.and_then(|m| Ok((m.len(), m.modified()?))).ok());
+        stamp.hash(&mut hasher);
+        format!("recorder-{}-{:016x}", self.folder, hasher.finish())
+    }
 }
 
 /// The recorder, ready to run.
@@ -101,11 +156,12 @@ pub struct Tool {
 impl Tool {
     /// Looks in `FROSTLINE_RECORDER_DIR` (nowhere else if it is set), beside the running program,
     /// and in the user's cache directory; builds it there as a last resort, which takes some
-    /// seconds and is told to `note` beforehand.
+    /// seconds and is told to `note` beforehand. What others can change is not taken.
     ///
     /// # Errors
-    /// Where it is not there and cannot be built, or where Valgrind or QEMU is missing.
-    pub fn find(recorder: Recorder, note: impl FnOnce(&str)) -> Result<Self, RecordError> {
+    /// Where it is not there and cannot be built, where Valgrind or QEMU is missing, and where others
+    /// can change what the environment names.
+    pub fn find(recorder: Recorder, note: impl Fn(&str)) -> Result<Self, RecordError> {
         if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
             return Err(RecordError::Platform);
         }
@@ -116,30 +172,14 @@ impl Tool {
         let Some(launcher) = launcher.filter(|_| supported) else {
             return Err(kit.missing(format!("{} is not installed", kit.called)));
         };
-        let ready = |dir: PathBuf| Self { recorder, dir, launcher: launcher.clone() };
-        if let Some(dir) = std::env::var_os(DIR_VARIABLE).map(PathBuf::from) {
-            return if dir.join(kit.binary).is_file() {
-                Ok(ready(dir))
-            } else {
-                Err(RecordError::NoTool {
-                    why: format!("{DIR_VARIABLE}={} holds no {}", dir.display(), kit.binary),
-                    hint: format!(
-                        "unset it, or build there: make -C recorder/{} BUILD={}",
-                        kit.folder,
-                        dir.display()
-                    ),
-                })
-            };
-        }
-        let beside = std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_owned));
-        if let Some(dir) = beside.filter(|dir| dir.join(kit.binary).is_file()) {
-            return Ok(ready(dir));
-        }
-        let dir = cache_dir(kit);
-        if !dir.join(kit.binary).is_file() {
-            build(kit, &dir, note)?;
-        }
-        Ok(ready(dir))
+        let dir = match std::env::var_os(DIR_VARIABLE) {
+            Some(dir) => kit.in_named(Path::new(&dir))?,
+            None => match kit.beside(&note) {
+                Some(dir) => dir,
+                None => kit.in_cache(&cache_home()?, note)?,
+            },
+        };
+        Ok(Self { recorder, dir, launcher })
     }
 
     /// Which one it is, of which version: what it is made from is part of the name of its folder.
@@ -205,29 +245,8 @@ impl Tool {
     }
 }
 
-/// Where the user's files lie that can be made again.
-pub fn cache_home() -> PathBuf {
-    let absolute = |path: &PathBuf| path.is_absolute();
-    std::env::var_os("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .filter(absolute)
-        .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))
-        .filter(absolute)
-        .unwrap_or_else(std::env::temp_dir)
-        .join("frostline")
-}
-
-/// A directory of its own for each version of the sources and of what they are built against.
-fn cache_dir(kit: &Kit) -> PathBuf {
-    let mut hasher = DefaultHasher::new();
-    kit.sources.hash(&mut hasher);
-    let built_against = kit.headers.last().map(fs::metadata);
-    let stamp = built_against.and_then(|meta| meta.and_then(|m| Ok((m.len(), m.modified()?))).ok());
-    stamp.hash(&mut hasher);
-    cache_home().join(format!("recorder-{}-{:016x}", kit.folder, hasher.finish()))
-}
-
-fn build(kit: &Kit, dir: &Path, note: impl FnOnce(&str)) -> Result<(), RecordError> {
+/// Builds it in `dir`, a folder of `cache`, which is ours alone.
+fn build(kit: &Kit, cache: &Path, dir: &Path, note: impl Fn(&str)) -> Result<(), RecordError> {
     if let Some(path) = kit.headers.iter().find(|path| !Path::new(path).is_file()) {
         return Err(kit.missing(format!("{path} is missing, which it is built with")));
     }
@@ -235,13 +254,11 @@ fn build(kit: &Kit, dir: &Path, note: impl FnOnce(&str)) -> Result<(), RecordErr
     let failed =
         |why: String| RecordError::Build { dir: dir.to_owned(), why, packages: kit.packages };
     let refused = |source: io::Error| failed(source.to_string());
-    let parent = dir.parent().unwrap_or(Path::new("/"));
-    fs::create_dir_all(parent).map_err(refused)?;
     // Built aside and renamed, so that two recordings at once do not meet a half-built tool.
-    let aside = tempfile::Builder::new().prefix("build-").tempdir_in(parent).map_err(refused)?;
+    let aside = tempfile::Builder::new().prefix("build-").tempdir_in(cache).map_err(refused)?;
     for (path, text) in kit.sources {
         let path = aside.path().join(path);
-        fs::create_dir_all(path.parent().unwrap_or(parent)).map_err(refused)?;
+        fs::create_dir_all(path.parent().unwrap_or(cache)).map_err(refused)?;
         fs::write(path, text).map_err(refused)?;
     }
     let output = Command::new("make")
@@ -258,9 +275,104 @@ fn build(kit: &Kit, dir: &Path, note: impl FnOnce(&str)) -> Result<(), RecordErr
         let last: Vec<&str> = text.lines().rev().take(5).collect();
         return Err(failed(last.into_iter().rev().collect::<Vec<_>>().join("\n")));
     }
-    match fs::rename(aside.path().join("tool"), dir) {
+    let tool = aside.path().join("tool");
+    close_to_others(&tool).map_err(refused)?;
+    match fs::rename(tool, dir) {
         // Somebody else was faster; theirs is as good.
         Err(_) if dir.join(kit.binary).is_file() => Ok(()),
         other => other.map_err(refused),
+    }
+}
+
+/// Takes back what a lenient umask(2) lets others do with a folder and its files.
+fn close_to_others(folder: &Path) -> io::Result<()> {
+    let close = |path: &Path| {
+        let mode = fs::metadata(path)?.permissions().mode() & !OTHERS_WRITE;
+        fs::set_permissions(path, fs::Permissions::from_mode(mode))
+    };
+    close(folder)?;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if !entry.file_type()?.is_symlink() {
+            close(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use frostline_testing::{Requirement, skip};
+    use std::os::unix::fs::chown;
+
+    const NOBODY: u32 = 65534;
+
+    /// A recorder that somebody has put into a cache, under the name that everybody can work out.
+    fn planted(cache: &Path) -> PathBuf {
+        let dir = cache.join(valgrind::KIT.cached_name());
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join(valgrind::KIT.binary), "#!/bin/sh\n").unwrap();
+        dir
+    }
+
+    fn refused(error: RecordError) {
+        assert!(matches!(error, RecordError::Untrusted(_)), "{error}");
+        assert_eq!(error.exit_code(), 125);
+        assert!(error.to_string().contains("\nhint: "), "{error}");
+    }
+
+    #[test]
+    fn a_recorder_that_others_can_write_is_not_run() {
+        let cache = tempfile::tempdir().unwrap();
+        let dir = planted(cache.path());
+        let find = || valgrind::KIT.in_cache(cache.path(), |_| panic!("built again"));
+        let mode = |path: &Path, mode| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        mode(&dir, 0o755);
+        let binary = dir.join(valgrind::KIT.binary);
+        mode(&binary, 0o755);
+        assert_eq!(find().unwrap(), dir.canonicalize().unwrap());
+        for path in [cache.path(), &dir, &binary] {
+            mode(path, 0o777);
+            refused(find().unwrap_err());
+            mode(path, 0o755);
+        }
+        mode(&dir, 0o777);
+        refused(valgrind::KIT.in_named(&dir).unwrap_err());
+    }
+
+    #[test]
+    fn a_recorder_that_another_user_has_planted_is_not_run() {
+        if !rustix::process::geteuid().is_root() {
+            skip(Requirement::Root, "only root can give files to others");
+            return;
+        }
+        let cache = tempfile::tempdir().unwrap();
+        let dir = planted(cache.path());
+        for path in [dir.join(valgrind::KIT.binary), dir.clone(), cache.path().to_owned()] {
+            chown(&path, Some(NOBODY), None).unwrap();
+            refused(valgrind::KIT.in_cache(cache.path(), |_| {}).unwrap_err());
+            if path != cache.path() {
+                refused(valgrind::KIT.in_named(&dir).unwrap_err());
+            }
+            chown(&path, Some(0), None).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_a_lenient_umask_allows_is_taken_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tool");
+        fs::write(&file, "").unwrap();
+        std::os::unix::fs::symlink("/dev/null", folder.path().join("link")).unwrap();
+        for path in [folder.path(), &file] {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
+        }
+        close_to_others(folder.path()).unwrap();
+        assert_eq!(fs::metadata(folder.path()).unwrap().permissions().mode() & 0o777, 0o755);
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o755);
+        assert!(Owners::ours().check(&file).is_ok());
     }
 }

@@ -4,18 +4,18 @@ mod common;
 
 use common::{Recorded, run, tool};
 use frostline_record::{Options, Recorder};
+use frostline_testing::{Requirement, skip};
 use std::fmt::Write;
 use std::path::Path;
 use tempfile::TempDir;
 
 /// Loads and stores that missed, by recorder.
 fn misses(command: &[&str]) -> Option<[u64; 2]> {
-    if let Some(missing) = Recorder::ALL.into_iter().find(|recorder| tool(*recorder).is_none()) {
-        eprintln!("SKIPPED: {missing} is not there to compare");
+    if Recorder::ALL.into_iter().any(|recorder| tool(recorder).is_none()) {
         return None;
     }
     if !Path::new(command[0]).exists() {
-        eprintln!("SKIPPED: {} is not installed", command[0]);
+        skip(Requirement::Programs, format!("{} is not installed", command[0]));
         return None;
     }
     let demand = |recorded: &Recorded| {

@@ -5,6 +5,7 @@ mod common;
 use common::{Program, each, read, run, tool, words};
 use frostline_core::types::ProcessId;
 use frostline_record::{Options, RecordError, Recorder, Stop, record};
+use frostline_testing::{Requirement, skip};
 use frostline_trace::event::MapKind;
 use frostline_trace::{Ending, TraceEvent};
 use std::collections::BTreeSet;
@@ -429,8 +430,7 @@ fn a_full_disk_is_an_error_and_leaves_a_readable_prefix() {
             .status()
             .is_ok_and(|status| status.success());
         if !mounted {
-            eprintln!("SKIPPED: mounting a small tmpfs needs root");
-            return;
+            return skip(Requirement::Mounts, "mounting a small tmpfs needs root");
         }
         let path = dir.path().join("t.flt");
         let options = Options { llc_bytes: 128 << 10, ..Options::default() };

@@ -1,5 +1,6 @@
 //! What can go wrong in a simulation.
 
+use frostline_core::Foreign;
 use frostline_core::spec::SpecError;
 use frostline_trace::TraceError;
 use std::path::PathBuf;
@@ -63,9 +64,9 @@ pub enum SimError {
     )]
     Unlike {
         /// The first.
-        one: String,
+        one: Foreign,
         /// One with another clock or thinning.
-        other: String,
+        other: Foreign,
     },
     /// More memory in all than pages can be numbered.
     #[error("the programs have more than 8 TiB together\nhint: take fewer")]

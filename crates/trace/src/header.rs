@@ -1,5 +1,6 @@
 //! What a trace says about itself.
 
+use frostline_core::Foreign;
 use serde::{Deserialize, Serialize};
 
 /// Geometry of a modelled cache.
@@ -28,16 +29,16 @@ pub enum ClockUnit {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TraceHeader {
     /// Program and what made the trace, for people: `redis-server`, `synth:zipf:...`.
-    pub name: String,
+    pub name: Foreign,
     /// Program and its arguments; empty for synthetic traces.
     #[serde(default)]
-    pub command: Vec<String>,
+    pub command: Vec<Foreign>,
     /// Who wrote it: `frostline 0.1.0 valgrind 3.19.0`.
     #[serde(default)]
-    pub recorder: String,
+    pub recorder: Foreign,
     /// CPU model that the program saw.
     #[serde(default)]
-    pub cpu_model: String,
+    pub cpu_model: Foreign,
     /// First-level data cache in front of the touched-page sets, where modelled.
     #[serde(default)]
     pub l1: Option<CacheModel>,
@@ -69,12 +70,12 @@ fn one() -> u32 {
 
 impl TraceHeader {
     /// A header with a name and everything else unknown; clock in instructions.
-    pub fn named(name: impl Into<String>) -> Self {
+    pub fn named(name: impl Into<Foreign>) -> Self {
         Self {
             name: name.into(),
             command: Vec::new(),
-            recorder: String::new(),
-            cpu_model: String::new(),
+            recorder: Foreign::default(),
+            cpu_model: Foreign::default(),
             l1: None,
             llc: None,
             clock: ClockUnit::Instructions,

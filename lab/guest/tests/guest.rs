@@ -2,6 +2,7 @@
 //! everything at hand that the live engine uses.
 
 use frostline_guest::{Guest, Outcome, Report, built_tests};
+use frostline_testing::{Requirement, skip};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::LazyLock;
@@ -88,7 +89,7 @@ fn ran(outcome: &Outcome) -> Option<&Report> {
     match outcome {
         Outcome::Ran(report) => Some(report),
         Outcome::Impossible(reason) => {
-            println!("skipped: {reason}");
+            skip(Requirement::Guest, reason);
             None
         }
         Outcome::Failed(reason) => panic!("{reason}"),
@@ -244,9 +245,8 @@ fn the_tests_of_frostline_linux_pass_on_this_kernel() {
     let mut script = NO_KHUGEPAGED.to_owned();
     for (name, program) in &programs {
         let Some(program) = program else {
-            return println!(
-                "skipped: the tests '{name}' are not built, as cargo test --workspace does"
-            );
+            let why = format!("the tests '{name}' are not built, as cargo test --workspace does");
+            return skip(Requirement::Guest, why);
         };
         guest = guest.file_as(name, program);
         script += &format!("section {name} {name} --test-threads 2\n");
@@ -284,7 +284,7 @@ fn a_job_that_hangs_ends_by_timeout_and_a_guest_that_dies_is_told_from_it() {
         Outcome::Failed(reason) => {
             assert!(reason.contains("timeout: ") && reason.contains("\n["), "{reason}");
         }
-        Outcome::Impossible(reason) => return println!("skipped: {reason}"),
+        Outcome::Impossible(reason) => return skip(Requirement::Guest, reason),
         Outcome::Ran(report) => panic!("it ended: {report:?}"),
     }
     let dying = Guest::default().memory_mib(256, 256);

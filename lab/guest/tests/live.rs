@@ -2,6 +2,7 @@
 //! whose memory is checked.
 
 use frostline_guest::{Guest, Outcome, Report, agent, program};
+use frostline_testing::{Requirement, skip};
 use std::sync::LazyLock;
 
 /// An emulated processor is slow, hence the shares of it. What the kernel counted and what
@@ -218,7 +219,7 @@ fn section(name: &str) -> Option<&'static str> {
     match &*LIVE {
         Outcome::Ran(report) => Some(passed(report, name)),
         Outcome::Impossible(reason) => {
-            println!("skipped: {reason}");
+            skip(Requirement::Guest, reason);
             None
         }
         Outcome::Failed(reason) => panic!("{reason}"),
@@ -402,7 +403,7 @@ fn hint_faults_wait_until_less_fast_memory_is_free() {
     let outcome = guest.run(PLENTY);
     let report = match &outcome {
         Outcome::Ran(report) => report,
-        Outcome::Impossible(reason) => return println!("skipped: {reason}"),
+        Outcome::Impossible(reason) => return skip(Requirement::Guest, reason),
         Outcome::Failed(reason) => panic!("{reason}"),
     };
     let text = passed(report, "plenty");

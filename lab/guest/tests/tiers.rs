@@ -1,6 +1,7 @@
 //! Three tiers: two nodes and compressed memory below them.
 
 use frostline_guest::{Guest, Outcome, program};
+use frostline_testing::{Requirement, skip};
 use std::sync::LazyLock;
 
 /// Waits until every limit holds with pages in each tier, has a look from outside, and kills
@@ -62,7 +63,7 @@ fn text() -> Option<&'static str> {
             Some(report.passed("three_tiers").unwrap_or_else(|problem| panic!("{problem}")))
         }
         Outcome::Impossible(reason) => {
-            println!("skipped: {reason}");
+            skip(Requirement::Guest, reason);
             None
         }
         Outcome::Failed(reason) => panic!("{reason}"),

@@ -3,6 +3,7 @@
 
 use frostline_guest::{Guest, LabOptions, Outcome, Report, program};
 use frostline_lab::truth::Truth;
+use frostline_testing::{Requirement, skip};
 use std::sync::OnceLock;
 
 /// Loads of the chain in each node.
@@ -29,7 +30,7 @@ fn boot() -> Result<Report, String> {
         .file(program("lab-guest")?);
     match guest.run(&script()) {
         Outcome::Ran(report) => Ok(report),
-        Outcome::Impossible(reason) => Err(format!("skipped: {reason}")),
+        Outcome::Impossible(reason) => Err(reason),
         Outcome::Failed(reason) => panic!("{reason}"),
     }
 }
@@ -39,7 +40,7 @@ fn first() -> Option<&'static Report> {
     match REPORT.get_or_init(boot) {
         Ok(report) => Some(report),
         Err(reason) => {
-            eprintln!("{reason}");
+            skip(Requirement::Lab, reason);
             None
         }
     }

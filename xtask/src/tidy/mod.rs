@@ -43,6 +43,7 @@ const RULES: &[Rule] = &[
     text::length,
     text::whitespace,
     text::unfinished,
+    text::skips,
     text::foreign_words,
     text::licence_tag,
     text::policy_header,

@@ -72,6 +72,19 @@ pub fn unfinished(file: &File, _: &Tree, found: &mut Findings<'_>) {
     }
 }
 
+/// A test that cannot run says so in one way, which is counted, and refused where it must run.
+pub fn skips(file: &File, _: &Tree, found: &mut Findings<'_>) {
+    if file.extension() != "rs" || file.path.starts_with("crates/testing/") {
+        return;
+    }
+    let mark = concat!("println!(\"skip", "ped");
+    for (number, line) in file.lines() {
+        if line.to_lowercase().contains(mark) {
+            found(number, "say it by `frostline_testing::skip`".to_owned());
+        }
+    }
+}
+
 /// The repository speaks of the project, not of the places and people it was made with.
 pub fn foreign_words(file: &File, _: &Tree, found: &mut Findings<'_>) {
     let words = [
@@ -262,6 +275,13 @@ mod tests {
             concat!("// TO", "DO later\nlet todos = 1;\nunimpl", "emented!()\n#[ign", "ore]\n");
         assert_eq!(one(unfinished, "a.rs", text), [1, 3, 4]);
         assert_eq!(one(unfinished, "LICENSE-APACHE", text), []);
+    }
+
+    #[test]
+    fn skips_that_nobody_counts() {
+        let text = concat!("eprintln!(\"SKIP", "PED: x\")\nskip(Requirement::Zram, x)\n");
+        assert_eq!(one(skips, "a.rs", text), [1]);
+        assert_eq!(one(skips, "crates/testing/src/lib.rs", text), []);
     }
 
     #[test]

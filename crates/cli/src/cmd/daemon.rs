@@ -111,7 +111,7 @@ impl Teller {
         };
         self.due = Instant::now() + WRITE;
         let page = metrics::page(&fleet.statuses());
-        let failed = files::write_whole(path, page.as_bytes()).err().map(|e| errors::text(&e));
+        let failed = files::replace(path, page.as_bytes()).err().map(|e| errors::text(&e));
         if failed != self.failed {
             failed.iter().for_each(|text| note(text));
             self.failed = failed;

@@ -3,7 +3,7 @@
 use crate::errors::with_code;
 use crate::files::{refuse_overwriting, write_trace};
 use crate::live::journal_trace;
-use crate::{cancel, progress};
+use crate::{cancel, files, progress};
 use anyhow::Context;
 use frostline_core::spec::{Spec, parse_bytes, parse_count};
 use frostline_record::{Options, Progress, RecordError, Recorder, Stop, Tool, record};
@@ -29,7 +29,10 @@ With --from live=JOURNAL nothing is run: the samples in the journal of `frostlin
 the allocations around them, become a trace for `frostline sim`.
 
 The exit code is the program's own, or 128 + the number of the signal that killed it; 125 where \
-recording failed, 126 where the program cannot be run or recorded, 127 where it is not there.";
+recording failed, 126 where the program cannot be run or recorded, 127 where it is not there.
+
+Ctrl-C is the program's; three within two seconds kill it where it does not heed them. The trace is \
+complete then, too. The recorder is run only from places that nobody but you and root can write.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -126,6 +129,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         From::Program(recorder) => *recorder,
     };
     let options = args.options().map_err(|error| coded(error, 125))?;
+    files::check(&args.output).map_err(|error| coded(error, 125))?;
     let tool = Tool::find(recorder, progress::note).map_err(ours)?;
     let mut display = Display::new(args.progress);
     let outcome = record(&tool, &args.command, &args.output, &options, &mut |at, stop| {

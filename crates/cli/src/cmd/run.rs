@@ -8,12 +8,12 @@ use crate::progress::note;
 use frostline_core::consolidation::ConsolidationLimit;
 use frostline_driver::Selection;
 use frostline_linux::Root;
-use frostline_record::Forwarder;
+use frostline_record::{CtrlC, Running};
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitCode, ExitStatus};
+use std::process::{Command, ExitCode, ExitStatus};
 use std::time::Duration;
 
 /// What `--help` says first.
@@ -23,7 +23,10 @@ not modified, and neither is the kernel. However frostline ends, the program goe
 
 The exit code is the program's own, or 128 + the number of the signal that killed it; 125 where \
 frostline failed before the program ran, 126 where the program cannot be executed, 127 where it \
-is not there.";
+is not there.
+
+Signals that others send to frostline are passed on to the program, one for one. Ctrl-C at the \
+terminal reaches it by itself, and frostline stays until it has ended.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -90,30 +93,25 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         let hint = "give --in-process or --consolidate, too";
         return Err(failure("--agent names the library for what is done from inside", hint));
     }
-    let (mut child, forwarder) = start(&mut command, &name)?;
-    let who = Selection::Process { pid: child.id(), tree: !args.no_children };
+    let program = start(&mut command, &name)?;
+    let who = Selection::Process { pid: program.id(), tree: !args.no_children };
     match Session::begin(&root, &args.tiering, who, &name) {
-        Ok(session) => tend(session, &mut child)?,
+        Ok(session) => tend(session, &program)?,
         // There was nothing left to do.
-        Err(_) if ended(&child) => {}
+        Err(_) if program.has_ended() => {}
         Err(error) => note(&format!("{name} runs without tiering: {error:#}")),
     }
-    let status = child.wait()?;
-    drop(forwarder);
-    Ok(code_of(status))
+    Ok(code_of(program.wait()?))
 }
 
-/// Starts the program; signals are passed on to it until the second value is dropped.
-fn start(command: &mut Command, name: &str) -> anyhow::Result<(Child, Forwarder)> {
-    let child = command.spawn().map_err(|error| {
+fn start(command: &mut Command, name: &str) -> anyhow::Result<Running> {
+    Running::start(command, CtrlC::IsTheirs).map_err(|error| {
         let (code, hint) = match error.kind() {
             ErrorKind::NotFound => (127, "is it installed, and its folder in PATH?"),
             _ => (126, "is it executable? (chmod +x)"),
         };
         with_code(code, format!("cannot run {name}: {error}"), hint)
-    })?;
-    let forwarder = Forwarder::start(rustix::process::Pid::from_child(&child))?;
-    Ok((child, forwarder))
+    })
 }
 
 /// The program tiers itself: waits for its end, says what came of it, and undoes what was set up.
@@ -128,13 +126,14 @@ fn run_inside(
         note(&format!("{name} runs without tiering: {error:#}"));
     }
     let started = start(&mut command, name);
-    let waited = started.and_then(|(mut child, forwarder)| {
-        let status = match &mut prepared {
-            Ok(prepared) => prepared.wait(&mut child)?,
-            Err(_) => child.wait()?,
-        };
-        drop(forwarder);
-        Ok((child.id(), status))
+    let waited = started.and_then(|program| {
+        let pid = program.id();
+        if let Ok(prepared) = &mut prepared
+            && let Err(error) = prepared.follow(&program)
+        {
+            note(&format!("the series ends here, the program goes on: {error:#}"));
+        }
+        Ok((pid, program.wait()?))
     });
     if let Ok(prepared) = prepared {
         let told = prepared.end(root, name, waited.as_ref().ok().map(|(pid, _)| *pid));
@@ -145,7 +144,7 @@ fn run_inside(
 }
 
 /// Drives until the program has ended.
-fn tend(mut session: Session, child: &mut Child) -> anyhow::Result<()> {
+fn tend(mut session: Session, program: &Running) -> anyhow::Result<()> {
     loop {
         match session.step() {
             Ok(pause) => std::thread::sleep(pause.max(Duration::from_millis(1))),
@@ -155,18 +154,10 @@ fn tend(mut session: Session, child: &mut Child) -> anyhow::Result<()> {
                 return Ok(());
             }
         }
-        if ended(child) {
+        if program.has_ended() {
             return session.end();
         }
     }
-}
-
-/// Whether it has ended; it is not waited for, so that its number stays its own.
-fn ended(child: &Child) -> bool {
-    use rustix::process::{WaitId, WaitIdOptions, waitid};
-    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    let pid = rustix::process::Pid::from_child(child);
-    !matches!(waitid(WaitId::Pid(pid), options), Ok(None))
 }
 
 fn code_of(status: ExitStatus) -> ExitCode {

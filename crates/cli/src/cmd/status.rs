@@ -2,7 +2,7 @@
 
 use crate::live::summary;
 use crate::output;
-use frostline_driver::instances;
+use frostline_driver::{Status, instances};
 use frostline_linux::Root;
 use std::process::ExitCode;
 
@@ -28,22 +28,51 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         output::text("nothing is managed\n")?;
     }
     for status in &all {
-        if status.targets.is_empty() {
-            output::text(&format!("{}: frostline {}; does not run\n", status.name, status.pid))?;
-            continue;
-        }
-        let targets: Vec<String> =
-            status.targets.iter().map(|t| format!("{} ({})", t.pid, t.comm)).collect();
-        let head = format!(
-            "{}: frostline {}, since {:.0} s{}; processes {}",
-            status.name,
-            status.pid,
-            status.seconds,
-            if status.dry_run { ", dry run" } else { "" },
-            targets.join(", ")
-        );
-        let body = summary::text(status).replace('\n', "\n  ");
-        output::text(&format!("{head}\n  {body}\n"))?;
+        output::text(&text(status))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn text(status: &Status) -> String {
+    if status.targets.is_empty() {
+        return format!("{}: frostline {}; does not run\n", status.name, status.pid);
+    }
+    let targets: Vec<String> =
+        status.targets.iter().map(|t| format!("{} ({})", t.pid, t.comm)).collect();
+    let head = format!(
+        "{}: frostline {}, since {:.0} s{}; processes {}",
+        status.name,
+        status.pid,
+        status.seconds,
+        if status.dry_run { ", dry run" } else { "" },
+        targets.join(", ")
+    );
+    let body = summary::text(status).replace('\n', "\n  ");
+    format!("{head}\n  {body}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use frostline_driver::status::TargetStatus;
+
+    #[test]
+    fn a_process_cannot_write_to_the_terminal_by_its_name() {
+        let status = Status {
+            name: "a\u{202e}b".into(),
+            targets: vec![
+                TargetStatus { pid: 4, comm: "\x1b]0;x\x07".into(), mapped_bytes: 0 },
+                TargetStatus { pid: 5, comm: "x\nroot: \u{9b}2J\r".into(), mapped_bytes: 0 },
+            ],
+            ..Status::default()
+        };
+        let text = text(&status);
+        let first = text.lines().next().unwrap();
+        assert_eq!(
+            first,
+            r"a\u{202e}b: frostline 0, since 0 s; processes 4 (\u{1b}]0;x\u{7}), 5 (x\nroot: \u{9b}2J\r)"
+        );
+        let waiting = Status { name: "\x1bc".into(), ..Status::default() };
+        assert!(super::text(&waiting).starts_with(r"\u{1b}c: "));
+    }
 }

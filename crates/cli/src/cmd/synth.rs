@@ -133,7 +133,7 @@ fn write(workload: &str, path: &Path) -> anyhow::Result<()> {
     let mut source = synth::from_spec(workload)?;
     cancel::install()?;
     let header = source.header().clone();
-    let totals = write_trace(&mut *source, path, &header.name)?;
+    let totals = write_trace(&mut *source, path, header.name.raw())?;
     let bytes = std::fs::metadata(path).with_context(|| path.display().to_string())?.len();
     let thinned = match header.thinning {
         1 => String::new(),

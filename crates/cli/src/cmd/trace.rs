@@ -5,7 +5,7 @@ use crate::errors::{failure, usage};
 use crate::files::{Partial, refuse_overwriting, write_trace};
 use crate::live::journal_trace;
 use crate::table::Table;
-use crate::{cancel, output, progress, units};
+use crate::{cancel, files, output, progress, summary, units};
 use frostline_driver::journal::MAGIC;
 use frostline_parquet::{ParquetSource, events_path, export};
 use frostline_trace::header::ClockUnit;
@@ -165,11 +165,11 @@ fn table(info: &TraceInfo) -> String {
     let header = &info.header;
     let mut table = Table::new(&["", ""]).left(2);
     let mut row = |name: &str, value: String| table.row(vec![name.to_owned(), value]);
-    row("name", header.name.clone());
+    row("name", header.name.to_string());
     for (name, text) in [
-        ("command", header.command.join(" ")),
-        ("recorder", header.recorder.clone()),
-        ("CPU model", header.cpu_model.clone()),
+        ("command", summary::command(header).unwrap_or_default()),
+        ("recorder", header.recorder.to_string()),
+        ("CPU model", header.cpu_model.to_string()),
     ] {
         if !text.is_empty() {
             row(name, text);
@@ -268,7 +268,10 @@ fn to_parquet(args: &Export) -> anyhow::Result<()> {
     };
     refuse_overwriting(Path::new(&args.trace), path)?;
     let mut source = open_trace(&args.trace, args.prefix)?;
-    let guards = [Partial::guard(path), Partial::guard(&events_path(path))];
+    let events = events_path(path);
+    files::check(path)?;
+    files::check(&events)?;
+    let guards = [Partial::guard(path), Partial::guard(&events)];
     let bar = progress::bar(&args.trace, "accesses", source.header().expected_records);
     let exported = export(&mut *source, path, |records| {
         bar.set_position(records);

@@ -159,7 +159,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 fn validated(args: &Args, names: &[String]) -> anyhow::Result<()> {
     cancel::install()?;
-    let dir = args.keep.clone().unwrap_or_else(store::folder);
+    let dir = args.keep.clone().map_or_else(store::folder, Ok)?;
     let pairs = validate::validate(names, &dir)?;
     if let Some(path) = &args.report {
         html::write_pairs(path, &pairs)?;

@@ -19,7 +19,7 @@ pub fn of_trace(trace: &TraceStudy) -> String {
             n => format!("{accesses}, thinned: one record stands for {n}"),
         },
     ));
-    if let Some(program) = summary::program(trace) {
+    if let Some(program) = summary::command(header) {
         facts.push(("Program", program));
     }
     if let Some(llc) = &header.llc {

@@ -1,5 +1,6 @@
 //! Parts that all charts are made of.
 
+use frostline_core::foreign::leads;
 use std::fmt::Write;
 
 /// Text made safe for element content and quoted attributes.
@@ -12,6 +13,8 @@ pub fn escape(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
+            // No browser obeys them, but writing from right to left is.
+            c if leads(c) && c != '\n' && c != '\t' => out.extend(c.escape_default()),
             c => out.push(c),
         }
     }
@@ -144,6 +147,11 @@ pub fn number(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn text_cannot_turn_what_stands_beside_it_around() {
+        assert_eq!(escape("a\u{202e}<b>\x1b\n"), "a\\u{202e}&lt;b&gt;\\u{1b}\n");
+    }
 
     #[test]
     fn ticks_are_round_and_inside() {

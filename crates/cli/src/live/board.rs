@@ -49,7 +49,11 @@ impl Board {
     /// A target that is managed from now on.
     pub fn begins(&self, target: &Target, slow: &SlowTiers) {
         let takes_part = !slow.is_empty() && !target.dry_run;
-        self.enter(target, takes_part, Status { name: target.name.clone(), ..Status::default() });
+        self.enter(
+            target,
+            takes_part,
+            Status { name: target.name.clone().into(), ..Status::default() },
+        );
     }
 
     fn enter(&self, target: &Target, takes_part: bool, status: Status) {
@@ -65,7 +69,7 @@ impl Board {
     /// limit of fast memory.
     pub fn tell(&self, status: &mut Status) -> Limit {
         let mut state = self.lock();
-        let name = status.name.clone();
+        let name = status.name.raw().to_owned();
         if let Some(entry) = state.entries.get_mut(&name) {
             entry.status = status.clone();
         }
@@ -126,6 +130,7 @@ fn swapped(status: &Status) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use frostline_core::Foreign;
     use frostline_driver::status::TierStatus;
 
     const CONFIG: &str = "[daemon]\nfast = \"1000\"\n\
@@ -138,7 +143,7 @@ mod tests {
         let swap = TierStatus { name: name_of_swap, used_bytes: swapped, ..TierStatus::default() };
         let compressed_bytes = Some(300);
         let tiers = vec![TierStatus::default(), swap];
-        let name = name.to_owned();
+        let name = name.into();
         Status { name, footprint_bytes, tiers, compressed_bytes, ..Status::default() }
     }
 
@@ -170,7 +175,7 @@ mod tests {
         let text = CONFIG.replace("priority = 10", "priority = 95").replace("\"a\"", "\"z\"");
         board.configure(&Config::parse("f", &text).unwrap());
         assert_eq!(board.tell(&mut status("b", 800, 0)), Limit::Size(Bytes(600)));
-        let names: Vec<String> = board.statuses().into_iter().map(|s| s.name).collect();
+        let names: Vec<Foreign> = board.statuses().into_iter().map(|s| s.name).collect();
         assert_eq!(names, ["b", "c"]);
         assert_eq!(board.tell(&mut status("a", 1, 0)), Limit::Share(1.0), "left alone");
     }

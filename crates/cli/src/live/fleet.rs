@@ -268,7 +268,7 @@ impl Tender {
         let status = Status {
             pid: std::process::id(),
             start_ticks: identity.map_or(0, |identity| identity.start_ticks),
-            name: self.target.name.clone(),
+            name: self.target.name.clone().into(),
             policy: self.target.policy.clone(),
             dry_run: self.target.dry_run,
             ..Status::default()

@@ -4,17 +4,19 @@ use super::options::{Tiering, default};
 use super::slow::SlowMemory;
 use super::{consolidation, summary};
 use crate::errors::failure;
+use crate::files;
 use crate::progress::note;
 use frostline_core::consolidation::ConsolidationLimit;
 use frostline_driver::environment::{self, CHILDREN, CONSOLIDATE, STATUS};
 use frostline_driver::{Options, Status};
 use frostline_linux::Root;
+use frostline_record::Running;
+use frostline_record::trust::{Owners, temporary_folder};
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, ExitStatus};
+use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 /// File of the library.
@@ -29,24 +31,22 @@ const PRELOAD: &str = "LD_PRELOAD";
 pub struct Agent(PathBuf);
 
 impl Agent {
-    /// Where the user says, or beside this program.
+    /// Where the user says, or beside this program. Where nobody says, others must not be able to change
+    /// it.
     ///
     /// # Errors
-    /// Where it is not there, or its path cannot be told to the dynamic linker.
+    /// Where it is not there, others can change it, or its path cannot be told to the dynamic linker.
     pub fn find(given: Option<&Path>) -> anyhow::Result<Self> {
         let named = std::env::var_os(AGENT).filter(|path| !path.is_empty()).map(PathBuf::from);
-        let given = given.or(named.as_deref());
-        let found = match given {
-            Some(path) => Some(path.to_owned()).filter(|path| path.is_file()),
-            None => {
-                let program = fs::canonicalize("/proc/self/exe").unwrap_or_default();
-                let folder = program.parent().unwrap_or(Path::new("/"));
-                let places = [folder.join(FILE), folder.join("../lib").join(FILE)];
-                places.into_iter().find(|path| path.is_file())
-            }
+        let found = match (given, &named) {
+            (Some(path), _) => fs::canonicalize(path).ok().filter(|path| path.is_file()),
+            (None, Some(path)) if path.is_file() => Some(Owners::ours().check(path)?),
+            (None, Some(_)) => None,
+            (None, None) => beside()?,
         };
-        let Some(path) = found.and_then(|path| fs::canonicalize(path).ok()) else {
-            let place = given.map_or(FILE.into(), |path| path.display().to_string());
+        let Some(path) = found else {
+            let place = given.or(named.as_deref());
+            let place = place.map_or(FILE.into(), |path| path.display().to_string());
             return Err(failure(
                 format!("the library for what is done from inside is not there: {place}"),
                 format!(
@@ -78,6 +78,15 @@ impl Agent {
         }
         all
     }
+}
+
+/// The library in the folder of this program, or in ../lib.
+fn beside() -> anyhow::Result<Option<PathBuf>> {
+    let program = fs::canonicalize("/proc/self/exe").unwrap_or_default();
+    let folder = program.parent().unwrap_or(Path::new("/"));
+    let places = [folder.join(FILE), folder.join("../lib").join(FILE)];
+    let found = places.into_iter().find(|path| path.is_file());
+    Ok(found.map(|path| Owners::of_this_program().check(&path)).transpose()?)
 }
 
 /// What is to be done.
@@ -202,7 +211,7 @@ impl Inside {
         if let Some(why) = &self.why {
             note(why);
         }
-        let folder = tempfile::Builder::new().prefix("frostline-").tempdir()?;
+        let folder = temporary_folder("frostline-")?;
         let mut slow = None;
         if let Some(options) = &mut self.options {
             let memory = SlowMemory::set_up(root, &options.slow)?;
@@ -237,22 +246,22 @@ pub struct Prepared {
 const LINE: Duration = Duration::from_secs(1);
 
 impl Prepared {
-    /// Waits for the end of the program, and writes its series meanwhile.
+    /// Writes the series, where there is one, until the program has ended.
     ///
     /// # Errors
     /// Where it cannot be written.
-    pub fn wait(&mut self, child: &mut Child) -> anyhow::Result<ExitStatus> {
-        let Some(series) = &mut self.series else { return Ok(child.wait()?) };
+    pub fn follow(&mut self, program: &Running) -> anyhow::Result<()> {
+        let Some(series) = &mut self.series else { return Ok(()) };
         let mut last = 0.0;
         loop {
             let due = Instant::now() + LINE;
             while Instant::now() < due {
-                if let Some(status) = child.try_wait()? {
-                    return Ok(status);
+                if program.has_ended() {
+                    return Ok(());
                 }
                 std::thread::sleep(LINE / 20);
             }
-            let all = statuses(self.folder.path(), Some(child.id()));
+            let all = statuses(self.folder.path(), Some(program.id()));
             if let Some(status) = all.first().filter(|status| status.seconds > last) {
                 last = status.seconds;
                 series.add(status)?;
@@ -298,7 +307,7 @@ impl Prepared {
             None => {}
         }
         if let Some(path) = self.summary {
-            fs::File::create(&path)?.write_all(crate::output::envelope(&all)?.as_bytes())?;
+            files::write_whole(&path, crate::output::envelope(&all)?.as_bytes())?;
         }
         Ok(())
     }

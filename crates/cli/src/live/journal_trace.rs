@@ -56,7 +56,7 @@ fn from_entries<R: Read>(
     let version = env!("CARGO_PKG_VERSION");
     let header = TraceHeader {
         clock: ClockUnit::Nanoseconds,
-        recorder: format!("frostline {version} journal, policy {}", setup.policy),
+        recorder: format!("frostline {version} journal, policy {}", setup.policy).into(),
         ..TraceHeader::named(name)
     };
     let feed = JournalFeed {

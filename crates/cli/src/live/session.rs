@@ -3,6 +3,7 @@
 use super::options::Tiering;
 use super::slow::SlowMemory;
 use super::summary;
+use crate::files;
 use crate::progress::note;
 use crate::units::bytes;
 use frostline_core::types::Nanos;
@@ -10,7 +11,6 @@ use frostline_driver::instances::Instance;
 use frostline_driver::start::Stopwatch;
 use frostline_driver::{Driver, DriverError, Limit, Options, Selection, Status, start};
 use frostline_linux::Root;
-use std::io::Write;
 use std::time::Duration;
 
 /// How often others are told.
@@ -194,8 +194,7 @@ impl Session {
         let path = self.tiering.summary.clone();
         self.give_up();
         if let Some(path) = path {
-            let mut file = std::fs::File::create(&path)?;
-            file.write_all(crate::output::envelope(&[status])?.as_bytes())?;
+            files::write_whole(&path, crate::output::envelope(&[status])?.as_bytes())?;
         }
         Ok(())
     }

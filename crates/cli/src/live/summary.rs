@@ -1,5 +1,6 @@
 //! A driver's numbers as text and as a series.
 
+use crate::files;
 use crate::units::{bytes, percent};
 use frostline_driver::Status;
 use std::fs::File;
@@ -80,7 +81,7 @@ impl Series {
     /// # Errors
     /// Where it cannot be written.
     pub fn create(path: &Path) -> anyhow::Result<Self> {
-        let mut file = BufWriter::new(File::create(path)?);
+        let mut file = BufWriter::new(files::create(path)?);
         writeln!(
             file,
             "seconds,footprint_bytes,fast_bytes,fast_limit_bytes,slow_bytes,saved_bytes,\

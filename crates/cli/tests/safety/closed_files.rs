@@ -5,6 +5,7 @@ use crate::support::{EAGER, Run, Running, only_run, text};
 use crate::system::{System, number};
 use frostline_linux::files::cached::CachedFile;
 use frostline_linux::files::{File, FileId};
+use frostline_testing::{Requirement, skip};
 use rustix::process::Signal;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
@@ -77,7 +78,7 @@ fn under(policy: &str, files: &[File; 2], enough: impl Fn([u64; 2]) -> bool) -> 
     let (stdout, stderr, status) = (read(&output), read(&errors), running.end());
     let told = text(&stderr);
     if told.contains("tracefs is not mounted") || told.contains("unshare failed") {
-        println!("skipped: {told}");
+        skip(Requirement::Tracefs, told);
         return None;
     }
     let summary = std::fs::read(&summary).unwrap_or_else(|_| panic!("no tiering: {told}"));
@@ -97,8 +98,7 @@ fn closed_files_leave_memory_unless_somebody_holds_them_open() {
     seen.run.whole();
     let Seen { run, told, least } = seen;
     if told.contains("files stay where they are") {
-        println!("skipped: {told}");
-        return;
+        return skip(Requirement::Closings, told);
     }
     let account = &run.summary["accounts"]["files"];
     assert_eq!(least[0], 0, "{told}: {:#}", run.summary);

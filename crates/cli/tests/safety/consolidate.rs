@@ -87,19 +87,7 @@ const WHILE: Duration = Duration::from_secs(3);
 
 /// Whether pages can be moved here.
 pub fn possible() -> bool {
-    let own = Truth { pid: std::process::id(), hot: own_page() };
-    let possible = frostline_linux::inside::Userfault::open(1).is_ok() && !own.frames().is_empty();
-    if !possible {
-        println!(
-            "skipped: no right to move pages within a process and to see frames, or no kernel for it"
-        );
-    }
-    possible
-}
-
-fn own_page() -> Vec<Vpn> {
-    let here = 0_u8;
-    vec![Vpn(std::ptr::from_ref(&here).addr() as u64 / 4096)]
+    frostline_testing::userfaultfd() && frostline_testing::frames()
 }
 
 /// To which the words of a program are added.

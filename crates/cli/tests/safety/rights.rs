@@ -3,6 +3,7 @@
 use crate::load::Load;
 use crate::support::{Running, frostline, only_run, text};
 use crate::system::{System, succeeds};
+use frostline_testing::{Requirement, skip};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -68,7 +69,10 @@ fn without_rights_other_peoples_programs_are_left_alone() {
         assert!(!told.contains("panicked"), "{told}");
     }
     let cleaned = public.run_as_nobody(&["clean"]);
-    assert_eq!(cleaned.status.code(), Some(0), "{}", text(&cleaned.stderr));
+    let told = text(&cleaned.stderr);
+    // Where another frostline has changed something, that is root's.
+    let others = told.contains("error: cannot lock /run/frostline/lock");
+    assert!(cleaned.status.success() || others && system.is_shared(), "{told}");
     load.end();
     system.finish();
 }
@@ -77,8 +81,7 @@ fn without_rights_other_peoples_programs_are_left_alone() {
 fn a_child_of_somebody_else_is_left_alone_and_the_rest_managed() {
     let Some(system) = System::take() else { return };
     if !succeeds("setpriv", &["--version"]) {
-        println!("skipped: no setpriv here");
-        return;
+        return skip(Requirement::Setpriv, "no setpriv here");
     }
     let public = Public::new();
     let folder = public.folder.path().join("open");
@@ -113,8 +116,7 @@ fn a_child_of_somebody_else_is_left_alone_and_the_rest_managed() {
     kill_process(started, Signal::TERM).expect("it runs");
     let told = text(&output.stderr);
     if told.contains("perf_event_paranoid") {
-        println!("skipped: {told}");
-        return;
+        return skip(Requirement::Faults, told);
     }
     assert_eq!(output.status.code(), Some(0), "{told}");
     let status = only_run(&fs::read(&summary).expect("written"));

@@ -3,7 +3,7 @@
 
 use super::{ConsolidationLimit, Numbers};
 use frostline_linux::process::Identity;
-use frostline_linux::{LinuxError, Root};
+use frostline_linux::{LinuxError, Root, own_files};
 use rustix::fs::Access;
 use serde::{Deserialize, Serialize};
 use std::ffi::CStr;
@@ -43,12 +43,8 @@ fn path(root: &Root, pid: u32, kind: &str) -> PathBuf {
 
 fn put<T: Serialize>(root: &Root, pid: u32, kind: &str, what: &T) -> Result<(), LinuxError> {
     let file = path(root, pid, kind);
-    let next = file.with_extension("next");
-    let write = || {
-        fs::create_dir_all(root.path(FOLDER))?;
-        fs::write(&next, serde_json::to_vec(what)?)?;
-        fs::rename(&next, &file)
-    };
+    own_files::folder(root, FOLDER)?;
+    let write = || own_files::replace(&file, &serde_json::to_vec(what)?);
     write().map_err(|error: std::io::Error| LinuxError::io("write", &file, &error))
 }
 

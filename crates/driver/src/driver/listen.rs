@@ -152,7 +152,7 @@ impl Driver {
         };
         usage(TierId::FAST, fast);
         for tier in (1..self.places.tiers.len()).map(|index| TierId(index as u8)) {
-            let free = self.places.free(&self.root, tier)?.pages();
+            let free = self.places.free(&self.root, tier, view.used(tier))?.pages();
             let limit = self.options.slow.limit(tier).map(|limit| limit.bytes(self.footprint));
             let most = limit.unwrap_or(Bytes::MAX).pages();
             usage(tier, view.used(tier).saturating_add(free).min(most));

@@ -142,10 +142,11 @@ impl Driver {
         if let Some(next_touch) = self.next_touch.as_ref().filter(|_| pid == std::process::id()) {
             units.iter().for_each(|unit| next_touch.put_back(unit.span));
         }
+        let taken = self.engine.view().used(to);
         let outcomes = match self.watched.get_mut(&pid) {
             _ if self.options.dry_run => Ok(all(MoveOutcome::Busy)),
             None => Err(LinuxError::Gone { pid }),
-            Some(w) => self.places.move_to(&w.target, &mut w.pagemap, units, to),
+            Some(w) => self.places.move_to(&w.target, &mut w.pagemap, units, to, taken),
         };
         let outcomes: Vec<(Span, MoveOutcome)> = match outcomes {
             Ok(outcomes) => outcomes,

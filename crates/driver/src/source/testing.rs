@@ -3,6 +3,7 @@
 use frostline_linux::Root;
 use frostline_linux::balancing::{MODE, RATE};
 use frostline_linux::perf::faults::{FaultKind, FaultSampler};
+use frostline_testing::{Requirement, skip};
 use std::fs;
 use std::path::Path;
 
@@ -24,7 +25,7 @@ pub fn free(root: &Root, pages: u64) {
 /// sampled.
 pub fn two_tiers(balancing: &str) -> Option<(tempfile::TempDir, Root)> {
     if let Err(error) = FaultSampler::new(&Root::system(), FaultKind::All) {
-        eprintln!("skipped: {error}");
+        skip(Requirement::Faults, error);
         return None;
     }
     let dir = tempfile::tempdir().unwrap();

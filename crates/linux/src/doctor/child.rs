@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
-    Pid, Signal, WaitOptions, getpid, getppid, kill_process, set_parent_process_death_signal,
+    Pid, Signal, WaitOptions, getpid, getppid, pidfd_send_signal, set_parent_process_death_signal,
     waitpid,
 };
 
@@ -59,7 +59,9 @@ impl Child {
         let target = match Target::open(root, pid) {
             Ok(target) => target,
             Err(error) => {
-                reap(pid);
+                // Without anybody to answer to it ends by itself.
+                drop((orders, answers));
+                wait_for(pid);
                 return Err(error);
             }
         };
@@ -103,17 +105,14 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        reap(self.target.pid());
+        // It may have ended by itself already, and where SIGCHLD is ignored its number be another's.
+        let _ = pidfd_send_signal(&self.target, Signal::KILL);
+        wait_for(self.target.pid());
     }
 }
 
-/// Ends a child of ours that has not been waited for: its number cannot be another's.
-fn reap(pid: u32) {
-    if let Some(pid) = Pid::from_raw(pid as i32) {
-        // It may have ended by itself already.
-        let _ = kill_process(pid, Signal::KILL);
-        let _ = waitpid(Some(pid), WaitOptions::empty());
-    }
+fn wait_for(pid: u32) {
+    let _ = waitpid(Pid::from_raw(pid as i32), WaitOptions::empty());
 }
 
 fn pipe() -> Result<(OwnedFd, OwnedFd), LinuxError> {

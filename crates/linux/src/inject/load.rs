@@ -65,7 +65,12 @@ pub fn load(program: &Program<'_>, tid: u32, seen: Call) -> Result<Done, LinuxEr
     if let Err(why) = thread_is_free(program.target, tid) {
         return Ok(Done::Unfit(why));
     }
-    attempt(program, tid, seen).or_else(|failed| match failed {
+    // The kernel lets go of all that a thread traces when that thread ends, stopped or not: nothing that
+    // we return from leaves somebody traced.
+    let attempt = || attempt(program, tid, seen);
+    let done = std::thread::scope(|scope| scope.spawn(attempt).join());
+    let done = done.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    done.or_else(|failed| match failed {
         Failed::LetGo => Ok(Done::LetGo),
         Failed::Ended => {
             program.target.check_alive()?;
@@ -78,6 +83,10 @@ pub fn load(program: &Program<'_>, tid: u32, seen: Call) -> Result<Done, LinuxEr
 
 fn attempt(program: &Program<'_>, tid: u32, seen: Call) -> Result<Done, Failed> {
     let tracee = Tracee::seize(tid).map_err(call("ptrace"))?;
+    // Until it was seized, its number could become that of a thread elsewhere. From here on it cannot.
+    if !program.target.threads()?.contains(&tid) {
+        return Ok(Done::Unfit("it has ended, and another process has its number"));
+    }
     if !stop(&tracee, Instant::now() + STOPS_WITHIN)? {
         // A group of threads that was stopped stays so.
         let _ = tracee.detach(0);
@@ -107,7 +116,6 @@ fn stop(tracee: &Tracee, until: Instant) -> Result<bool, Failed> {
                 tracee.resume(Until::Interrupted, 0).map_err(call("ptrace"))?;
             }
             Waited::Stopped(Stop::Other) => return Ok(false),
-            // Wherever it stops later, it goes on when we end, which must be soon.
             Waited::Late => return Err(Failed::Errno("ptrace", libc::ETIMEDOUT)),
             Waited::Ended => return Err(Failed::Ended),
         }
@@ -244,4 +252,45 @@ fn next_call(tracee: &Tracee, until: Instant) -> Result<Registers, Failed> {
             }
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Root;
+    use crate::process::field;
+    use crate::sys::inject_tests::{Program as Other, careful_turns, possible};
+
+    #[test]
+    fn a_thread_that_has_become_another_process_s_is_left_alone() {
+        let _forks = crate::testing::forks();
+        let Some(library) = possible() else { return };
+        // Copies of one process: what fits one of them fits the other.
+        let [ours, others] = [Other::start(careful_turns()), Other::start(careful_turns())];
+        ours.wait_until_taken(&library);
+        others.wait_until_taken(&library);
+        let target = ours.target();
+        let program = Program::open(&target, &library).expect("it is fit");
+        let (root, pid) = (Root::system(), others.pid);
+        let waits = || root.read(format!("/proc/{pid}/syscall")).expect("it runs");
+        let before = waits();
+        let call = Call::parse(&before).and_then(|(call, at)| call_at(&program, call, at));
+        let done = load(&program, pid, call.expect("it waits")).expect("no error");
+        assert!(matches!(done, Done::Unfit(why) if why.contains("another process")), "{done:?}");
+        let until = Instant::now() + STOPS_WITHIN;
+        let is_traced = || {
+            let status = root.read(format!("/proc/{pid}/status")).expect("it runs");
+            field(&status, "TracerPid") != Some("0")
+        };
+        while is_traced() {
+            assert!(Instant::now() < until, "it is let go");
+            std::thread::sleep(LOOK);
+        }
+        assert_eq!(waits(), before, "it was not interrupted");
+        assert!(!others.has(&library));
+        assert!(others.turn() && ours.turn());
+    }
+
+    /// Between two looks.
+    const LOOK: Duration = Duration::from_millis(1);
 }

@@ -63,6 +63,7 @@ impl<'a> Program<'a> {
 
     fn look(target: &'a Target, library: &Path) -> Result<Self, LinuxError> {
         let pid = target.pid();
+        check_fit(target)?;
         let memory = Memory::open(target).or_else(|error| match error.errno() {
             Some(libc::EACCES | libc::EPERM) => unsupported(
                 format!("process {pid} may not be changed: {error}"),
@@ -119,6 +120,21 @@ pub fn thread_is_free(target: &Target, tid: u32) -> Result<(), &'static str> {
     }
     if field(&status, "x86_Thread_features").is_some_and(|all| all.contains("shstk")) {
         return Err("it has a shadow stack");
+    }
+    Ok(())
+}
+
+/// Programs that others do not depend on, and that are no part of us.
+fn check_fit(target: &Target) -> Result<(), LinuxError> {
+    let pid = target.pid();
+    if pid == 1 {
+        return unsupported("process 1 is left alone: the system ends with it".into(), START_SO);
+    }
+    if target.is_this_process() {
+        return unsupported(format!("process {pid} is frostline itself"), "name another process");
+    }
+    if target.stat()?.is_kernel {
+        return unsupported(format!("process {pid} is a thread of the kernel"), "name a program");
     }
     Ok(())
 }
@@ -258,6 +274,7 @@ fn sigreturn(library: &Mapping, memory: &Memory) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use frostline_testing::{Requirement, skip};
 
     #[test]
     fn addresses_are_translated_by_file_and_place() {
@@ -278,6 +295,25 @@ mod tests {
         let mut code = [0; SIGRETURN.len()];
         memory.read(functions.sigreturn, &mut code).expect("code");
         assert_eq!(code, SIGRETURN);
+    }
+
+    #[test]
+    fn the_first_process_ourselves_and_the_kernel_are_left_alone() {
+        let root = Root::system();
+        let library = Path::new("/nowhere/lib.so");
+        let refused = |pid: u32| {
+            let target = Target::open(&root, pid).expect("it runs");
+            Program::open(&target, library).expect_err("left alone").to_string()
+        };
+        assert!(refused(1).contains("process 1 is left alone"), "{}", refused(1));
+        let own = std::process::id();
+        assert!(refused(own).contains("frostline itself"), "{}", refused(own));
+        let pids = crate::process::pids(&root).expect("readable");
+        let is_kernel = |pid: &u32| crate::process::stat(&root, *pid).is_ok_and(|s| s.is_kernel);
+        match pids.into_iter().find(is_kernel) {
+            Some(pid) => assert!(refused(pid).contains("of the kernel"), "{}", refused(pid)),
+            None => skip(Requirement::KernelThreads, "no thread of the kernel is to be seen here"),
+        }
     }
 
     #[test]

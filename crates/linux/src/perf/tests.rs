@@ -2,6 +2,7 @@ use super::faults::{FaultKind, FaultSample, FaultSampler};
 use super::{Lifecycle, Start, monotonic_ns};
 use crate::root::Root;
 use crate::sys::fork::in_forked_child;
+use frostline_testing::{Requirement, skip};
 use rustix::process::{Pid, Resource, Rlimit, WaitOptions, setrlimit, waitpid};
 use std::collections::HashMap;
 use std::io::Write;
@@ -16,7 +17,9 @@ const PAGE: usize = 4096;
 /// from now on.
 fn sampler(kind: FaultKind) -> Option<FaultSampler> {
     rustix::thread::disable_transparent_huge_pages(true).expect("every kernel can");
-    FaultSampler::new(&Root::system(), kind).inspect_err(|error| eprintln!("skipped: {error}")).ok()
+    FaultSampler::new(&Root::system(), kind)
+        .inspect_err(|error| skip(Requirement::Faults, error))
+        .ok()
 }
 
 /// Touches each page of fresh memory once; returns its address range.
@@ -188,7 +191,7 @@ fn where_the_whole_system_is_watched_only_our_processes_count() {
     let mut sampler = FaultSampler::with_ring_bytes(&root, FaultKind::All, 8 << 20)
         .expect("with smaller rings it worked");
     if let Err(error) = sampler.watch_system() {
-        return eprintln!("skipped: {error}");
+        return skip(Requirement::Faults, error);
     }
     assert!(sampler.is_system_wide());
     let mut other = shell("read x; cat /dev/null");
@@ -222,7 +225,7 @@ fn with_too_few_descriptors_the_whole_system_is_watched() {
     let root = Root::system();
     let Some(mut probe) = sampler(FaultKind::All) else { return };
     if let Err(error) = probe.watch_system() {
-        return eprintln!("skipped: {error}");
+        return skip(Requirement::Faults, error);
     }
     let (go, wait) = mpsc::channel::<()>();
     let parked = std::thread::spawn(move || wait.recv());

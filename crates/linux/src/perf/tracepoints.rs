@@ -292,6 +292,7 @@ fn whole_pages(len: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use frostline_testing::{Requirement, skip};
     use std::process::Command;
     use std::time::{Duration, Instant};
 
@@ -393,8 +394,7 @@ mod tests {
     /// Where no tracefs is mounted, the test starts itself again among mounts of its own.
     fn again_with_tracefs() {
         if std::env::var_os(INSIDE).is_some() {
-            eprintln!("skipped: tracefs cannot be mounted");
-            return;
+            return skip(Requirement::Tracefs, "tracefs cannot be mounted");
         }
         let this = std::env::current_exe().expect("a test is a program");
         let name = "perf::tracepoints::tests::extents_come_as_they_were_asked_for";
@@ -406,9 +406,11 @@ mod tests {
             .env(INSIDE, "1")
             .status();
         match status {
-            Ok(status) if status.code() == Some(1) => eprintln!("skipped: no mounts of our own"),
+            Ok(status) if status.code() == Some(1) => {
+                skip(Requirement::Mounts, "no mounts of our own")
+            }
             Ok(status) => assert!(status.success(), "{status}"),
-            Err(error) => eprintln!("skipped: no unshare: {error}"),
+            Err(error) => skip(Requirement::Mounts, format!("no unshare: {error}")),
         }
     }
 
@@ -420,7 +422,7 @@ mod tests {
         }
         let mut tracer = match AllocationTracer::new(&root) {
             Ok(tracer) => tracer,
-            Err(error) => return eprintln!("skipped: {error}"),
+            Err(error) => return skip(Requirement::Tracefs, error),
         };
         tracer.attach(&root, std::process::id(), Start::Now).expect("we may watch ourselves");
         let begin = monotonic_ns();

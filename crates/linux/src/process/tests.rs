@@ -22,7 +22,10 @@ fn names_may_hold_anything() {
         assert_eq!((stat.user_ticks, stat.start_ticks), (10, 9876));
         let image = ImageMark { start_stack: 666, start_brk: 99, arg_start: 111 };
         assert_eq!(stat.image, image);
+        assert!(!stat.is_kernel);
     }
+    let kernel = parse_stat(&format!("2 (kthreadd) {}", TAIL.replacen("4194560", "2129984", 1)));
+    assert!(kernel.expect("parses").is_kernel);
     for bad in ["", "5", "5 (a", "5 a) S", "5 )a( S 1", "5 (a) S", "5 (a) S x"] {
         assert_eq!(parse_stat(bad), None, "{bad}");
     }
@@ -35,7 +38,7 @@ proptest! {
         let whole = format!("5 ({text}) {TAIL}");
         let end = (0..=cut.min(whole.len())).rev().find(|&end| whole.is_char_boundary(end));
         let _ = parse_stat(&whole[..end.unwrap_or(0)]);
-        prop_assert_eq!(parse_stat(&whole).map(|stat| stat.comm), Some(text));
+        prop_assert_eq!(parse_stat(&whole).map(|stat| stat.comm), Some(text.into()));
     }
 }
 

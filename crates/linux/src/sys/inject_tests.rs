@@ -1,10 +1,11 @@
 //! Programs that are made to load a library while they wait, and must not notice, whenever whoever
 //! does it is killed.
 
-use super::ptrace::death;
 use crate::inject::{Injected, inject, look};
 use crate::maps::{Kind, MapsReader};
+use crate::testing::death;
 use crate::{Root, Target, in_forked_child};
+use frostline_testing::{Requirement, skip};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
@@ -84,7 +85,7 @@ impl Program {
         Self { pid, line }
     }
 
-    fn target(&self) -> Target {
+    pub fn target(&self) -> Target {
         Target::open(&Root::system(), self.pid).expect("it runs")
     }
 
@@ -148,7 +149,7 @@ pub enum End {
 /// Injects from a process of its own, which is killed before its request of this number; 0 for never.
 pub fn inject_and_die(program: &Program, library: &Path, requests: u32) -> End {
     let pid = in_forked_child(|| {
-        death::REQUESTS.store(requests, Ordering::Relaxed);
+        death::STEPS.store(requests, Ordering::Relaxed);
         match inject(&program.target(), library, PATIENCE) {
             Ok(Injected::Loaded) => 0,
             Ok(Injected::LetGo) => 2,
@@ -176,12 +177,12 @@ pub fn inject_and_die(program: &Program, library: &Path, requests: u32) -> End {
 /// The library to inject, where that can be done.
 pub fn possible() -> Option<PathBuf> {
     let Some(library) = library() else {
-        println!("skipped: no library of this system that we have not loaded");
+        skip(Requirement::Inject, "no library of this system that we have not loaded");
         return None;
     };
     let program = Program::start(|line| read_with_full_registers(line).is_some());
     if inject_and_die(&program, &library, 0) == End::Denied {
-        println!("skipped: no right to trace other processes");
+        skip(Requirement::Inject, "no right to trace other processes");
         return None;
     }
     Some(library)
@@ -262,7 +263,7 @@ fn read_with_full_registers(line: &Line) -> Option<u8> {
 }
 
 /// A turn of a program that checks all that belongs to its thread, and 1 MiB of memory.
-fn careful_turns() -> impl FnMut(&Line) -> bool {
+pub fn careful_turns() -> impl FnMut(&Line) -> bool {
     let stack = vec![0_u8; 64 << 10].leak();
     let content = |at: u64| at.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let memory: Vec<u64> = (0..1 << 17).map(content).collect();

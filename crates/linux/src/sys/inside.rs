@@ -176,6 +176,10 @@ fn take_files_of(root: &Root, pid: u32, tid: u32) -> Result<(), i32> {
         // SAFETY: the kernel has just made this descriptor for us, nobody else knows it.
         unsafe { OwnedFd::from_raw_fd(thread as i32) }
     });
+    // Its number may have become that of somebody else's thread before it was opened.
+    if !root.path(format!("/proc/{pid}/task/{tid}")).exists() {
+        return Err(libc::ESRCH);
+    }
     // Beyond all numbers that are wanted.
     let thread = thread.and_then(|fd| rustix::io::fcntl_dupfd_cloexec(&fd, most + 1).ok());
     close_up_to(*most);

@@ -195,6 +195,7 @@ mod tests {
     use crate::{Root, Span, Target};
     use frostline_core::event::MoveOutcome;
     use frostline_core::types::Vpn;
+    use frostline_testing::{Requirement, skip};
     use memmap2::MmapMut;
 
     /// `MADV_GUARD_INSTALL` (Linux 6.13).
@@ -208,7 +209,7 @@ mod tests {
         // SAFETY: the pages are this function's, which does not look into them any more.
         let result = unsafe { libc::madvise(start.add(2 * 4096).cast(), 4 * 4096, GUARD_INSTALL) };
         if result != 0 {
-            return eprintln!("skipped: this kernel has no guard pages");
+            return skip(Requirement::GuardPages, "this kernel has none");
         }
         let target = Target::open(&Root::system(), std::process::id()).expect("runs");
         let mut pagemap = Pagemap::open(&target).expect("ours");
@@ -217,7 +218,7 @@ mod tests {
         let entry = pagemap.page(guards.start).expect("runs");
         assert!(!entry.present() && !entry.in_transit());
         if !entry.guard() {
-            return eprintln!("skipped: this kernel does not tell guard pages apart");
+            return skip(Requirement::GuardPages, "this kernel does not tell them apart");
         }
         assert!(!entry.swapped());
         let mut runs = Vec::new();
@@ -231,7 +232,7 @@ mod tests {
         );
         match page_out_verified(&target, &mut pagemap, &[guards]) {
             Ok(outcomes) => assert_eq!(outcomes, [(guards, MoveOutcome::Gone)]),
-            Err(error) => eprintln!("skipped: {error}"),
+            Err(error) => skip(Requirement::OtherMemory, error),
         }
     }
 }

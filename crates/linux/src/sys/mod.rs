@@ -10,7 +10,7 @@ pub mod fork;
 #[cfg(all(test, target_arch = "x86_64"))]
 mod inject_calls_tests;
 #[cfg(all(test, target_arch = "x86_64"))]
-mod inject_tests;
+pub mod inject_tests;
 pub mod inside;
 #[cfg(target_arch = "x86_64")]
 pub mod loader;

@@ -6,6 +6,7 @@ use crate::span::Span;
 use crate::sys::fork::in_forked_child;
 use crate::testing::takes_pages_out;
 use frostline_core::types::Vpn;
+use frostline_testing::userfaultfd;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, MremapFlags, ProtFlags};
 use rustix::mm::{madvise, mmap_anonymous, mprotect, mremap, munmap};
 use rustix::process::{Pid, WaitOptions, waitpid};
@@ -29,13 +30,7 @@ extern "C" fn in_child() {
 fn begin() -> Option<NextTouch> {
     static HANDLERS: Once = Once::new();
     HANDLERS.call_once(|| after_fork(in_child).expect("memory"));
-    match NextTouch::begin() {
-        Ok(next) => Some(next),
-        Err(error) => {
-            println!("skipped: {error}");
-            None
-        }
-    }
+    userfaultfd().then(|| NextTouch::begin().expect("this machine can"))
 }
 
 fn word(page: usize, round: u64) -> u64 {

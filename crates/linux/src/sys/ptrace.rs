@@ -84,7 +84,7 @@ impl Tracee {
     /// One request, of those by which the kernel writes nothing into our memory but where `data` leads.
     fn ask(&self, request: c_uint, address: usize, data: *mut c_void) -> Result<c_long, i32> {
         #[cfg(test)]
-        death::come_closer();
+        crate::testing::death::come_closer();
         let address: *mut c_void = ptr::without_provenance_mut(address);
         // SAFETY: the callers below hand over a number, or memory of their own that is as large as
         // the request says; what changes is the state of another process.
@@ -257,23 +257,4 @@ pub fn extended_component(number: u32) -> (usize, usize) {
 pub fn no_registers() -> Registers {
     // SAFETY: numbers, which may all be zero.
     unsafe { std::mem::zeroed() }
-}
-
-/// Tests have us die before any of the requests.
-#[cfg(test)]
-pub mod death {
-    use std::sync::atomic::{AtomicU32, Ordering};
-
-    /// Requests that are still made; 0 for no end.
-    pub static REQUESTS: AtomicU32 = AtomicU32::new(0);
-
-    /// One less is left; at the end of them this process is killed.
-    pub fn come_closer() {
-        let left = REQUESTS.load(Ordering::Relaxed);
-        if left == 1 {
-            let own = rustix::process::getpid();
-            let _ = rustix::process::kill_process(own, rustix::process::Signal::KILL);
-        }
-        REQUESTS.store(left.saturating_sub(1), Ordering::Relaxed);
-    }
 }

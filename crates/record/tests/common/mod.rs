@@ -4,6 +4,7 @@
 
 use frostline_core::types::{AccessKind, PageId, PageRun};
 use frostline_record::{Options, Outcome, RecordError, Recorder, Tool, record};
+use frostline_testing::{Requirement, skip};
 use frostline_trace::batch::Want;
 use frostline_trace::event::StreamId;
 use frostline_trace::{Batch, Ending, TraceEvent, TraceReader, TraceSource};
@@ -19,12 +20,19 @@ pub fn tool(recorder: Recorder) -> Option<&'static Tool> {
     let find = || match Tool::find(recorder, |note| eprintln!("{note}")) {
         Ok(tool) => Some(tool),
         Err(error @ RecordError::NoTool { .. }) => {
-            eprintln!("SKIPPED: {error}");
+            skip(requirement(recorder), error);
             None
         }
         Err(error) => panic!("{error}"),
     };
     TOOLS[recorder as usize].get_or_init(find).as_ref()
+}
+
+fn requirement(recorder: Recorder) -> Requirement {
+    match recorder {
+        Recorder::Valgrind => Requirement::Valgrind,
+        Recorder::Qemu => Requirement::QemuUser,
+    }
 }
 
 /// Runs a test with each of the recorders.
@@ -155,7 +163,7 @@ impl Program {
         match status {
             Ok(status) => assert!(status.success(), "the test's C program does not compile"),
             Err(error) => {
-                eprintln!("SKIPPED: no C compiler: {error}");
+                skip(Requirement::Compiler, format!("no C compiler: {error}"));
                 return None;
             }
         }

@@ -186,14 +186,13 @@ mod tests {
 
     #[test]
     fn a_path_names_a_file_and_takes_parameters() {
-        let mut path = std::env::temp_dir();
-        path.push(format!("frostline machine {}.toml", std::process::id()));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a machine.toml");
         let written = Machine::parse("dram-cxl").unwrap();
         std::fs::write(&path, written.to_toml()).unwrap();
         let text = path.to_str().unwrap();
         let read = Machine::parse(text);
         let changed = Machine::parse(&format!("{text}:mlp=2"));
-        std::fs::remove_file(&path).unwrap();
         assert_eq!(read.unwrap(), written);
         assert_eq!(changed.unwrap().cpu.mlp, 2.0);
     }

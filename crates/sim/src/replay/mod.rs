@@ -46,7 +46,7 @@ use frostline_core::placement::{PageState, TierLimits};
 use frostline_core::policy::{BoxedPolicy, Telemetry};
 use frostline_core::rng::Rng;
 use frostline_core::types::*;
-use frostline_core::{Engine, EngineConfig};
+use frostline_core::{Engine, EngineConfig, Foreign};
 use frostline_trace::batch::Want;
 use frostline_trace::header::ClockUnit;
 use frostline_trace::{Batch, TraceHeader, TraceSource};
@@ -302,7 +302,7 @@ struct Replay<'a> {
     options: &'a SimOptions,
     machine: &'a Machine,
     footprint: &'a Footprint,
-    trace_name: String,
+    trace_name: Foreign,
     thinning: u32,
     /// Take one access after the other.
     careful: bool,

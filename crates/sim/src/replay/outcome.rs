@@ -118,7 +118,7 @@ impl Replay<'_> {
         let view = self.engine.view();
         RunReport {
             trace: if options.trace.is_empty() {
-                self.trace_name.clone()
+                self.trace_name.raw().to_owned()
             } else {
                 options.trace.clone()
             },

@@ -98,7 +98,7 @@ impl DamoSource {
         let feed = DamoFeed::new(records, json, path)?;
         let header = TraceHeader {
             clock: ClockUnit::Nanoseconds,
-            recorder: concat!("frostline ", env!("CARGO_PKG_VERSION"), " damo import").to_owned(),
+            recorder: concat!("frostline ", env!("CARGO_PKG_VERSION"), " damo import").into(),
             ..TraceHeader::named(name)
         };
         Ok(Self::from_feed(header, feed))

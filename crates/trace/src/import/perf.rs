@@ -63,7 +63,7 @@ impl<R: BufRead> PerfSource<R> {
         let header = TraceHeader {
             clock: ClockUnit::Nanoseconds,
             recorder: concat!("frostline ", env!("CARGO_PKG_VERSION"), " perf-script import")
-                .to_owned(),
+                .into(),
             ..TraceHeader::named(name)
         };
         let lines = Lines::new(reader, path, MAX_LINE_BYTES);

@@ -54,7 +54,7 @@ impl<R: BufRead> TextSource<R> {
         let name = path.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
         let header = TraceHeader {
             clock,
-            recorder: concat!("frostline ", env!("CARGO_PKG_VERSION"), " text import").to_owned(),
+            recorder: concat!("frostline ", env!("CARGO_PKG_VERSION"), " text import").into(),
             ..TraceHeader::named(name.clone())
         };
         let lines = Lines::new(reader, path, MAX_LINE_BYTES);

@@ -48,7 +48,7 @@ impl MemTrace {
     /// Those of the source.
     pub fn capture(source: &mut dyn TraceSource) -> Result<Self, TraceError> {
         let header = source.header().clone();
-        let path = PathBuf::from(&header.name);
+        let path = PathBuf::from(header.name.raw());
         let mut bytes = Vec::new();
         let mut writer = TraceWriter::new(&mut bytes, &path, &header)?;
         writer.copy(source)?;

@@ -17,7 +17,7 @@ const INIT_STORES: u32 = 512;
 /// The header that the settings give, with the least information common to all generators.
 pub(super) fn header(settings: &Settings) -> Result<TraceHeader, TraceError> {
     let mut header = TraceHeader::named(settings.describe());
-    header.recorder = concat!("frostline ", env!("CARGO_PKG_VERSION"), " synth").to_owned();
+    header.recorder = concat!("frostline ", env!("CARGO_PKG_VERSION"), " synth").into();
     header.epoch_length = settings.epoch()?;
     header.seed = Some(settings.seed()?);
     Ok(header)

@@ -119,7 +119,7 @@ impl Stage {
             stores: StoreSampler { until: STORE_PERIOD, samples: Vec::new() },
             header,
         };
-        let command = stage.header.name.clone();
+        let command = stage.header.name.raw().to_owned();
         stage.event(TraceEvent::Process { process: PROCESS, parent: None, pid: 1000, command });
         for thread in 0..threads {
             let stream = StreamId(thread);

@@ -249,7 +249,7 @@ fn initialisation_touches_pages_in_the_order_of_allocation() {
 fn defaults_can_be_parsed_and_are_documented() {
     for generator in GENERATORS {
         let source = from_spec(generator.name).unwrap_or_else(|e| panic!("{e}"));
-        assert_eq!(source.header().name, format!("synth:{}", generator.name));
+        assert_eq!(source.header().name.raw(), format!("synth:{}", generator.name));
         assert!(!generator.about.is_empty() && !generator.source.is_empty());
         let mut names = HashSet::new();
         for param in generator.params {

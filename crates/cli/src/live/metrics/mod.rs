@@ -2,6 +2,7 @@
 //!
 //! Format: <https://prometheus.io/docs/instrumenting/exposition_formats/>, text, version 0.0.4.
 
+mod connection;
 pub mod server;
 #[cfg(test)]
 mod tests;
@@ -163,7 +164,7 @@ pub fn page(statuses: &[Status]) -> String {
         head(&mut text, family.name, family.kind, family.help);
         for status in statuses {
             (family.read)(status, &mut |labels, value| {
-                let target = ("target", status.name.as_str());
+                let target = ("target", status.name.raw());
                 line(&mut text, family.name, std::iter::once(&target).chain(labels), value);
             });
         }

@@ -1,22 +1,36 @@
-//! A page for programs on this machine, by HTTP/1.0: `GET /metrics`, one request at a time.
+//! A page for programs on this machine, by HTTP/1.0: `GET /metrics`.
+//!
+//! One thread serves all connections at once and waits for none of them. Each has [`PATIENCE`] from its
+//! beginning to its end, and where there are more than [`MOST`], the oldest makes room: whoever asks at once
+//! is answered, however many others ask slowly or not at all.
 
+use super::connection::{Connection, Page};
 use crate::errors::ResultExt;
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+use std::collections::VecDeque;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Longest request, in bytes.
-const REQUEST: usize = 8192;
-/// Longest time for one request, and for one answer.
+/// Most connections at a time.
+const MOST: usize = 128;
+/// Longest time for a connection.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// A page is rendered anew after this time: asking more often costs nothing.
+const FRESH: Duration = Duration::from_millis(500);
+/// Before it is tried again what the system refuses.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves until it is dropped.
 pub struct Server {
     address: SocketAddr,
-    stop: Arc<AtomicBool>,
+    /// The thread ends when this is closed.
+    stop: Option<OwnedFd>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -33,24 +47,18 @@ impl Server {
             format!("cannot listen on {address}"),
             "choose another port for metrics.listen; ss -ltnp tells who has it",
         )?;
+        listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let asked = Arc::clone(&stop);
-        let serve = move || {
-            for stream in listener.incoming() {
-                if asked.load(Ordering::Relaxed) {
-                    return;
-                }
-                match stream {
-                    // A reader that goes away, or is slow, gets nothing.
-                    Ok(stream) => drop(answer(stream, &page)),
-                    // Out of file descriptors, for instance: it may pass.
-                    Err(_) => thread::sleep(Duration::from_millis(100)),
-                }
-            }
+        let (stopped, stop) = pipe_with(PipeFlags::CLOEXEC)?;
+        let mut serving = Serving {
+            listener,
+            stopped,
+            connections: VecDeque::new(),
+            snapshot: Snapshot { render: page, last: None },
         };
+        let serve = move || while serving.turn() {};
         let thread = thread::Builder::new().name("metrics".into()).spawn(serve)?;
-        Ok(Self { address, stop, thread: Some(thread) })
+        Ok(Self { address, stop: Some(stop), thread: Some(thread) })
     }
 
     /// Where it listens.
@@ -61,86 +69,277 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        // Wakes it up. Where nobody can connect any more, it cannot be waited for either.
-        let woken = TcpStream::connect_timeout(&self.address, PATIENCE).is_ok();
-        if let Some(thread) = self.thread.take().filter(|_| woken) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-fn answer(mut stream: TcpStream, page: &dyn Fn() -> String) -> io::Result<()> {
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let (status, body) = match read_request(&mut stream)? {
-        None => ("431 Request Header Fields Too Large", String::new()),
-        Some(line) => match line.split(' ').collect::<Vec<_>>()[..] {
-            ["GET", path, _] if path.split('?').next() == Some("/metrics") => ("200 OK", page()),
-            ["GET", ..] => ("404 Not Found", "there is only /metrics\n".into()),
-            _ => ("405 Method Not Allowed", String::new()),
-        },
-    };
-    let head = format!(
-        "HTTP/1.0 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
-         Content-Length: {}\r\nConnection: close\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(head.as_bytes())?;
-    stream.write_all(body.as_bytes())
+/// The page as it was a moment ago.
+struct Snapshot<R> {
+    render: R,
+    last: Option<(Instant, Page)>,
 }
 
-/// The first line of a request, read up to the empty line; `None` where that is too far away.
-fn read_request(stream: &mut TcpStream) -> io::Result<Option<String>> {
-    let until = Instant::now() + PATIENCE;
-    let mut bytes = Vec::new();
-    let mut chunk = [0; 1024];
-    while !bytes.windows(4).any(|end| end == b"\r\n\r\n") {
-        if bytes.len() > REQUEST {
-            return Ok(None);
-        }
-        let left = until.saturating_duration_since(Instant::now());
-        stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
-        match stream.read(&mut chunk)? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            _ if left.is_zero() => return Err(io::ErrorKind::TimedOut.into()),
-            count => bytes.extend_from_slice(&chunk[..count]),
+impl<R: Fn() -> String> Snapshot<R> {
+    fn page(&mut self) -> Page {
+        match &self.last {
+            Some((time, page)) if time.elapsed() < FRESH => Arc::clone(page),
+            _ => {
+                let page: Page = (self.render)().into();
+                self.last = Some((Instant::now(), Arc::clone(&page)));
+                page
+            }
         }
     }
-    let line = bytes.split(|byte| *byte == b'\r').next().unwrap_or_default();
-    Ok(Some(String::from_utf8_lossy(line).into_owned()))
+}
+
+struct Serving<R> {
+    listener: TcpListener,
+    /// Hangs up at the end.
+    stopped: OwnedFd,
+    /// The oldest first.
+    connections: VecDeque<(Instant, Connection)>,
+    snapshot: Snapshot<R>,
+}
+
+impl<R: Fn() -> String> Serving<R> {
+    /// Waits until somebody can go on, and has them go on; false at the end.
+    fn turn(&mut self) -> bool {
+        let mut fds = vec![
+            PollFd::new(&self.stopped, PollFlags::IN),
+            PollFd::new(&self.listener, PollFlags::IN),
+        ];
+        let all = self.connections.iter();
+        fds.extend(all.map(|(_, one)| PollFd::from_borrowed_fd(one.stream(), one.waits_for())));
+        let time = self.connections.front().map(|(began, _)| {
+            let left = PATIENCE.saturating_sub(began.elapsed());
+            Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() }
+        });
+        match poll(&mut fds, time.as_ref()) {
+            Ok(_) => {}
+            Err(Errno::INTR) => return true,
+            Err(_) => {
+                // No memory: that may pass.
+                thread::sleep(PAUSE);
+                return true;
+            }
+        }
+        let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+        if ready[0] {
+            return false;
+        }
+        let mut can_go_on = ready[2..].iter();
+        let snapshot = &mut self.snapshot;
+        self.connections.retain_mut(|(began, connection)| {
+            let goes_on = can_go_on.next() != Some(&true) || connection.go_on(|| snapshot.page());
+            goes_on && began.elapsed() < PATIENCE
+        });
+        if ready[1] {
+            self.welcome();
+        }
+        true
+    }
+
+    /// Takes those who wait to be let in, each of whom may have asked already.
+    fn welcome(&mut self) {
+        for _ in 0..MOST {
+            let mut connection = match self.listener.accept() {
+                Ok((stream, _)) => match Connection::new(stream) {
+                    Ok(connection) => connection,
+                    Err(_) => continue,
+                },
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if is_of_one(&error) => continue,
+                // Out of file descriptors, for instance.
+                Err(_) => {
+                    if self.connections.pop_front().is_none() {
+                        thread::sleep(PAUSE);
+                        return;
+                    }
+                    continue;
+                }
+            };
+            if connection.go_on(|| self.snapshot.page()) {
+                if self.connections.len() == MOST {
+                    self.connections.pop_front();
+                }
+                self.connections.push_back((Instant::now(), connection));
+            }
+        }
+    }
+}
+
+/// Whether an error concerns nobody but the one who was to be let in.
+fn is_of_one(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::connection::REQUEST;
     use super::*;
+    use std::io::{ErrorKind, Read, Write};
+    use std::net::{Shutdown, TcpStream};
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+    /// Longer than any answer takes.
+    const LONG: Duration = Duration::from_secs(15);
+
+    fn connect(server: &Server) -> TcpStream {
+        let stream = TcpStream::connect_timeout(&server.address(), LONG).unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        stream
+    }
 
     fn ask(server: &Server, request: &[u8]) -> String {
-        let mut stream = TcpStream::connect(server.address()).unwrap();
-        // It may answer, and close, before it has read everything.
-        let _ = stream.write_all(request);
+        let mut stream = connect(server);
+        stream.write_all(request).unwrap();
         let mut text = String::new();
+        // Without an answer in time, what has come is not one.
         let _ = stream.read_to_string(&mut text);
         text
+    }
+
+    const SCRAPE: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+
+    fn is_open(mut stream: &TcpStream) -> bool {
+        stream.set_nonblocking(true).unwrap();
+        matches!(stream.read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock)
     }
 
     #[test]
     fn one_page_and_nothing_else() {
         let server = Server::start("127.0.0.1:0", || "numbers\n".into()).unwrap();
-        let text = ask(&server, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        let text = ask(&server, SCRAPE);
         assert!(text.starts_with("HTTP/1.0 200 OK\r\n"), "{text}");
-        assert!(text.contains("version=0.0.4") && text.contains("Content-Length: 8\r\n"), "{text}");
+        assert!(text.contains("Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"));
+        assert!(text.contains("Content-Length: 8\r\n"), "{text}");
         assert!(text.ends_with("\r\n\r\nnumbers\n"), "{text}");
-        assert!(ask(&server, b"GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.0 404 "));
-        assert!(ask(&server, b"POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.0 405 "));
-        assert!(ask(&server, b"\xff\r\n\r\n").starts_with("HTTP/1.0 405 "));
-        // As long as is read: an answer would be lost with what is left unread.
-        let long = [b'x'; REQUEST + 1024];
-        assert!(ask(&server, &long[..REQUEST + 1024]).starts_with("HTTP/1.0 431 "));
-        drop(TcpStream::connect(server.address()).unwrap());
+        let head = ask(&server, b"HEAD /metrics HTTP/1.1\r\n\r\n");
+        assert_eq!(head, text.replace("numbers\n", ""), "the same without the page");
         assert!(ask(&server, b"GET /metrics?x HTTP/1.0\r\n\r\n").contains("numbers"));
+        let missing = ask(&server, b"GET / HTTP/1.1\r\n\r\n");
+        assert!(missing.starts_with("HTTP/1.0 404 Not Found\r\n"), "{missing}");
+        assert!(missing.ends_with("\r\n\r\nthere is only /metrics\n"), "{missing}");
+        assert!(ask(&server, b"HEAD / HTTP/1.1\r\n\r\n").ends_with("\r\n\r\n"));
+        let other = ask(&server, b"POST /metrics HTTP/1.1\r\nContent-Length: 9\r\n\r\nsomething");
+        assert!(other.starts_with("HTTP/1.0 405 Method Not Allowed\r\n"), "{other}");
+        assert!(other.contains("\r\nAllow: GET, HEAD\r\n"), "{other}");
+        for odd in
+            [&b"\xff\r\n\r\n"[..], b"GET /metrics\r\n\r\n", b"\r\n\r\n", b"GET / SSH-2.0\r\n\r\n"]
+        {
+            let text = ask(&server, odd);
+            assert!(text.starts_with("HTTP/1.0 400 Bad Request\r\n"), "{text}");
+        }
+        assert!(ask(&server, &[b'x'; REQUEST + 1]).starts_with("HTTP/1.0 431 "));
+        let lines = "a: b\r\n".repeat(REQUEST / 6);
+        let many = format!("GET /metrics HTTP/1.1\r\n{lines}\r\n");
+        assert!(ask(&server, many.as_bytes()).starts_with("HTTP/1.0 431 "));
         let address = server.address();
         drop(server);
         assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
+    }
+
+    #[test]
+    fn a_request_may_come_in_pieces() {
+        let server = Server::start("127.0.0.1:0", || "numbers\n".into()).unwrap();
+        let mut stream = connect(&server);
+        for byte in SCRAPE.chunks(1) {
+            stream.write_all(byte).unwrap();
+            thread::sleep(Duration::from_millis(1));
+        }
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        assert!(text.ends_with("numbers\n"), "{text}");
+    }
+
+    #[test]
+    fn silent_and_slow_connections_keep_nobody_waiting() {
+        let server = Server::start("127.0.0.1:0", || "numbers\n".into()).unwrap();
+        let began = Instant::now();
+        let come = |_| {
+            assert!(began.elapsed() < LONG, "nobody is let in any more");
+            connect(&server)
+        };
+        let silent: Vec<TcpStream> = (0..200).map(come).collect();
+        let (ended, dripped) = (AtomicBool::new(false), AtomicU32::new(0));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut slow: Vec<TcpStream> = (0..50).map(|_| connect(&server)).collect();
+                for byte in SCRAPE.iter().cycle() {
+                    if ended.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    for stream in &mut slow {
+                        match stream.write_all(&[*byte]) {
+                            Ok(()) => dripped.fetch_add(1, Ordering::Relaxed),
+                            Err(_) => {
+                                *stream = connect(&server);
+                                0
+                            }
+                        };
+                    }
+                    thread::sleep(Duration::from_millis(20));
+                }
+            });
+            for scrape in 0..30 {
+                let text = ask(&server, SCRAPE);
+                if !text.ends_with("numbers\n") {
+                    ended.store(true, Ordering::Relaxed);
+                    panic!("scrape {scrape} is not answered: '{text}'");
+                }
+                thread::sleep(Duration::from_millis(10));
+            }
+            ended.store(true, Ordering::Relaxed);
+        });
+        assert!(dripped.load(Ordering::Relaxed) > 50, "there were slow ones");
+        let open = silent.iter().filter(|stream| is_open(stream)).count();
+        assert!(open <= MOST, "{open} connections at a time");
+        for mut stream in silent {
+            stream.set_nonblocking(false).unwrap();
+            // By a reset, where it was closed with something unread.
+            let closed = stream.read(&mut [0]).or_else(|error| match error.kind() {
+                ErrorKind::ConnectionReset => Ok(0),
+                _ => Err(error),
+            });
+            assert_eq!(closed.expect("closed in time"), 0);
+        }
+    }
+
+    #[test]
+    fn who_does_not_read_the_answer_keeps_nobody_waiting() {
+        let page = "n\n".repeat(4 << 20);
+        let whole = page.len();
+        let server = Server::start("127.0.0.1:0", move || page.clone()).unwrap();
+        let deaf: Vec<TcpStream> = (0..40).map(|_| connect(&server)).collect();
+        deaf.iter().for_each(|mut stream| stream.write_all(SCRAPE).unwrap());
+        for _ in 0..3 {
+            assert!(ask(&server, SCRAPE).len() > whole);
+        }
+        // Nor does one who has asked, and is not done with sending.
+        let mut talks = connect(&server);
+        talks.write_all(b"GET / HTTP/1.1\r\n\r\nand so on").unwrap();
+        let mut text = String::new();
+        talks.read_to_string(&mut text).unwrap();
+        assert!(text.starts_with("HTTP/1.0 404 "), "{text}");
+        talks.shutdown(Shutdown::Write).unwrap();
+    }
+
+    #[test]
+    fn asking_often_renders_seldom() {
+        let rendered = Arc::new(AtomicU32::new(0));
+        let count = Arc::clone(&rendered);
+        let page = move || format!("{}\n", count.fetch_add(1, Ordering::Relaxed));
+        let server = Server::start("127.0.0.1:0", page).unwrap();
+        let began = Instant::now();
+        (0..100).for_each(|_| assert!(ask(&server, SCRAPE).starts_with("HTTP/1.0 200 ")));
+        let most = 1 + began.elapsed().as_millis() / FRESH.as_millis();
+        assert!(u128::from(rendered.load(Ordering::Relaxed)) <= most);
+        thread::sleep(FRESH);
+        let before = rendered.load(Ordering::Relaxed);
+        assert!(ask(&server, SCRAPE).ends_with(&format!("\r\n\r\n{before}\n")), "a new one");
     }
 
     #[test]

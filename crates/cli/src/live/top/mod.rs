@@ -52,6 +52,7 @@ impl View {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use frostline_core::foreign::leads;
     use frostline_driver::status::{BinStatus, TargetStatus, TierStatus};
     use ratatui::buffer::Buffer;
     use ratatui::layout::Rect;
@@ -113,6 +114,18 @@ mod tests {
         for class in ["hot", "warm", "cold"] {
             assert!(picture.contains(class), "{class}:\n{picture}");
         }
+    }
+
+    #[test]
+    fn a_process_cannot_draw_by_its_name() {
+        let mut hostile = status("a\u{202e}b", 10.0, 0);
+        hostile.targets[0].comm = "\x1bc\u{9b}\n".into();
+        let mut view = View::default();
+        view.update(vec![hostile]);
+        let picture = picture_of(&view, 110, 24);
+        assert!(picture.contains(r"\u{1b}c\u{9b}\n"), "{picture}");
+        assert!(picture.contains(r"a\u{202e}b: memtis"), "{picture}");
+        assert!(!picture.chars().any(|c| leads(c) && c != '\n'), "{picture:?}");
     }
 
     /// 1 GiB in each of three tiers, of which the fast one is the hottest.

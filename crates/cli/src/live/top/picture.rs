@@ -126,12 +126,12 @@ fn table(view: &View, width: u16) -> Table<'static> {
 fn cells(status: &Status, rates: &Rates) -> Vec<String> {
     let fast = status.tiers.first().cloned().unwrap_or_default();
     let program = match status.targets.as_slice() {
-        [] => return vec![status.name.clone(), "waiting".to_owned()],
-        [one] => one.comm.clone(),
+        [] => return vec![status.name.to_string(), "waiting".to_owned()],
+        [one] => one.comm.to_string(),
         [first, others @ ..] => format!("{} +{}", first.comm, others.len()),
     };
     vec![
-        status.name.clone(),
+        status.name.to_string(),
         program,
         size(status.footprint_bytes),
         size(fast.used_bytes),

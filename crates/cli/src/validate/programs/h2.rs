@@ -2,6 +2,7 @@
 
 use super::{Loading, Plan, Recipe, missing_program};
 use anyhow::{Context, bail};
+use frostline_record::trust::Owners;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -19,10 +20,10 @@ pub(super) struct H2 {
 
 pub(super) const TABLE: H2 = H2 { heap_mib: 128, rows: 150_000, transactions: 30_000 };
 
-/// Where Maven puts it.
-fn jar() -> PathBuf {
-    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
-    home.join(format!(".m2/repository/com/h2database/h2/{VERSION}/h2-{VERSION}.jar"))
+/// Where Maven puts it; `None` without a home.
+fn jar() -> Option<PathBuf> {
+    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute())?;
+    Some(home.join(format!(".m2/repository/com/h2database/h2/{VERSION}/h2-{VERSION}.jar")))
 }
 
 impl Recipe for H2 {
@@ -31,11 +32,9 @@ impl Recipe for H2 {
             .into_iter()
             .find_map(|program| missing_program(program, "default-jdk-headless"));
         java.or_else(|| {
-            let path = jar();
-            (!path.is_file()).then(|| {
+            (!jar().is_some_and(|path| path.is_file())).then(|| {
                 format!(
-                    "{} is not there: mvn dependency:get -Dartifact=com.h2database:h2:{VERSION}",
-                    path.display()
+                    "H2 is not there: mvn dependency:get -Dartifact=com.h2database:h2:{VERSION}"
                 )
             })
         })
@@ -59,7 +58,7 @@ impl Recipe for H2 {
         let mut command = vec!["java".into()];
         command.extend(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"].map(Into::into));
         command.extend([format!("-Xms{heap}m").into(), format!("-Xmx{heap}m").into()]);
-        let jar = jar();
+        let jar = Owners::ours().check(&jar().context("HOME is not set")?)?;
         command.extend(["-cp".into(), std::env::join_paths([jar.as_path(), dir])?]);
         command.push("Transactions".into());
         command.extend([self.rows, self.transactions].map(|number| number.to_string().into()));

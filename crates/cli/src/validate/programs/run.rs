@@ -5,7 +5,6 @@ use crate::{cancel, errors::failure};
 use anyhow::{Context, anyhow, bail};
 use frostline_record::{Options, Progress, Stop, Tool, record};
 use frostline_trace::{Batch, TraceEvent, TraceSource, event::MapKind, open};
-use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -92,9 +91,7 @@ pub(super) fn run(
         progress(at);
         late |= at.elapsed > LIMIT;
         if late || meter.failed.load(Ordering::Acquire) || cancel::requested() {
-            let pid = i32::try_from(at.pid).ok().and_then(Pid::from_raw);
-            // It may have ended by itself.
-            let _ = pid.map(|pid| kill_process(pid, Signal::KILL));
+            at.program.kill();
         }
     });
     meter.ended.store(true, Ordering::Release);

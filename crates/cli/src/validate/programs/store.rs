@@ -2,6 +2,7 @@
 
 use crate::files::write_whole;
 use anyhow::Context;
+use frostline_record::trust::{TrustError, cache_home, own_folder, temporary_folder};
 use serde::{Deserialize, Serialize};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -9,9 +10,12 @@ use std::path::{Path, PathBuf};
 /// Changes with what drivers do, where no number of a recipe shows it.
 const REVISION: u32 = 1;
 
-/// Where recordings are kept unless the user says otherwise.
-pub fn folder() -> PathBuf {
-    frostline_record::cache_home().join("recordings")
+/// Where recordings are kept unless the user says otherwise: a folder that is the user's alone.
+///
+/// # Errors
+/// Where there is no such place.
+pub fn folder() -> Result<PathBuf, TrustError> {
+    own_folder(&cache_home()?.join("recordings"))
 }
 
 /// What decides on a recording.
@@ -57,7 +61,7 @@ pub(super) fn get_or_make(
     std::fs::create_dir_all(dir).with_context(making)?;
     let aside = tempfile::Builder::new().prefix("new-").tempdir_in(dir).with_context(making)?;
     // Elsewhere: sockets lie in there, whose paths may have 107 bytes.
-    let inputs = tempfile::Builder::new().prefix("frostline-").tempdir().with_context(making)?;
+    let inputs = temporary_folder("frostline-")?;
     let made = aside.path().join("trace.flt");
     let from_record = make(inputs.path(), &made)?;
     std::fs::rename(&made, &trace).with_context(making)?;

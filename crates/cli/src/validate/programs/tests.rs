@@ -2,6 +2,7 @@
 
 use super::run::Meter;
 use super::*;
+use frostline_testing::{Requirement, skip};
 use frostline_trace::batch::Want;
 use frostline_trace::{Batch, TraceEvent, open};
 use std::io::{Read, Write};
@@ -97,16 +98,23 @@ fn drivers_ask_for_the_same_every_time() {
     assert!((10..60).contains(&(gets / sets)), "{gets} and {sets}");
 }
 
+fn requirement(recorder: Recorder) -> Requirement {
+    match recorder {
+        Recorder::Valgrind => Requirement::Valgrind,
+        Recorder::Qemu => Requirement::QemuUser,
+    }
+}
+
 /// Records a small run where program and recorder are installed, and looks at the trace.
 fn record(recipe: &'static dyn Recipe, recorder: Recorder) -> Option<(u64, u64)> {
     let (name, program, package, generator) = ("small", "program", "", "");
     let program = Program { name, program, package, generator, recorder, recipe };
     if let Some(missing) = program.missing() {
-        eprintln!("skipped: {missing}");
+        skip(Requirement::Programs, missing);
         return None;
     }
     if let Err(error) = Tool::find(recorder, |_| {}) {
-        eprintln!("skipped: {error}");
+        skip(requirement(recorder), error);
         return None;
     }
     let dir = tempfile::tempdir().expect("folder");
@@ -166,8 +174,7 @@ fn a_program_that_fails_is_said_with_its_last_words_and_leaves_nothing() {
         }
     }
     if let Err(error) = Tool::find(Recorder::Valgrind, |_| {}) {
-        eprintln!("skipped: {error}");
-        return;
+        return skip(Requirement::Valgrind, error);
     }
     let (name, program, package, generator) = ("failing", "cat", "", "");
     let recorder = Recorder::Valgrind;

@@ -5,6 +5,7 @@ use crate::inside::agent;
 use crate::support::{Running, frostline, only_run, text, wait_until};
 use crate::system::number;
 use frostline_core::rng::Rng;
+use frostline_testing::{Requirement, skip};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -180,11 +181,11 @@ fn waits(folder: &Path, options: &[&str]) -> Option<PathBuf> {
     match cc.output() {
         Ok(output) if output.status.success() => Some(file),
         Ok(output) => {
-            println!("skipped: not built with {options:?}: {}", text(&output.stderr));
+            skip(Requirement::Compiler, format!("{options:?}: {}", text(&output.stderr)));
             None
         }
         Err(error) => {
-            println!("skipped: no C compiler: {error}");
+            skip(Requirement::Compiler, error);
             None
         }
     }

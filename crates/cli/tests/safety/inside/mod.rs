@@ -3,7 +3,8 @@
 
 use crate::load::{built, load_program};
 use crate::support::{Running, frostline, moved, status_of, text, wait_until};
-use crate::system::{System, clean, number, status_kib, succeeds};
+use crate::system::{System, number, status_kib, succeeds};
+use frostline_testing::{Requirement, skip};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -41,7 +42,7 @@ impl Built {
             match cc.arg(folder.path().join(file)).arg(sources.join(source)).status() {
                 Ok(status) => assert!(status.success(), "{source}"),
                 Err(error) => {
-                    println!("skipped: no C compiler: {error}");
+                    skip(Requirement::Compiler, error);
                     return None;
                 }
             }
@@ -255,7 +256,7 @@ fn a_program_that_tiers_itself_is_seen_and_not_tiered_twice() {
     // Whoever has set the slow tier up may be gone.
     outside.kill();
     wait_until("pages are out", || status_kib(pid, "VmSwap") > MUCH >> 10);
-    assert_eq!(clean(&[]).kept, 1, "the program's pages are on the swap device");
+    system.clean_keeps();
     wait_until("the program ends", || !Path::new(&format!("/proc/{pid}")).exists());
     system.finish();
 }
@@ -294,7 +295,7 @@ fn a_program_may_become_another_user() {
 fn without_rights_a_program_tiers_itself_all_the_same() {
     let (Some(system), Some(built)) = (System::take(), Built::new()) else { return };
     if !succeeds("setpriv", &["--version"]) {
-        return println!("skipped: no setpriv here");
+        return skip(Requirement::Setpriv, "no setpriv here");
     }
     let public = tempfile::tempdir().expect("a folder");
     use std::os::unix::fs::PermissionsExt;
@@ -319,7 +320,7 @@ fn without_rights_a_program_tiers_itself_all_the_same() {
     let output = running.wait_with_output().expect("ours");
     let told = text(&output.stderr);
     if told.contains("perf_event_paranoid") {
-        return println!("skipped: {told}");
+        return skip(Requirement::Faults, told);
     }
     assert!(out_kib > MUCH >> 10, "{out_kib} KiB: {told}");
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "whole\n".into()), "{told}");
@@ -354,7 +355,7 @@ fn another_allocator_is_none_of_our_business() {
     let (Some(system), Some(built)) = (System::take(), Built::new()) else { return };
     let jemalloc = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2";
     if !Path::new(jemalloc).exists() {
-        return println!("skipped: no jemalloc here");
+        return skip(Requirement::Jemalloc, "no jemalloc here");
     }
     let run = built.run_with("family heap 5", TIERING, |command| {
         command.env("LD_PRELOAD", jemalloc);

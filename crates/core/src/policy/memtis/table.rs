@@ -41,7 +41,7 @@ pub const PAPER: Entry = Entry {
     name: "memtis-paper",
     group: Group::Variants,
     summary: "memtis by the published rules: moves whether that pays or not",
-    preset: &[("payoff", "off")],
+    preset: &[("payoff", "off"), ("patient", "off")],
     ..ENTRY
 };
 

@@ -3,6 +3,7 @@ use crate::pagemap::Pagemap;
 use crate::testing::takes_pages_out;
 use crate::{Root, Span, Target, in_forked_child};
 use frostline_core::types::Vpn;
+use frostline_testing::{Requirement, skip, userfaultfd};
 use rustix::process::{Pid, WaitOptions, waitpid};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -88,8 +89,8 @@ fn userfault(slots: usize) -> Option<Userfault> {
 }
 
 fn opened(userfault: Result<Userfault, i32>) -> Option<Userfault> {
-    let skipped = |errno| std::io::Error::from_raw_os_error(errno);
-    userfault.map_err(|errno| eprintln!("skipped: userfaultfd: {}", skipped(errno))).ok()
+    let opened = |userfault: Result<_, i32>| userfault.map_err(std::io::Error::from_raw_os_error);
+    userfaultfd().then(|| opened(userfault).expect("this machine can"))
 }
 
 fn registered(memory: &Memory, slots: usize) -> Option<Userfault> {
@@ -221,7 +222,7 @@ fn a_copy_of_the_process_has_what_is_out() {
         u8::from(code != 0 || forks.into_inner() != 1 || !memory.whole())
     });
     match code {
-        2 => eprintln!("skipped: no right to see copies of the process"),
+        2 => skip(Requirement::Userfaultfd, "no right to see copies of the process"),
         code => assert_eq!(code, 0, "the child has other contents"),
     }
 }
@@ -407,7 +408,7 @@ fn replaced_pages_lose_no_store_and_lie_side_by_side() {
             assert_eq!(first % 512, 0);
             assert!((0..HOT).all(|page| frame(page, &mut pagemap) == Some(first + page as u64)));
         }
-        _ => eprintln!("skipped: no huge folio, or no right to see frames"),
+        _ => skip(Requirement::HugePages, "no huge folio, or no right to see frames"),
     }
 }
 
@@ -417,7 +418,7 @@ fn writes_are_noted_page_by_page() {
     let memory = Memory::new(64);
     let mut writes = match Writes::open() {
         Ok(writes) => writes,
-        Err(errno) => return eprintln!("skipped: userfaultfd: error {errno}"),
+        Err(errno) => return skip(Requirement::Userfaultfd, format!("error {errno}")),
     };
     let target = Target::open(&Root::system(), std::process::id()).expect("runs");
     let mut pagemap = Pagemap::open(&target).expect("ours");
@@ -497,7 +498,7 @@ fn nothing_is_lost_whatever_the_program_does_meanwhile() {
         }
     });
     match code {
-        2 => eprintln!("skipped: nothing can be moved here"),
+        2 => skip(Requirement::Userfaultfd, "nothing can be moved here"),
         3 => panic!("pages were hardly moved, or nobody came in between"),
         0 => {}
         1 => panic!("what a writer had written was lost"),

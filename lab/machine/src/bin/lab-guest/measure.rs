@@ -31,7 +31,7 @@ impl Moment {
         for pid in process::pids(root)? {
             // It may have ended since.
             let Ok(stat) = process::stat(root, pid) else { continue };
-            let sum = times.entry(stat.comm).or_default();
+            let sum = times.entry(stat.comm.raw().to_owned()).or_default();
             sum.user_seconds += stat.user_ticks as f64 / TICKS;
             sum.system_seconds += (stat.cpu_ticks - stat.user_ticks) as f64 / TICKS;
         }
@@ -66,7 +66,7 @@ fn resident(root: &Root) -> anyhow::Result<BTreeMap<String, Resident>> {
         let (Ok(stat), Ok(maps)) = (process::stat(root, pid), read("numa_maps")) else { continue };
         let found = Resident::parse(&maps, &read("smaps_rollup").unwrap_or_default());
         if found != Resident::default() {
-            all.insert(stat.comm, found);
+            all.insert(stat.comm.raw().to_owned(), found);
         }
     }
     Ok(all)

@@ -151,7 +151,8 @@ fn connect(socket: &Path, mut server: Option<&mut Server>) -> anyhow::Result<Uni
 }
 
 pub fn run(options: &Options) -> anyhow::Result<()> {
-    let own = PathBuf::from(format!("/tmp/redis-{}.sock", std::process::id()));
+    let folder = tempfile::tempdir()?;
+    let own = folder.path().join("socket");
     let mut server = match options.server {
         Some(_) => None,
         None => Some(start(&own)?),
@@ -198,11 +199,12 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use frostline_testing::{Requirement, skip};
 
     #[test]
     fn requests_are_answered() {
         if Command::new("redis-server").arg("--version").output().is_err() {
-            return eprintln!("skipped: no redis-server");
+            return skip(Requirement::Programs, "no redis-server");
         }
         let options =
             Options { keys: 100, bytes: 50, skew: 0.9, requests: 500, seed: 3, server: None };
@@ -212,7 +214,7 @@ mod tests {
     #[test]
     fn a_server_of_somebody_elses_logs_when_the_work_begins_and_ends() {
         if Command::new("redis-server").arg("--version").output().is_err() {
-            return eprintln!("skipped: no redis-server");
+            return skip(Requirement::Programs, "no redis-server");
         }
         let folder = tempfile::tempdir().expect("a folder");
         let (socket, log) = (folder.path().join("socket"), folder.path().join("log"));
