@@ -2,6 +2,7 @@
 //!
 //! A rule is a plain function from a file (or from all of them) to problems; `RULES` is the list.
 
+mod architecture;
 mod files;
 mod links;
 mod manifest;
@@ -53,6 +54,9 @@ const RULES: &[Rule] = &[
     links::relative_links,
     manifest::inherits,
     manifest::layers,
+    architecture::named_places,
+    architecture::crates_listed,
+    architecture::targets_are_entered_in_one_place,
 ];
 
 /// Every problem of the repository at `root`, in the order of paths and lines.

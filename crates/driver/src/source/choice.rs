@@ -23,6 +23,7 @@ use frostline_linux::lab::LabMemory;
 use frostline_linux::perf::pmu::{self, PmuSource};
 use frostline_linux::{LinuxError, Root};
 use std::fmt;
+use std::num::NonZeroU32;
 
 /// Where samples of accesses shall come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -343,16 +344,16 @@ impl Here<'_> {
         hardware: &[PmuSource],
         needs: Telemetry,
     ) -> Result<Option<Found>, LinuxError> {
-        let kind = SampleKind::LoadMiss;
-        let Some(source) = Pmu::best(hardware, kind) else { return Ok(None) };
-        let text = format!("samples come from the processor ({})", source.device);
-        let loads = Pmu::new(self.root, source, kind, needs.load_sample_period)?;
+        let sampler = |kind, period| {
+            let wanted = NonZeroU32::new(period).zip(Pmu::best(hardware, kind));
+            wanted.map(|(period, source)| Pmu::new(self.root, source, kind, period)).transpose()
+        };
+        let Some(loads) = sampler(SampleKind::LoadMiss, needs.load_sample_period)? else {
+            return Ok(None);
+        };
+        let text = format!("samples come from the processor ({})", loads.source());
         let mut sources: Vec<Box<dyn Source>> = vec![Box::new(loads)];
-        let kind = SampleKind::Store;
-        if let Some(source) = Pmu::best(hardware, kind)
-            && needs.store_sample_period > 0
-        {
-            let stores = Pmu::new(self.root, source, kind, needs.store_sample_period)?;
+        if let Some(stores) = sampler(SampleKind::Store, needs.store_sample_period)? {
             sources.push(Box::new(stores));
         }
         Ok(Some((sources, text)))

@@ -9,19 +9,14 @@ use frostline_core::types::{Nanos, PAGE_BYTES, Vpn};
 use frostline_linux::perf::Start;
 use frostline_linux::perf::pmu::{PmuKind, PmuSampler, PmuSource, ServedBy};
 use frostline_linux::{LinuxError, Root};
-use std::collections::BTreeSet;
+use std::num::NonZeroU32;
 
 /// See the module.
 #[derive(Debug)]
 pub struct Pmu {
-    root: Root,
-    source: PmuSource,
     kind: SampleKind,
-    sampler: Option<PmuSampler>,
-    pids: BTreeSet<u32>,
+    sampler: PmuSampler,
     touches: u64,
-    /// Of samplers that were replaced.
-    before: SourceStats,
     rescan: Rescan,
     broken: Option<LinuxError>,
 }
@@ -30,32 +25,22 @@ impl Pmu {
     /// Name of the source of stores.
     pub const STORES: &str = "pmu-stores";
 
-    /// Samples loads or stores by `source`, one per `period` of its events; watches nobody yet.
+    /// Samples loads or stores by `source`, one in `period` of them; watches nobody yet.
     ///
     /// # Errors
     /// Where the kernel does not allow it.
     pub fn new(
         root: &Root,
-        source: PmuSource,
+        source: &PmuSource,
         kind: SampleKind,
-        period: u32,
+        period: NonZeroU32,
     ) -> Result<Self, LinuxError> {
-        let sampler = PmuSampler::new(root, &source, period.into())?;
-        Ok(Self {
-            root: root.clone(),
-            source,
-            kind,
-            sampler: Some(sampler),
-            pids: BTreeSet::new(),
-            touches: 0,
-            before: SourceStats::default(),
-            rescan: Rescan::default(),
-            broken: None,
-        })
+        let sampler = PmuSampler::new(root, source, period)?;
+        Ok(Self { kind, sampler, touches: 0, rescan: Rescan::default(), broken: None })
     }
 
     /// The best of `sources` for this kind of access.
-    pub fn best(sources: &[PmuSource], kind: SampleKind) -> Option<PmuSource> {
+    pub fn best(sources: &[PmuSource], kind: SampleKind) -> Option<&PmuSource> {
         let order: &[PmuKind] = match kind {
             SampleKind::LoadMiss => &[
                 PmuKind::IntelLoadMiss,
@@ -67,40 +52,12 @@ impl Pmu {
             SampleKind::Store => &[PmuKind::IntelStore],
         };
         let found = |kind: &PmuKind| sources.iter().find(|source| source.kind == *kind);
-        order.iter().find_map(found).cloned()
+        order.iter().find_map(found)
     }
 
-    fn retire(&mut self) {
-        if let Some(sampler) = self.sampler.take() {
-            self.before.lost += sampler.lost();
-            self.before.cpu = self.before.cpu.saturating_add(Nanos(sampler.cost().busy_ns));
-        }
-    }
-
-    fn attach_to(sampler: &mut PmuSampler, root: &Root, pid: u32) -> Result<usize, LinuxError> {
-        // Where a process manages itself, so do its children.
-        if pid == std::process::id() {
-            sampler.keep_to_threads();
-        }
-        sampler.attach(root, pid, Start::Now)
-    }
-
-    fn replace(&mut self, period: u32) -> Result<(), LinuxError> {
-        self.retire();
-        if period == 0 {
-            return Ok(());
-        }
-        let mut sampler = PmuSampler::new(&self.root, &self.source, period.into())?;
-        self.pids.retain(|pid| match Self::attach_to(&mut sampler, &self.root, *pid) {
-            Err(error) if error.is_gone() => false,
-            Err(error) => {
-                self.broken = Some(error);
-                true
-            }
-            Ok(_) => true,
-        });
-        self.sampler = Some(sampler);
-        Ok(())
+    /// What samples, and in which unit the processor counts.
+    pub fn source(&self) -> String {
+        self.sampler.source().to_string()
     }
 }
 
@@ -113,14 +70,15 @@ impl Source for Pmu {
     }
 
     fn attach(&mut self, root: &Root, pid: u32, child: bool) -> Result<(), LinuxError> {
-        self.pids.insert(pid);
-        match &mut self.sampler {
-            Some(sampler) if child => sampler.follow(pid),
-            Some(sampler) => {
-                Self::attach_to(sampler, root, pid)?;
-            }
-            None => {}
+        if child {
+            self.sampler.follow(pid);
+            return Ok(());
         }
+        // Where a process manages itself, so do its children.
+        if pid == std::process::id() {
+            self.sampler.keep_to_threads();
+        }
+        self.sampler.attach(root, pid, Start::Now)?;
         Ok(())
     }
 
@@ -128,8 +86,7 @@ impl Source for Pmu {
         if let Some(error) = self.broken.take() {
             return Err(error);
         }
-        let Some(sampler) = &mut self.sampler else { return Ok(()) };
-        let (touches, wanted) = (&mut self.touches, self.kind);
+        let (sampler, touches, wanted) = (&mut self.sampler, &mut self.touches, self.kind);
         sampler.poll(&mut |sample| {
             // Loads that a cache served say nothing about memory.
             let cached = wanted == SampleKind::LoadMiss && sample.served_by == ServedBy::Cache;
@@ -145,18 +102,17 @@ impl Source for Pmu {
 
     fn set_period(&mut self, kind: SampleKind, period: u32) {
         if kind == self.kind
-            && let Err(error) = self.replace(period)
+            && let Err(error) = self.sampler.set_period(NonZeroU32::new(period))
         {
             self.broken = Some(error);
         }
     }
 
     fn stats(&self) -> SourceStats {
-        let now = self.sampler.as_ref().map_or((0, 0), |s| (s.lost(), s.cost().busy_ns));
         SourceStats {
             touches: self.touches,
-            lost: self.before.lost + now.0,
-            cpu: self.before.cpu.saturating_add(Nanos(now.1)),
+            lost: self.sampler.lost(),
+            cpu: Nanos(self.sampler.cost().busy_ns),
         }
     }
 }

@@ -22,12 +22,14 @@ use crate::sys::uffd;
 use crate::topology::format_list;
 use frostline_core::PAGE_BYTES;
 use std::fs::File;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 type Probed<'a> = Result<Child, LinuxError>;
 
-/// Period of hardware samples while trying: the child makes that many accesses.
-const PROBE_PERIOD: u64 = 100;
+/// Period of hardware samples while trying: the child makes many more accesses, also where each stands
+/// for some hundred micro-operations.
+const PROBE_PERIOD: NonZeroU32 = NonZeroU32::MIN.saturating_add(9);
 /// Records carry the time at which they were begun; this much later they can be read.
 const SETTLE: Duration = Duration::from_millis(3);
 

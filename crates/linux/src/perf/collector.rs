@@ -14,6 +14,7 @@ use crate::topology::parse_list;
 use perf_event_open_sys::bindings as sys;
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::CString;
+use std::num::NonZeroU64;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// The smallest ring that is tried when the kernel refuses a larger one.
@@ -48,12 +49,25 @@ struct CpuRing {
     later: Vec<u8>,
 }
 
+/// An open event of a thread, or of all, on a processor.
+#[derive(Debug)]
+struct Event {
+    fd: OwnedFd,
+    /// Whether it writes samples, and not only what happens to threads.
+    samples: bool,
+}
+
 /// Events of a thread that we attached to. Closing them also ends those that were inherited, so
 /// they are kept while any descendant lives.
 #[derive(Debug)]
 struct Attached {
-    events: Vec<OwnedFd>,
+    events: Vec<Event>,
     living: u32,
+    /// When they were opened, or their period was last changed. A thread that was started before
+    /// has not inherited them as they are.
+    since_ns: u64,
+    /// There is such a thread.
+    mixed: bool,
 }
 
 /// Collects the records of events on any number of threads.
@@ -62,7 +76,7 @@ pub(crate) struct Collector {
     specs: Vec<Spec>,
     rings: Vec<CpuRing>,
     /// Events of all threads of the system; none as long as single threads are watched.
-    system_wide: Vec<OwnedFd>,
+    system_wide: Vec<Event>,
     attached: HashMap<u32, Attached>,
     /// Every watched thread, and the thread whose events it has.
     origin: HashMap<u32, u32>,
@@ -71,6 +85,8 @@ pub(crate) struct Collector {
     processes: BTreeSet<u32>,
     /// Processes that watched ones start are none of ours.
     only_threads: bool,
+    /// No samples are wanted.
+    paused: bool,
     /// Starts and ends of threads, and new programs, that have not been put in order yet.
     unsettled: Vec<Change>,
     lifecycle: Vec<Lifecycle>,
@@ -127,6 +143,7 @@ impl Collector {
             suspects: HashMap::new(),
             processes: BTreeSet::new(),
             only_threads: false,
+            paused: false,
             unsettled: Vec::new(),
             lifecycle: Vec::new(),
             lost_by_records: 0,
@@ -195,11 +212,12 @@ impl Collector {
     }
 
     fn try_attach(&mut self, tid: u32, start: Start) -> Result<bool, i32> {
+        let since_ns = monotonic_ns();
         let events = match self.open_events(tid as i32, start) {
             Err(libc::ESRCH) => return Ok(false),
             events => events?,
         };
-        self.attached.insert(tid, Attached { events, living: 1 });
+        self.attached.insert(tid, Attached { events, living: 1, since_ns, mixed: false });
         self.origin.insert(tid, tid);
         Ok(true)
     }
@@ -225,9 +243,13 @@ impl Collector {
         !self.system_wide.is_empty()
     }
 
-    fn open_events(&mut self, tid: i32, start: Start) -> Result<Vec<OwnedFd>, i32> {
+    fn open_events(&mut self, tid: i32, start: Start) -> Result<Vec<Event>, i32> {
         loop {
             match self.try_open_events(tid, start) {
+                Ok(events) => {
+                    self.cost.opened += events.len() as u64;
+                    return Ok(events);
+                }
                 // Without rights, what the kernel touches on behalf of programs stays unseen.
                 Err(libc::EACCES | libc::EPERM) if self.can_exclude_kernel() => {
                     for spec in &mut self.specs {
@@ -243,7 +265,7 @@ impl Collector {
                 Err(libc::EINVAL) if self.specs.iter().any(|spec| spec.attr.inherit_threads) => {
                     self.inherit_threads(false);
                 }
-                other => return other,
+                Err(errno) => return Err(errno),
             }
         }
     }
@@ -254,7 +276,7 @@ impl Collector {
         !self.excludes_kernel() && !self.specs.iter().any(inside)
     }
 
-    fn try_open_events(&self, tid: i32, start: Start) -> Result<Vec<OwnedFd>, i32> {
+    fn try_open_events(&self, tid: i32, start: Start) -> Result<Vec<Event>, i32> {
         let mut events = Vec::new();
         for CpuRing { cpu, anchor, .. } in &self.rings {
             for spec in &self.specs {
@@ -262,7 +284,9 @@ impl Collector {
                     continue;
                 }
                 let mut attr = spec.attr.clone();
-                attr.enable_on_exec = start == Start::OnExec;
+                let samples = attr.period > 0;
+                let counts = !(samples && self.paused);
+                attr.enable_on_exec = counts && start == Start::OnExec;
                 attr.disabled = true;
                 if tid < 0 {
                     attr.inherit = false;
@@ -278,14 +302,78 @@ impl Collector {
                 }
                 perf::redirect(event.as_fd(), anchor.as_fd())?;
                 // Only now: a record before this would have had no ring to go to.
-                if start == Start::Now {
+                if counts && start == Start::Now {
                     perf::enable(event.as_fd())?;
                 }
-                events.extend(leader);
-                events.push(event);
+                events.extend(leader.map(|fd| Event { fd, samples: false }));
+                events.push(Event { fd: event, samples });
             }
         }
         Ok(events)
+    }
+
+    /// Samples one in `period` events from now on; none for `None`, while starts and ends of threads
+    /// are still learnt. Events stay open, but where threads have inherited theirs: the kernel changes
+    /// the period of those no more, so they get events of their own.
+    ///
+    /// # Errors
+    /// As [`Self::attach`]; threads that have ended are forgotten instead.
+    pub fn set_period(&mut self, period: Option<NonZeroU64>) -> Result<(), LinuxError> {
+        self.paused = period.is_none();
+        let Some(period) = period else {
+            return self.of_samples(|event| perf::disable(event.fd.as_fd()));
+        };
+        for spec in self.specs.iter_mut().filter(|spec| spec.attr.period > 0) {
+            spec.attr.period = period.get();
+        }
+        self.reopen(|attached| attached.living > 1 || attached.mixed)?;
+        self.of_samples(|event| {
+            perf::set_period(event.fd.as_fd(), period.get())?;
+            perf::enable(event.fd.as_fd())
+        })?;
+        let since_ns = monotonic_ns();
+        self.attached.values_mut().for_each(|attached| attached.since_ns = since_ns);
+        Ok(())
+    }
+
+    fn of_samples(&self, change: impl Fn(&Event) -> Result<(), i32>) -> Result<(), LinuxError> {
+        let attached = self.attached.values().flat_map(|attached| &attached.events);
+        let mut events = attached.chain(&self.system_wide).filter(|event| event.samples);
+        events.try_for_each(change).map_err(|errno| LinuxError::call("ioctl of an event", 0, errno))
+    }
+
+    /// Gives each thread that has inherited events of such a one events of its own.
+    fn reopen(&mut self, which: impl Fn(&Attached) -> bool) -> Result<(), LinuxError> {
+        let origins: BTreeSet<u32> = self
+            .attached
+            .iter()
+            .filter_map(|(tid, attached)| which(attached).then_some(*tid))
+            .collect();
+        if origins.is_empty() {
+            return Ok(());
+        }
+        for origin in &origins {
+            if let Some(attached) = self.attached.remove(origin) {
+                self.lost_before += self.lost_of(&attached.events);
+            }
+        }
+        let mut threads = Vec::new();
+        self.origin.retain(|tid, origin| {
+            let theirs = origins.contains(origin);
+            if theirs {
+                threads.push(*tid);
+            }
+            !theirs
+        });
+        for tid in threads {
+            // The end of a thread that is gone will be told of one that is not known any more.
+            match self.try_attach(tid, Start::Now) {
+                Err(libc::EMFILE | libc::ENFILE) if self.watch_system().is_ok() => break,
+                Err(errno) => return Err(refused(tid, errno, self.rings.len())),
+                Ok(_) => {}
+            }
+        }
+        Ok(())
     }
 
     /// Whether what the kernel does for a program, such as `read(2)` into a page, stays unseen.
@@ -301,6 +389,7 @@ impl Collector {
     /// As [`Self::attach`]; processes that have ended are forgotten instead.
     pub fn rescan(&mut self, root: &Root) -> Result<usize, LinuxError> {
         self.count_lost();
+        self.reopen(|attached| attached.mixed)?;
         let mut missed = 0;
         let before = std::mem::take(&mut self.suspects);
         for pid in self.processes.clone() {
@@ -432,10 +521,15 @@ impl Collector {
             return;
         }
         let origin = self.origin.get(&parent_tid).copied().unwrap_or(UNKNOWN);
-        if let Some(attached) = self.attached.get_mut(&origin) {
-            attached.living += 1;
-        }
-        if !self.is_system_wide() {
+        let attached = self.attached.get_mut(&origin);
+        let inherits = attached.is_none_or(|attached| {
+            let inherits = time_ns >= attached.since_ns;
+            attached.living += u32::from(inherits);
+            attached.mixed |= !inherits;
+            inherits
+        });
+        // One that does not will be found as those are that slipped through.
+        if inherits && !self.is_system_wide() {
             self.origin.insert(tid, origin);
         }
         if pid != parent {
@@ -475,13 +569,13 @@ impl Collector {
     }
 
     /// Inherited events count for those that they were inherited from.
-    fn lost_of(&self, events: &[OwnedFd]) -> u64 {
+    fn lost_of(&self, events: &[Event]) -> u64 {
         if !self.specs.iter().all(|spec| spec.attr.count_lost) {
             return 0;
         }
-        let lost = |event: &OwnedFd| {
+        let lost = |event: &Event| {
             let mut count_and_lost = [0; 16];
-            let read = rustix::io::read(event, &mut count_and_lost);
+            let read = rustix::io::read(&event.fd, &mut count_and_lost);
             let lost = <[u8; 8]>::try_from(&count_and_lost[8..]).unwrap_or_default();
             if read == Ok(16) { u64::from_ne_bytes(lost) } else { 0 }
         };

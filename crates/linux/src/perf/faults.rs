@@ -166,6 +166,10 @@ impl FaultSampler {
 
 #[cfg(test)]
 impl FaultSampler {
+    pub(super) fn set_period(&mut self, period: Option<std::num::NonZeroU64>) {
+        self.0.set_period(period).expect("the events are open");
+    }
+
     pub(super) fn attached(&self) -> usize {
         self.0.attached()
     }

@@ -68,6 +68,8 @@ pub struct Cost {
     pub polls: u64,
     /// Samples delivered.
     pub samples: u64,
+    /// Events opened.
+    pub opened: u64,
     /// Bytes of records read.
     pub bytes: u64,
     /// Nanoseconds of processor time spent inside `poll`, the receiver's part included.

@@ -12,14 +12,21 @@ use crate::sys::perf::Attr;
 use crate::topology::parse_list;
 use frostline_core::event::SampleKind;
 use perf_event_open_sys::bindings as sys;
+use std::fmt;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::os::fd::BorrowedFd;
 
 const DEVICES: &str = "/sys/bus/event_source/devices";
 /// Loads that took fewer cycles than this were served by a cache: the latency of the last level
 /// is 40 to 80 cycles, that of memory 200 and more.
 const LEAST_LATENCY_CYCLES: u64 = 100;
-/// AMD takes the period in steps of this many micro-operations.
-const IBS_STEP: u64 = 16;
+/// Micro-operations that IBS counts for one miss that a period is meant for: it counts all of them,
+/// also where it reports misses only. Programs that memory slows down miss the last level two to
+/// five times in a thousand. A multiple of 16: in such steps IBS takes its periods.
+const MICRO_OPS_PER_MISS: u64 = 256;
+/// The longest period that IBS takes: 27 bits, the lowest four always 0
+/// (`arch/x86/include/asm/perf_event.h`).
+const IBS_MOST: u64 = (1 << 27) - 16;
 const FIELDS: u64 = (sys::PERF_SAMPLE_TID
     | sys::PERF_SAMPLE_TIME
     | sys::PERF_SAMPLE_ADDR
@@ -36,9 +43,9 @@ pub enum PmuKind {
     IntelLoadMiss,
     /// Intel: stores (`mem-stores`), one in a period of stores.
     IntelStore,
-    /// AMD: one in a period of micro-operations, loads and stores among them.
+    /// AMD: one in so many micro-operations, loads and stores among them.
     AmdIbs,
-    /// AMD from Zen 4: likewise, loads that missed the last-level cache only.
+    /// AMD from Zen 4: likewise, of which only loads that missed the last-level cache are reported.
     AmdIbsMiss,
 }
 
@@ -311,10 +318,37 @@ impl PmuSample {
     }
 }
 
+impl fmt::Display for PmuSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.device)?;
+        if self.counts_micro_ops() {
+            write!(
+                f,
+                ", which counts micro-operations, taken as {MICRO_OPS_PER_MISS} for one miss"
+            )?;
+        }
+        Ok(())
+    }
+}
+
 impl PmuSource {
+    fn counts_micro_ops(&self) -> bool {
+        matches!(self.kind, PmuKind::AmdIbs | PmuKind::AmdIbsMiss)
+    }
+
+    /// What the processor has to count for one sample in `period` accesses of this kind, in the unit
+    /// of the event: those accesses on Intel's, micro-operations on AMD's.
+    fn events(&self, period: NonZeroU32) -> NonZeroU64 {
+        if !self.counts_micro_ops() {
+            return period.into();
+        }
+        let micro_ops = u64::from(period.get()).saturating_mul(MICRO_OPS_PER_MISS).min(IBS_MOST);
+        NonZeroU64::new(micro_ops).unwrap_or(period.into())
+    }
+
     /// The events to open on each thread and processor. First an event that never happens, which
     /// tells of starts and ends of threads on all processors.
-    fn specs(&self, period: u64) -> Vec<Spec> {
+    fn specs(&self, period: NonZeroU32) -> Vec<Spec> {
         let watch = Attr {
             pmu: sys::PERF_TYPE_SOFTWARE,
             config: sys::PERF_COUNT_SW_DUMMY.into(),
@@ -322,12 +356,8 @@ impl PmuSource {
             inherit: true,
             ..Attr::default()
         };
-        let period = match self.kind {
-            PmuKind::AmdIbs | PmuKind::AmdIbsMiss => period.next_multiple_of(IBS_STEP),
-            _ => period,
-        };
-        let attr =
-            Attr { period: period.max(1), sample_type: FIELDS, inherit: true, ..self.attr.clone() };
+        let period = self.events(period).get();
+        let attr = Attr { period, sample_type: FIELDS, inherit: true, ..self.attr.clone() };
         let leader = self.leader.clone().map(|leader| Attr { inherit: true, ..leader });
         let sampling = Spec { attr, leader, filter: None, cpus: self.cpus.clone() };
         vec![Spec::of(watch), sampling]
@@ -338,17 +368,32 @@ impl PmuSource {
 #[derive(Debug)]
 pub struct PmuSampler {
     collector: Collector,
-    kind: PmuKind,
+    source: PmuSource,
 }
 
 impl PmuSampler {
-    /// A sampler that watches nobody yet; one sample in `period` events.
+    /// A sampler that watches nobody yet; one sample in `period` accesses of its kind, which is an
+    /// estimate where the processor counts something else (IBS: 256 micro-operations for one).
     ///
     /// # Errors
     /// [`LinuxError::Unsupported`] where the kernel allows no performance events.
-    pub fn new(root: &Root, source: &PmuSource, period: u64) -> Result<Self, LinuxError> {
+    pub fn new(root: &Root, source: &PmuSource, period: NonZeroU32) -> Result<Self, LinuxError> {
         let collector = Collector::new(root, source.specs(period), RING_BYTES)?;
-        Ok(Self { collector, kind: source.kind })
+        Ok(Self { collector, source: source.clone() })
+    }
+
+    /// What it samples by.
+    pub fn source(&self) -> &PmuSource {
+        &self.source
+    }
+
+    /// Takes one sample in `period` accesses from now on; `None` takes none until the next call.
+    /// Nobody goes unwatched meanwhile.
+    ///
+    /// # Errors
+    /// As [`Self::attach`].
+    pub fn set_period(&mut self, period: Option<NonZeroU32>) -> Result<(), LinuxError> {
+        self.collector.set_period(period.map(|period| self.source.events(period)))
     }
 
     /// Watches all threads of a process and all that they will start. Where the device can only
@@ -370,7 +415,7 @@ impl PmuSampler {
 
     /// Hands all samples that have come in to `sink`: in order within a processor, not across.
     pub fn poll(&mut self, sink: &mut impl FnMut(PmuSample)) {
-        let kind = self.kind;
+        let kind = self.source.kind;
         self.collector.poll(|raw| {
             if let Some(sample) = PmuSample::of(kind, raw) {
                 sink(sample);

@@ -18,6 +18,10 @@ const INTEL: &[(&str, &str)] = &[
     ("events/mem-stores", "event=0xd0,umask=0x82"),
 ];
 
+fn period(misses: u32) -> NonZeroU32 {
+    NonZeroU32::new(misses).expect("not 0")
+}
+
 fn found(tree: &Tree) -> Vec<PmuSource> {
     sources(tree.root()).expect("all files are sound")
 }
@@ -40,7 +44,7 @@ fn intel_before_sapphire_rapids() {
     assert_eq!((loads.attr.config, loads.attr.config1), (0x1cd, LEAST_LATENCY_CYCLES));
     assert_eq!(loads.leader, None);
     assert_eq!(by_kind(&sources, PmuKind::IntelStore).attr.config, 0x82d0);
-    let [watch, sampling] = &loads.specs(1000)[..] else { panic!("two events") };
+    let [watch, sampling] = &loads.specs(period(1000))[..] else { panic!("two events") };
     assert_eq!((watch.attr.pmu, watch.attr.period), (sys::PERF_TYPE_SOFTWARE, 0));
     assert_eq!((sampling.attr.period, sampling.attr.sample_type), (1000, FIELDS));
     assert!(sampling.attr.inherit && watch.cpus.is_none());
@@ -66,7 +70,7 @@ fn intel_with_a_leader_and_two_kinds_of_cores() {
     };
     let big = of("cpu_core", PmuKind::IntelLoadLatency).expect("it is offered");
     assert_eq!(big.leader.as_ref().map(|leader| leader.config), Some(0x8203));
-    let [watch, sampling] = &big.specs(1)[..] else { panic!("two events") };
+    let [watch, sampling] = &big.specs(period(1))[..] else { panic!("two events") };
     assert_eq!((&watch.cpus, sampling.cpus.as_deref()), (&None, Some(&[0, 1, 2, 3][..])));
     assert!(sampling.leader.as_ref().is_some_and(|leader| leader.inherit && leader.period == 0));
     assert_eq!(of("cpu_core", PmuKind::IntelStore).expect("it is offered").attr.config, 0x2cd);
@@ -82,7 +86,6 @@ fn amd_with_and_without_misses_only() {
     let sources = found(&tree);
     assert_eq!(sources.len(), 1);
     assert_eq!((sources[0].attr.pmu, sources[0].attr.config), (9, 1 << 19));
-    assert_eq!(sources[0].specs(1001)[1].attr.period, 1008, "in steps of 16");
     device(
         &tree,
         "ibs_op",
@@ -92,6 +95,29 @@ fn amd_with_and_without_misses_only() {
     assert_eq!(sources[0].kind, PmuKind::AmdIbsMiss);
     assert_eq!(sources[0].attr.config, 1 << 19 | 1 << 16);
     assert_eq!(sources[1].kind, PmuKind::AmdIbs);
+}
+
+/// Periods are meant for misses. One taken as micro-operations would be an interrupt every 200 of
+/// them.
+#[test]
+fn ibs_periods_are_micro_operations_as_many_as_a_miss_stands_for() {
+    let tree = Tree::new();
+    device(&tree, "cpu", INTEL);
+    device(&tree, "ibs_op", &[("type", "9"), ("format/cnt_ctl", "config:19")]);
+    let files = [("format/l3missonly", "config:16"), ("caps/zen4_ibs_extensions", "1")];
+    device(&tree, "ibs_op", &files);
+    let mut of_ibs = 0;
+    for source in found(&tree) {
+        let of = |misses| source.specs(period(misses))[1].attr.period;
+        let ibs = source.device == "ibs_op";
+        of_ibs += u32::from(ibs);
+        assert_eq!(of(200), if ibs { 200 * MICRO_OPS_PER_MISS } else { 200 });
+        assert_eq!(source.to_string().contains("micro-operations"), ibs, "{source}");
+        for misses in [1, 199, 20_011, 1_500_003, u32::MAX] {
+            assert!(of(misses) > 0 && (!ibs || of(misses) % 16 == 0 && of(misses) < 1 << 27));
+        }
+    }
+    assert_eq!(of_ibs, 2);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use frostline_testing::{Requirement, skip};
 use rustix::process::{Pid, Resource, Rlimit, WaitOptions, setrlimit, waitpid};
 use std::collections::HashMap;
 use std::io::Write;
+use std::num::NonZeroU64;
 use std::os::fd::AsRawFd;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
@@ -321,6 +322,101 @@ fn a_thread_that_slipped_through_is_found_once() {
     let (samples, _) = poll_to_exit(&mut sampler, pid);
     child.wait().expect("it ends");
     assert!(samples.iter().all(|s| s.pid == pid));
+}
+
+/// Two threads that touch fresh memory when told to: the first is attached to, the second has
+/// inherited its events.
+struct Pair {
+    orders: [mpsc::Sender<usize>; 2],
+    done: mpsc::Receiver<(u32, std::ops::Range<u64>)>,
+    old: u32,
+}
+
+impl Pair {
+    fn start(sampler: &mut FaultSampler) -> Self {
+        let (tell, done) = mpsc::channel();
+        let (old_order, old_orders) = mpsc::channel::<usize>();
+        let (new_order, new_orders) = mpsc::channel::<usize>();
+        let (attach, attached) = mpsc::channel();
+        let (go, wait) = mpsc::channel::<()>();
+        let serve = |orders: mpsc::Receiver<usize>, tell: mpsc::Sender<_>| {
+            for pages in orders {
+                tell.send((own_tid(), touch(pages))).expect("the test waits");
+            }
+        };
+        std::thread::spawn(move || {
+            attach.send(own_tid()).expect("the test waits");
+            wait.recv().expect("the test goes on");
+            let tell_too = tell.clone();
+            std::thread::spawn(move || serve(new_orders, tell_too));
+            serve(old_orders, tell);
+        });
+        let old = attached.recv().expect("the thread lives");
+        sampler.attach_thread(old);
+        go.send(()).expect("the thread waits");
+        Self { orders: [old_order, new_order], done, old }
+    }
+
+    /// Samples that a thread's touches of so many pages give, and which thread it was.
+    fn touch(&self, sampler: &mut FaultSampler, which: usize, pages: usize) -> (u32, usize) {
+        poll(sampler);
+        self.orders[which].send(pages).expect("it waits");
+        let (tid, range) = self.done.recv().expect("it answers");
+        let ours = |sample: &&FaultSample| sample.tid == tid && range.contains(&sample.address);
+        (tid, poll(sampler).iter().filter(ours).count())
+    }
+}
+
+/// The kernel does not change what was inherited: threads that were started while they were watched
+/// would go on as before.
+#[test]
+fn another_period_holds_for_all_threads_and_opens_nothing_twice() {
+    const PAGES: usize = 1000;
+    let Some(mut sampler) = sampler(FaultKind::All) else { return };
+    let pair = Pair::start(&mut sampler);
+    let (_, seen) = pair.touch(&mut sampler, 1, PAGES);
+    assert!(seen >= PAGES, "{seen}");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while sampler.threads() < 2 {
+        assert!(Instant::now() < deadline, "the second thread was not told of");
+        poll(&mut sampler);
+    }
+    assert_eq!(sampler.attached(), 1);
+    let mut opened = vec![sampler.cost().opened];
+    for period in [10, 100, 1] {
+        sampler.set_period(NonZeroU64::new(period));
+        opened.push(sampler.cost().opened);
+        for which in 0..2 {
+            let (tid, seen) = pair.touch(&mut sampler, which, PAGES);
+            assert_eq!(tid == pair.old, which == 0);
+            let fair = PAGES / period as usize;
+            // What else a thread faults on counts, too.
+            let right = fair.saturating_sub(2)..=fair + fair / 20 + 2;
+            assert!(right.contains(&seen), "{seen} samples by thread {which}, one in {period}");
+        }
+    }
+    assert_eq!((sampler.attached(), sampler.threads()), (2, 2));
+    let each = opened[0];
+    assert_eq!(opened, [each, 3 * each, 3 * each, 3 * each], "both anew, once");
+}
+
+#[test]
+fn a_pause_takes_no_samples_and_forgets_no_thread() {
+    let Some(mut sampler) = sampler(FaultKind::All) else { return };
+    let pair = Pair::start(&mut sampler);
+    sampler.set_period(None);
+    for which in 0..2 {
+        assert_eq!(pair.touch(&mut sampler, which, 500).1, 0, "thread {which}");
+    }
+    sampler.set_period(NonZeroU64::new(1));
+    // The second was started before the pause or in it, and may have to be found.
+    let deadline = Instant::now() + Duration::from_secs(20);
+    for which in 0..2 {
+        while pair.touch(&mut sampler, which, 500).1 < 500 {
+            assert!(Instant::now() < deadline, "thread {which} stays unseen");
+            sampler.rescan(&Root::system()).expect("we may look for threads");
+        }
+    }
 }
 
 #[test]

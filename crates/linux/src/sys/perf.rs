@@ -127,6 +127,29 @@ pub fn enable(event: BorrowedFd<'_>) -> Result<(), i32> {
     checked(unsafe { perf::ioctls::ENABLE(event.as_raw_fd(), 0) })
 }
 
+/// Stops an event and all that were inherited from it, until they are enabled again.
+///
+/// # Errors
+/// The kernel's error number.
+pub fn disable(event: BorrowedFd<'_>) -> Result<(), i32> {
+    // SAFETY: takes a descriptor, which is open, and no memory.
+    checked(unsafe { perf::ioctls::DISABLE(event.as_raw_fd(), 0) })
+}
+
+/// Has the event write a record every `period` events from now on, and those that will be inherited
+/// from it; those that were inherited already go on as before (`_perf_event_period` of
+/// `kernel/events/core.c`).
+///
+/// # Errors
+/// The kernel's error number; `EINVAL` for period 0 and for an event that writes no records.
+pub fn set_period(event: BorrowedFd<'_>, period: u64) -> Result<(), i32> {
+    // The wrapper's argument is a number, the kernel's the address of one.
+    let address = (&raw const period) as u64;
+    // SAFETY: takes a descriptor, which is open, and a number that lives for the call; the kernel
+    // only reads it.
+    checked(unsafe { perf::ioctls::PERIOD(event.as_raw_fd(), address) })
+}
+
 fn checked(result: i32) -> Result<(), i32> {
     if result < 0 { Err(last_errno()) } else { Ok(()) }
 }

@@ -1,0 +1,108 @@
+//! Rules that keep ARCHITECTURE.md true.
+
+use super::{File, Findings, Tree};
+
+const DOCUMENT: &str = "ARCHITECTURE.md";
+/// Where a target may be stopped and given code, and what does so.
+const ENTERED_IN: [&str; 2] = ["crates/linux/src/inject/", "crates/linux/src/sys/"];
+const ENTERS: [&str; 3] = ["ptrace::", "process_vm_writev", "/mem\""];
+
+/// Files and folders that it names are there.
+pub fn named_places(file: &File, tree: &Tree, found: &mut Findings<'_>) {
+    if file.path != DOCUMENT {
+        return;
+    }
+    for (number, line) in file.lines() {
+        for name in line.split('`').skip(1).step_by(2).filter(|name| is_place(name)) {
+            if !exists(tree, name) {
+                found(number, format!("there is no '{name}'"));
+            }
+        }
+    }
+}
+
+/// A path from the root, or from the crates' folder, or the end of one.
+fn is_place(name: &str) -> bool {
+    let is_path = name.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c));
+    is_path && (name.ends_with(".rs") || name.contains('/'))
+}
+
+fn exists(tree: &Tree, name: &str) -> bool {
+    let (inner, last) = (format!("/{}/", name.trim_end_matches('/')), format!("/{name}"));
+    tree.files().any(|file| {
+        let path = format!("/{}", file.path);
+        path.ends_with(&last) || path.contains(&inner)
+    })
+}
+
+/// It says of each crate what it is.
+pub fn crates_listed(file: &File, tree: &Tree, found: &mut Findings<'_>) {
+    if file.path != DOCUMENT {
+        return;
+    }
+    for manifest in tree.files() {
+        let Some(folder) = manifest.path.strip_suffix("/Cargo.toml") else { continue };
+        let row = |line: &str| line.starts_with('|') && line.contains(&format!("`{folder}`"));
+        if !file.lines().any(|(_, line)| row(line)) {
+            found(0, format!("the table has no row for '{folder}'"));
+        }
+    }
+}
+
+/// A target is stopped and given code in one place.
+pub fn targets_are_entered_in_one_place(file: &File, _: &Tree, found: &mut Findings<'_>) {
+    let shipped = file.path.starts_with("crates/") && file.path.contains("/src/");
+    let is_test = file.path.contains("tests");
+    if file.extension() != "rs" || !shipped || is_test {
+        return;
+    }
+    if ENTERED_IN.iter().any(|folder| file.path.starts_with(folder)) {
+        return;
+    }
+    for (number, line) in file.lines() {
+        if let Some(call) = ENTERS.iter().find(|call| line.contains(*call)) {
+            found(number, format!("'{call}': targets are entered by {} alone", ENTERED_IN[0]));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::lines;
+    use super::*;
+
+    #[test]
+    fn places_that_are_gone() {
+        let text = "`crates/a` has `b.rs`, `x/`\nand `a/src/b.rs`\nnot `c.rs`\nor `gone/b.rs`\n\
+                    `make test`, `1:8`, `and/or this`, `Moved`\n";
+        let tree = Tree::of(&[(DOCUMENT, text), ("crates/a/src/b.rs", ""), ("crates/a/x/y", "")]);
+        assert_eq!(lines(named_places, &tree, DOCUMENT), [3, 4]);
+    }
+
+    #[test]
+    fn crates_without_a_row() {
+        let text = "| `crates/a` | x |\n`crates/b`\n";
+        let tree = Tree::of(&[
+            (DOCUMENT, text),
+            ("Cargo.toml", ""),
+            ("crates/a/Cargo.toml", ""),
+            ("crates/b/Cargo.toml", ""),
+        ]);
+        assert_eq!(lines(crates_listed, &tree, DOCUMENT), [0]);
+    }
+
+    #[test]
+    fn targets_entered_elsewhere() {
+        let text = "use crate::sys::ptrace::Stopped;\nlet x = format!(\"/proc/{pid}/mem\");\nok\n";
+        for (path, wrong) in [
+            ("crates/driver/src/a.rs", &[1, 2][..]),
+            ("crates/linux/src/inject/load.rs", &[]),
+            ("crates/linux/src/sys/ptrace.rs", &[]),
+            ("crates/linux/src/a_tests.rs", &[]),
+            ("crates/cli/tests/safety/a.rs", &[]),
+        ] {
+            let tree = Tree::of(&[(path, text)]);
+            assert_eq!(lines(targets_are_entered_in_one_place, &tree, path), wrong, "{path}");
+        }
+    }
+}
