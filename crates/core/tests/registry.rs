@@ -1,8 +1,8 @@
 //! The table of policies: names, grammar, scaling, effective parameters.
 
 use frostline_core::policy::registry::{self, Group, PolicyContext, REGISTRY, expand};
-use frostline_core::policy::{EpochReader, Oracle, PageSaving, Policy, make};
-use frostline_core::{Nanos, PageId};
+use frostline_core::policy::{Allocation, EpochReader, Oracle, PageSaving, Policy, make};
+use frostline_core::{Engine, EngineConfig, Nanos, PageCount, PageId, PageRun, ProcessId, TierId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -62,6 +62,35 @@ fn every_entry_can_be_made_and_says_what_it_runs_with() {
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), REGISTRY.len(), "names are unique");
+}
+
+/// Worlds that cannot choose where new memory goes have to tell their users.
+#[test]
+fn who_begins_new_memory_in_slow_tiers_says_so() {
+    let mut slow = Vec::new();
+    for entry in REGISTRY {
+        let policy = make(entry.name, &context()).unwrap();
+        if policy.needs().offline {
+            continue;
+        }
+        let says = policy.starts_slow();
+        let room = PageCount(4096);
+        let mut engine = Engine::new(EngineConfig::two_tiers(room, room), policy);
+        let begins_slow = (0..16).any(|page| {
+            let run = PageRun { start: PageId(page), pages: 1 };
+            let allocation = Allocation { run, huge: false, process: ProcessId(0) };
+            engine.populate(Nanos::ZERO, &allocation) != Some(TierId::FAST)
+        });
+        assert!(says || !begins_slow, "{} does not say that it begins in slow memory", entry.name);
+        if begins_slow {
+            slow.push(entry.name);
+        }
+    }
+    for name in ["all-slow", "interleave", "arc", "twoq"] {
+        assert!(slow.contains(&name), "{name} is none of {slow:?}");
+    }
+    let memtierd = |text| make(text, &context()).unwrap().starts_slow();
+    assert!(memtierd("memtierd:start=slow") && !memtierd("memtierd:start=fast"));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::watched::Selection;
 use crate::{SlowTier, SlowTiers, clock};
 use frostline_core::TierLimits;
 use frostline_core::event::SampleKind;
-use frostline_core::policy::{PolicyContext, Telemetry, make};
+use frostline_core::policy::{Policy, PolicyContext, Telemetry, make};
 use frostline_core::spec::Spec;
 use frostline_core::types::*;
 use frostline_linux::frames::FrameNodes;
@@ -140,6 +140,7 @@ fn begin(
     if let Some(why) = &choice.why {
         notes.push(format!("{why} (policy {policy})"));
     }
+    notes.extend(unheard(&*made));
     notes.extend(choice.allocations.clone());
     notes.extend(choice.files.clone());
     let limits = |index: usize| -> Result<TierLimits, LinuxError> {
@@ -261,6 +262,17 @@ fn suit(
     with_parameters(policy, &parameters)
 }
 
+/// What a policy wishes of new memory, which nobody can choose here but the kernel.
+fn unheard(policy: &dyn Policy) -> Option<String> {
+    let name = policy.name();
+    policy.starts_slow().then(|| {
+        format!(
+            "new memory is fast here, as the kernel allocates it: {name}, which would begin all or some of it \
+             in slow memory, moves it there afterwards as far as it demotes at all"
+        )
+    })
+}
+
 /// Refuses policies that need what no source here gives.
 fn check(policy: &str, needs: Telemetry, faults: Faults) -> Result<(), DriverError> {
     let faults = needs.faults && (faults == Faults::Never || !needs.swap_faults);
@@ -360,6 +372,17 @@ mod tests {
             assert!(refused.contains("faults") && refused.contains("hint: "), "{refused}");
         }
         assert!(suited("swap-lru", Faults::Swap).starts_with("swap-lru "));
+    }
+
+    #[test]
+    fn who_cannot_begin_in_slow_memory_here_is_told() {
+        let told = |policy: &str| unheard(&*make(policy, &PolicyContext::default()).unwrap());
+        for policy in ["arc", "twoq", "interleave", "all-slow"] {
+            assert!(told(policy).is_some_and(|note| note.contains(policy)), "{policy}");
+        }
+        for policy in ["memtis", "hybridtier", "hotbox", "pet", "first-touch"] {
+            assert_eq!(told(policy), None, "{policy}");
+        }
     }
 
     #[test]

@@ -56,6 +56,9 @@ impl Policy for Interleave {
         self.slower_turn = (self.slower_turn + 1) % slower;
         TierId(tier as u8)
     }
+    fn starts_slow(&self) -> bool {
+        true
+    }
     fn metadata_bytes(&self) -> Bytes {
         Bytes::ZERO
     }

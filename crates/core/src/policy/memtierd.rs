@@ -310,6 +310,10 @@ impl Policy for Memtierd {
         if self.slow_start { TierId::FAST.slower() } else { TierId::FAST }
     }
 
+    fn starts_slow(&self) -> bool {
+        self.slow_start
+    }
+
     fn metrics(&self, sink: &mut MetricSink<'_>) {
         let c = &self.counters;
         for (name, value) in [

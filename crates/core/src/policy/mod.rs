@@ -145,11 +145,18 @@ pub trait Policy: Send {
         let _ = (now, wanted, view, out);
     }
 
-    /// Tier in which new memory shall be allocated, where the world can choose (the simulator and
-    /// the agent). Falls to the next slower tier with room. The default is the fastest.
+    /// Tier in which new memory shall be allocated, where the world can choose (the simulator). Falls
+    /// to the next slower tier with room. The default is the fastest. A policy that names another one
+    /// says so by [`Self::starts_slow`], unless it runs in simulations only.
     fn place(&mut self, now: Nanos, allocation: &Allocation, view: &View<'_>) -> TierId {
         let _ = (now, allocation, view);
         TierId::FAST
+    }
+
+    /// Whether new memory, or some of it, shall begin in a slower tier though the fastest has room. A
+    /// world that cannot choose tells its user that it does not. The default is no.
+    fn starts_slow(&self) -> bool {
+        false
     }
 
     /// Share of the fastest tier that allocations shall leave free for it, `[0, 1)`: the engine

@@ -93,6 +93,9 @@ impl Policy for Still {
             Home::Slowest => view.slowest(),
         }
     }
+    fn starts_slow(&self) -> bool {
+        self.home == Home::Slowest
+    }
     fn unlimited_fast(&self) -> bool {
         self.home == Home::UnlimitedFast
     }

@@ -329,6 +329,10 @@ impl<R: Replacement> Policy for Caching<R> {
         view.slowest()
     }
 
+    fn starts_slow(&self) -> bool {
+        true
+    }
+
     fn observe(&mut self, _: Nanos, events: &[Event], view: &View<'_>) {
         for event in events {
             match event {
