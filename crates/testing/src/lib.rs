@@ -8,10 +8,12 @@
 
 mod lock;
 mod machine;
+mod wait;
 
 pub use lock::swap_lock;
 pub use machine::Machine;
 use std::fmt;
+pub use wait::{Moments, PATIENCE, wait_for, wait_until};
 
 /// Variable with the requirements that this machine must meet: names between commas, or `all`.
 pub const REQUIRE: &str = "FROSTLINE_REQUIRE";

@@ -1,13 +1,10 @@
 //! Running frostline, and reading what it says.
 
+pub use frostline_testing::wait_until;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::time::{Duration, Instant};
-
-/// Longer than anything takes that works.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// More of a core than is usual, so that pages move in a short time.
 pub const EAGER: &str = "--cpu-limit 30% --settling-cpu-limit 60%";
@@ -18,15 +15,6 @@ pub fn frostline() -> Command {
 
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// Waits until something is so.
-pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// A process that does not outlive the test, however that ends.

@@ -141,6 +141,14 @@ fn end(copy: u32) {
     waitpid(Some(pid), WaitOptions::empty()).expect("ours");
 }
 
+/// What a page holds that nobody has written since the program's start.
+#[allow(dead_code, reason = "not every test looks at swap devices")]
+pub fn contents(page: u64) -> Vec<u8> {
+    let mut contents = vec![0; PAGE];
+    fill(&mut contents, page, 0);
+    contents
+}
+
 /// Half of a page is noise and the other half is zero: it compresses to about a half.
 fn fill(page: &mut [u8], number: u64, version: u64) {
     let mut state = (number << 20 | version).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -168,7 +176,8 @@ fn wrong(memory: &[u8], versions: &[u64]) -> usize {
 fn write_until(stop: &AtomicBool, memory: &mut [u8], versions: &mut [u64]) -> String {
     let mut expected = vec![0; PAGE];
     let (mut wrong, mut written) = (0_u64, 0_u64);
-    while !stop.load(Ordering::Relaxed) {
+    // However late it begins.
+    while written == 0 || !stop.load(Ordering::Relaxed) {
         let number = (written as usize).wrapping_mul(7919) % versions.len();
         let page = &mut memory[number * PAGE..(number + 1) * PAGE];
         fill(&mut expected, number as u64, versions[number]);
