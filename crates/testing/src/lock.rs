@@ -1,66 +1,76 @@
 //! One test at a time of those that set up swap, in all checkouts on this machine: pages go to
 //! whichever device was set up last.
 
-use rustix::fs::OFlags;
-use std::fs::{File, Permissions};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::fs::{self, DirBuilder, File};
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
-const NAME: &str = "frostline-swap-tests.lock";
+/// Only the superuser makes folders where this one is, and only who has made it gets into it.
+const FOLDER: &str = "/run/frostline-tests";
+/// Longer than a test takes, and the others that have come before it.
+const PATIENCE: Duration = Duration::from_secs(1800);
 
-/// Waits for other tests; held until it is dropped.
+/// Waits for other tests; held until it is dropped. For the superuser, as is all that swap takes.
 ///
 /// # Panics
-/// Where the file in the folder for temporary files is somebody else's, or a link.
+/// Where the folder of the lock cannot be made or is not ours alone, and where others hold the lock
+/// for half an hour.
 pub fn swap_lock() -> File {
-    lock(&std::env::temp_dir().join(NAME))
+    lock(Path::new(FOLDER), PATIENCE)
 }
 
-/// The folder is everybody's: no link is followed, and only we can open what is made, which is all
-/// that it takes to hold such a lock.
-fn lock(path: &Path) -> File {
-    let mut options = File::options();
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    options.create(true).truncate(false).write(true).mode(0o600).custom_flags(flags.bits() as i32);
-    let file = options.open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let metadata = file.metadata().expect("open");
+fn lock(folder: &Path, patience: Duration) -> File {
+    let made = match DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    };
+    let found = made.and_then(|()| fs::symlink_metadata(folder)).expect("a folder for the lock");
     let own = rustix::process::geteuid().as_raw();
-    let is_ours = metadata.is_file() && metadata.uid() == own;
-    assert!(is_ours, "{}: not a file of user {own}", path.display());
-    // It may be older than this rule.
-    file.set_permissions(Permissions::from_mode(0o600)).expect("ours");
-    file.lock().unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    file
+    let is_ours = found.is_dir() && found.uid() == own && found.mode() & 0o077 == 0;
+    assert!(is_ours, "{}: not a folder of user {own} alone", folder.display());
+    let mut options = File::options();
+    options.create(true).truncate(false).write(true).mode(0o600);
+    let file = options.open(folder.join("swap")).expect("our folder");
+    // Who waits in the call comes next; who looks now and then may never.
+    let (tell, told) = channel();
+    std::thread::spawn(move || tell.send(file.lock().map(|()| file)));
+    let held = told.recv_timeout(patience);
+    let held = held.unwrap_or_else(|_| panic!("{}: held for {patience:?}", folder.display()));
+    held.expect("it can be locked")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt, symlink};
     use std::panic::catch_unwind;
 
+    const SOON: Duration = Duration::from_millis(100);
+
     #[test]
-    fn it_is_held_until_it_is_dropped_and_nobody_else_can_open_it() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("lock");
-        fs::write(&path, "").expect("room");
-        fs::set_permissions(&path, Permissions::from_mode(0o644)).expect("ours");
-        let held = lock(&path);
-        assert_eq!(fs::metadata(&path).expect("made").mode() & 0o777, 0o600);
-        let other = File::open(&path).expect("ours");
-        assert!(other.try_lock().is_err());
+    fn it_is_held_until_it_is_dropped_and_waited_for_so_long() {
+        let above = tempfile::tempdir().expect("a folder");
+        let folder = above.path().join("locks");
+        let held = lock(&folder, PATIENCE);
+        assert_eq!(fs::metadata(&folder).expect("made").mode() & 0o777, 0o700);
+        assert!(catch_unwind(|| lock(&folder, SOON)).is_err());
         drop(held);
-        assert!(other.try_lock().is_ok());
+        lock(&folder, PATIENCE);
     }
 
     #[test]
-    fn what_others_put_there_is_not_taken() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let [link, target] = ["link", "target"].map(|name| folder.path().join(name));
-        symlink(&target, &link).expect("room");
-        assert!(catch_unwind(|| lock(&link)).is_err());
-        assert!(!target.exists(), "the link was followed");
-        assert!(catch_unwind(|| lock(folder.path())).is_err());
+    fn a_folder_that_others_may_use_is_not_taken() {
+        let above = tempfile::tempdir().expect("a folder");
+        let [link, open] = ["link", "open"].map(|name| above.path().join(name));
+        symlink(above.path(), &link).expect("room");
+        fs::create_dir(&open).expect("room");
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).expect("ours");
+        for folder in [link, open] {
+            assert!(catch_unwind(|| lock(&folder, SOON)).is_err(), "{}", folder.display());
+        }
+        assert!(!above.path().join("swap").exists());
     }
 }

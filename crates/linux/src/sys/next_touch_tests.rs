@@ -11,6 +11,7 @@ use rustix::mm::{Advice, MapFlags, MprotectFlags, MremapFlags, ProtFlags};
 use rustix::mm::{madvise, mmap_anonymous, mprotect, mremap, munmap};
 use rustix::process::{Pid, WaitOptions, waitpid};
 use std::ffi::c_void;
+use std::mem::ManuallyDrop;
 use std::ptr;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -50,10 +51,16 @@ unsafe impl Send for Memory {}
 
 impl Memory {
     fn new(pages: usize) -> Self {
-        let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        // Between pages that nobody can use, which stay: the pages beside what the C library keeps of a
+        // thread are not taken out, and other tests have threads that come and go.
+        let (len, flags) = ((pages + 2) * PAGE, MapFlags::PRIVATE);
         // SAFETY: asks for a new mapping.
-        let start = unsafe { mmap_anonymous(ptr::null_mut(), pages * PAGE, prot, flags) };
-        let memory = Self { start: start.expect("memory"), pages };
+        let all = unsafe { mmap_anonymous(ptr::null_mut(), len, ProtFlags::empty(), flags) };
+        let start = all.expect("memory").wrapping_byte_add(PAGE);
+        let rights = MprotectFlags::READ | MprotectFlags::WRITE;
+        // SAFETY: a part of the mapping, to which no reference exists.
+        unsafe { mprotect(start, pages * PAGE, rights) }.expect("ours");
+        let memory = Self { start, pages };
         memory.advise(0, pages, Advice::LinuxNoHugepage);
         (0..pages).for_each(|page| memory.write(page, 0));
         memory
@@ -108,9 +115,14 @@ impl Memory {
         let began = Instant::now();
         loop {
             self.take_out(next);
-            let out = next.pages_out(self.span()).len();
-            if out == pages || began.elapsed() > PATIENCE {
-                return out == pages;
+            let out = next.pages_out(self.span());
+            if out.len() == pages {
+                return true;
+            }
+            if began.elapsed() > PATIENCE {
+                let stay: Vec<_> = self.span().iter().filter(|page| !out.contains(page)).collect();
+                println!("{} of {pages} are out; these are not: {stay:?}", out.len());
+                return false;
             }
         }
     }
@@ -292,18 +304,22 @@ fn pages_follow_their_mapping() {
     let (_alone, memory) = (takes_pages_out(), Memory::new(64));
     let Some(next) = begin() else { return };
     assert!(memory.take_all_out(&next, 64));
-    let place = Memory::new(128);
+    let mut place = Memory::new(128);
     let to = place.at(64, 0).cast();
     let flags = MremapFlags::MAYMOVE;
+    // Unmapped once alone: where they were, another thread may have memory by now.
+    let old = ManuallyDrop::new(memory);
     // SAFETY: both are the test's, and no reference to them exists.
     let moved = unsafe {
-        rustix::mm::mremap_fixed(memory.start, 64 * PAGE, 64 * PAGE, flags, to).expect("ours")
+        rustix::mm::mremap_fixed(old.start, 64 * PAGE, 64 * PAGE, flags, to).expect("ours")
     };
-    let memory = Memory { start: moved, pages: 64 };
+    let mut memory = ManuallyDrop::new(Memory { start: moved, pages: 64 });
     assert!(memory.is_whole());
     // SAFETY: as above.
     let shorter = unsafe { mremap(memory.start, 64 * PAGE, 32 * PAGE, flags) }.expect("ours");
-    assert!(Memory { start: shorter, pages: 32 }.is_whole());
+    assert_eq!(shorter, moved);
+    (memory.pages, place.pages) = (32, 96);
+    assert!(memory.is_whole());
 }
 
 #[test]
