@@ -14,6 +14,7 @@ pub mod extents;
 pub mod files;
 pub mod folio;
 pub mod frames;
+pub mod groups;
 pub mod idle;
 pub mod inject;
 pub mod inside;

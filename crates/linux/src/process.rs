@@ -1,6 +1,6 @@
 //! Processes, named so that a reused number never hits the wrong program.
 //!
-//! Sources: proc_pid_stat(5), proc_pid_status(5), pidfd_open(2), cgroups(7).
+//! Sources: proc_pid_stat(5), proc_pid_status(5), pidfd_open(2).
 
 use crate::{LinuxError, Root};
 use frostline_core::Foreign;
@@ -10,7 +10,6 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
 /// A process's number together with its start, which no later process of that number shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -231,14 +230,6 @@ impl Target {
     pub fn children(&self) -> Result<Vec<u32>, LinuxError> {
         self.read(children)
     }
-
-    /// Its path in the cgroup v2 tree.
-    ///
-    /// # Errors
-    /// [`LinuxError::Gone`] where it has ended.
-    pub fn cgroup(&self) -> Result<Option<String>, LinuxError> {
-        self.read(cgroup)
-    }
 }
 
 impl AsFd for Target {
@@ -386,71 +377,6 @@ fn by_parent(root: &Root) -> Result<BTreeMap<u32, Vec<u32>>, LinuxError> {
         }
     }
     Ok(tree)
-}
-
-/// Path of a process in the cgroup v2 tree, such as `/user.slice`; `None` without such a tree.
-///
-/// # Errors
-/// [`LinuxError::Gone`] where there is no such process.
-pub fn cgroup(root: &Root, pid: u32) -> Result<Option<String>, LinuxError> {
-    let text = read_of(root, pid, &format!("/proc/{pid}/cgroup"))?;
-    Ok(text.lines().find_map(|line| line.strip_prefix("0::")).map(str::to_owned))
-}
-
-/// Where the cgroup v2 tree is mounted, as a path on the system; `None` where it is not.
-///
-/// # Errors
-/// Where the list of mounts cannot be read.
-pub fn cgroup_mount(root: &Root) -> Result<Option<PathBuf>, LinuxError> {
-    let mounts = root.read("/proc/self/mounts")?;
-    Ok(mounts.lines().find_map(|line| {
-        let mut words = line.split(' ');
-        let (_, path, kind) = (words.next()?, words.next()?, words.next()?);
-        (kind == "cgroup2").then(|| PathBuf::from(path.replace("\\040", " ")))
-    }))
-}
-
-/// Processes in the cgroup `path` and all below it, ascending. `path` counts from the root of the
-/// tree (`/user.slice`) or is the directory itself (`/sys/fs/cgroup/user.slice`).
-///
-/// # Errors
-/// [`LinuxError::Unsupported`] without a cgroup v2 tree; where there is no such cgroup.
-pub fn pids_of_cgroup(root: &Root, path: impl AsRef<Path>) -> Result<Vec<u32>, LinuxError> {
-    let Some(mount) = cgroup_mount(root)? else {
-        return Err(LinuxError::Unsupported {
-            what: "no cgroup v2 tree is mounted".into(),
-            hint: "mount -t cgroup2 none /sys/fs/cgroup".into(),
-        });
-    };
-    let path = path.as_ref();
-    let inside = path.strip_prefix(&mount).unwrap_or(path);
-    let inside = inside.strip_prefix("/").unwrap_or(inside);
-    let mut found = Vec::new();
-    let mut next = vec![mount.join(inside)];
-    let mut first = true;
-    while let Some(directory) = next.pop() {
-        match root.read(directory.join("cgroup.procs")) {
-            Ok(text) => found.extend(
-                // 0 stands for a process outside of our namespace.
-                text.lines()
-                    .filter_map(|line| line.trim().parse().ok())
-                    .filter(|&pid: &u32| pid != 0),
-            ),
-            // Below the first one, cgroups come and go.
-            Err(error) if first => return Err(error),
-            Err(_) => {}
-        }
-        first = false;
-        for name in root.list(&directory).unwrap_or_default() {
-            let below = directory.join(name);
-            if root.path(below.join("cgroup.procs")).exists() {
-                next.push(below);
-            }
-        }
-    }
-    found.sort_unstable();
-    found.dedup();
-    Ok(found)
 }
 
 /// Memory that the kernel thinks can be had without swapping (`MemAvailable`).

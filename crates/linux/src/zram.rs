@@ -3,6 +3,7 @@
 //! Sources: `Documentation/admin-guide/blockdev/zram.rst` in the kernel, mkswap(8), swapon(2).
 
 use crate::changes::{Changes, Restored, SwapOff};
+use crate::groups;
 use crate::process::{self, kib_field};
 use crate::swap::{self, SwapDevice};
 use crate::sys::swap::{swapoff, swapon};
@@ -356,6 +357,10 @@ impl Record {
                     device.used.0 >> 20,
                     available.0 >> 20
                 ));
+            }
+            // The kernel would kill programs of a group without room, however much memory is free.
+            if let Some(obstacle) = groups::obstacle(root, device.used).map_err(text)? {
+                return Err(obstacle.to_string());
             }
         }
         swapoff(&self.c_path(root))

@@ -4,7 +4,7 @@ use super::Capability;
 use super::rights::is_admin;
 use crate::balancing;
 use crate::error::LinuxError;
-use crate::process::cgroup_mount;
+use crate::groups::Trees;
 use crate::root::Root;
 use crate::swap;
 use crate::topology::{Topology, format_list};
@@ -186,7 +186,8 @@ fn zswap(root: &Root) -> Result<Capability, LinuxError> {
 
 fn cgroup(root: &Root) -> Result<Capability, LinuxError> {
     let name = "cgroup-v2";
-    let Some(mount) = cgroup_mount(root)? else {
+    let trees = Trees::read(root)?;
+    let Some(mount) = trees.unified() else {
         return Ok(Capability::no(name, "not mounted")
             .hint("mount -t cgroup2 none /sys/fs/cgroup, or name processes instead of cgroups"));
     };

@@ -49,7 +49,7 @@ fn machine() -> Tree {
     let tree = Tree::new();
     tree.file("/proc/self/status", "Name:\tx\nCapEff:\t000001ffffffffff\n");
     tree.file("/proc/self/uid_map", "         0          0 4294967295\n");
-    tree.file("/proc/self/mounts", "none /cg cgroup2 rw 0 0\n");
+    tree.file("/proc/self/mountinfo", "1 2 0:3 / /cg rw - cgroup2 none rw\n");
     tree.file("/cg/cgroup.controllers", "cpu memory pids\n");
     tree.file("/proc/sys/kernel/perf_event_paranoid", "4\n");
     tree.file("/proc/sys/kernel/numa_balancing", "1\n");

@@ -78,31 +78,6 @@ fn families_are_found_with_and_without_the_children_file() {
 }
 
 #[test]
-fn cgroups_are_walked_downwards() {
-    let tree = Tree::new();
-    assert!(pids_of_cgroup(tree.root(), "/a").is_err());
-    for (path, text) in [
-        ("proc/self/mounts", "proc /proc proc rw 0 0\nnone /sys/fs/cg\\0402 cgroup2 rw 0 0\n"),
-        ("sys/fs/cg 2/a/cgroup.procs", "5\n0\n"),
-        ("sys/fs/cg 2/a/b/c/cgroup.procs", "6\n"),
-        ("sys/fs/cg 2/a/b/cgroup.procs", "7\n5\n"),
-        ("sys/fs/cg 2/z/cgroup.procs", "8\n"),
-        ("proc/5/cgroup", "4:memory:/x\n0::/a/b\n"),
-        ("proc/6/cgroup", "4:memory:/x\n"),
-    ] {
-        tree.file(path, text);
-    }
-    let root = tree.root();
-    assert_eq!(pids_of_cgroup(root, "/a").expect("read"), [5, 6, 7]);
-    assert_eq!(pids_of_cgroup(root, "a/b/").expect("read"), [5, 6, 7]);
-    assert_eq!(pids_of_cgroup(root, "/sys/fs/cg 2/z").expect("read"), [8]);
-    assert!(pids_of_cgroup(root, "/none").expect_err("no such group").is_not_found());
-    assert_eq!(cgroup(root, 5).expect("read").as_deref(), Some("/a/b"));
-    assert_eq!(cgroup(root, 6).expect("read"), None);
-    assert!(cgroup(root, 7).expect_err("no such process").is_gone());
-}
-
-#[test]
 fn memory_is_read_from_the_status() {
     let tree = Tree::new();
     tree.file("proc/5/status", "Name:\tx\nVmRSS:\t  12 kB\nRssAnon:\t 8 kB\nVmSwap:\t 4 kB\n");
