@@ -3,6 +3,7 @@
 use crate::args::USAGE;
 use frostline_core::policy::PolicyError;
 use frostline_core::spec::SpecError;
+use frostline_driver::DriverError;
 use frostline_trace::TraceError;
 use std::fmt;
 use std::process::ExitCode;
@@ -134,6 +135,7 @@ fn code(error: &anyhow::Error) -> Option<u8> {
         }
         let usage = cause.is::<SpecError>()
             || cause.is::<PolicyError>()
+            || matches!(cause.downcast_ref(), Some(DriverError::LeftAlone { .. }))
             || matches!(cause.downcast_ref(), Some(TraceError::Spec { .. }));
         usage.then_some(USAGE)
     })

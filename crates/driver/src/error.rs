@@ -1,5 +1,6 @@
 //! What ends a driver.
 
+use crate::left_alone::LeftAlone;
 use frostline_core::policy::PolicyError;
 use frostline_linux::LinuxError;
 use std::path::PathBuf;
@@ -40,6 +41,16 @@ pub enum DriverError {
         pid: u32,
         /// The other frostline.
         owner: u32,
+    },
+    /// The user has named a process that is never managed.
+    #[error(
+        "process {pid} is left alone: {why}\nhint: name the program whose memory is to be tiered"
+    )]
+    LeftAlone {
+        /// The process.
+        pid: u32,
+        /// Why.
+        why: LeftAlone,
     },
     /// None of the targets runs.
     #[error(

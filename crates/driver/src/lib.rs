@@ -15,6 +15,7 @@ pub mod environment;
 pub mod error;
 pub mod instances;
 pub mod journal;
+pub mod left_alone;
 pub mod place;
 mod reconcile;
 mod scans;

@@ -3,6 +3,7 @@
 use crate::driver::{Driver, Options};
 use crate::error::DriverError;
 use crate::journal::Setup;
+use crate::left_alone::LeftAlone;
 use crate::place::{Place, Places};
 use crate::source::choice::choose;
 use crate::watched::Selection;
@@ -13,6 +14,7 @@ use frostline_core::policy::{Policy, PolicyContext, Telemetry, make};
 use frostline_core::spec::Spec;
 use frostline_core::types::*;
 use frostline_linux::frames::FrameNodes;
+use frostline_linux::groups::{GroupName, Trees};
 use frostline_linux::next_touch::NextTouch;
 use frostline_linux::topology::Topology;
 use frostline_linux::{LinuxError, Root, Span, process, swap};
@@ -72,14 +74,20 @@ fn begin(
     if let (true, Some(SlowTier::Zram { size, .. })) = (options.dry_run, options.slow.zram()) {
         places.planned = Some(size.map_or_else(|| process::total_memory(&root), Ok)?);
     }
+    if let (Selection::Process { pid, .. }, None) = (&selection, own)
+        && let Ok(Some(why)) = LeftAlone::when_named(&root, *pid)
+    {
+        return Err(DriverError::LeftAlone { pid: *pid, why });
+    }
     let pids = selection.pids(&root)?;
     let there: Vec<process::Target> =
         pids.iter().filter_map(|pid| process::Target::open(&root, *pid).ok()).collect();
     if there.is_empty() {
         let numbers: Vec<String> = pids.iter().map(u32::to_string).collect();
-        return Err(DriverError::NoTarget(match &*numbers {
-            [] => "nobody is there".into(),
-            numbers => format!("{} does not run", numbers.join(", ")),
+        return Err(DriverError::NoTarget(match (&*numbers, &selection) {
+            ([], Selection::Cgroup(name)) => nobody_in(&root, name)?,
+            ([], _) => "nobody is there".into(),
+            (numbers, _) => format!("{} does not run", numbers.join(", ")),
         }));
     }
     let resident: u64 = there
@@ -175,6 +183,17 @@ fn begin(
         driver.follow_closings(closings);
     }
     Ok((driver, notes))
+}
+
+/// Why nobody in a control group can be managed.
+fn nobody_in(root: &Root, name: &GroupName) -> Result<String, LinuxError> {
+    let Some(group) = Trees::read(root)?.find(root, name)? else {
+        return Ok(format!("there is no control group '{name}'"));
+    };
+    Ok(match group.members(root)?.len() {
+        0 => format!("the control group '{name}' is empty"),
+        n => format!("all of the control group '{name}', {n} in number, are left alone"),
+    })
 }
 
 /// Where fast and slow memory are.

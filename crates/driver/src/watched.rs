@@ -1,17 +1,19 @@
 //! The processes that a driver manages.
 
+use crate::left_alone::LeftAlone;
 use frostline_core::types::{Bytes, ProcessId, Vpn};
 use frostline_linux::extents::ExtentChange;
 use frostline_linux::files::FileId;
+use frostline_linux::groups::{GroupName, Trees};
 use frostline_linux::maps::{self, Kind, Mapping, MapsReader};
 use frostline_linux::pagemap::Pagemap;
 use frostline_linux::process::{self, Target};
 use frostline_linux::span::{Span, difference, joined};
 use frostline_linux::{LinuxError, Root};
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
-/// Whom to manage.
+/// Whom to manage. Processes that are [left alone](LeftAlone) are never among them, but for the one that is named by its
+/// number, which a driver may be in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
     /// A process, and where wanted all that it starts.
@@ -21,10 +23,10 @@ pub enum Selection {
         /// Also its descendants.
         tree: bool,
     },
-    /// All processes of a cgroup and of those below it.
-    Cgroup(PathBuf),
+    /// All processes of a control group and of those in it, as long as they are there.
+    Cgroup(GroupName),
     /// All processes of a program, by the kernel's name for them: `comm` in proc(5), at most 15
-    /// bytes. Our own process is never among them.
+    /// bytes.
     Command {
         /// The name.
         name: String,
@@ -44,32 +46,44 @@ impl Selection {
     /// Numbers of the processes that run now, and belong to it.
     ///
     /// # Errors
-    /// Where `/proc` or the cgroup cannot be read.
+    /// Where `/proc` or the control group cannot be read; a group that is not there has no processes.
     pub fn pids(&self, root: &Root) -> Result<BTreeSet<u32>, LinuxError> {
+        let manageable = |pid: &u32| LeftAlone::of(root, *pid).is_none();
+        let descendants = |pid| process::descendants(root, pid, |pid| manageable(&pid));
         match self {
             Self::Process { pid, tree } => {
                 let mut pids = BTreeSet::from([*pid]);
                 if *tree {
-                    pids.extend(process::descendants(root, *pid)?);
+                    pids.extend(descendants(*pid)?);
                 }
                 Ok(pids)
             }
-            Self::Cgroup(path) => Ok(process::pids_of_cgroup(root, path)?.into_iter().collect()),
+            Self::Cgroup(name) => {
+                let group = Trees::read(root)?.find(root, name)?;
+                let pids = group.map(|group| group.members(root)).transpose()?.unwrap_or_default();
+                Ok(pids.into_iter().filter(manageable).collect())
+            }
             Self::Command { name, tree } => {
                 let comm = &name.as_bytes()[..name.len().min(COMM_BYTES)];
                 let runs_it = |pid: &u32| {
                     // Whoever ends meanwhile is none of them.
                     let text = root.read(format!("/proc/{pid}/comm"));
-                    *pid != std::process::id() && text.is_ok_and(|text| text.as_bytes() == comm)
+                    text.is_ok_and(|text| text.as_bytes() == comm) && manageable(pid)
                 };
                 let named: Vec<u32> = process::pids(root)?.into_iter().filter(runs_it).collect();
                 let mut pids = BTreeSet::from_iter(named.iter().copied());
                 for pid in named.into_iter().filter(|_| *tree) {
-                    pids.extend(process::descendants(root, pid)?);
+                    pids.extend(descendants(pid)?);
                 }
                 Ok(pids)
             }
         }
+    }
+
+    /// Whether a process that belonged to it and no longer does is let go. One whose parent has ended is not told from
+    /// others any more, and stays.
+    pub fn lets_go(&self) -> bool {
+        matches!(self, Self::Cgroup(_))
     }
 }
 

@@ -347,19 +347,24 @@ pub fn children(root: &Root, pid: u32) -> Result<Vec<u32>, LinuxError> {
     Ok(found)
 }
 
-/// Children, their children and so on, each once, without `pid` itself. A process whose parent
-/// ended before the call belongs to another parent by now and is not among them.
+/// Children, their children and so on, each once, without `pid` itself, and without those of which `belongs` says
+/// otherwise and what they have started. A process whose parent ended before the call belongs to another parent by
+/// now and is not among them.
 ///
 /// # Errors
 /// Where `/proc` cannot be read.
-pub fn descendants(root: &Root, pid: u32) -> Result<Vec<u32>, LinuxError> {
+pub fn descendants(
+    root: &Root,
+    pid: u32,
+    belongs: impl Fn(u32) -> bool,
+) -> Result<Vec<u32>, LinuxError> {
     let tree = by_parent(root)?;
     let mut found = Vec::new();
     let mut next = vec![pid];
     while let Some(parent) = next.pop() {
         for &child in tree.get(&parent).into_iter().flatten() {
             // Numbers change hands while we read: without the check a cycle would not end.
-            if child != pid && !found.contains(&child) {
+            if child != pid && !found.contains(&child) && belongs(child) {
                 found.push(child);
                 next.push(child);
             }

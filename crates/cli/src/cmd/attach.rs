@@ -7,7 +7,7 @@ use crate::live::session::Session;
 use crate::progress::note;
 use frostline_driver::Selection;
 use frostline_linux::Root;
-use std::path::PathBuf;
+use frostline_linux::groups::GroupName;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -29,9 +29,9 @@ pub struct Args {
     /// Number of the process
     #[arg(value_name = "PID", required_unless_present = "cgroup")]
     pid: Option<u32>,
-    /// Manage all processes of this cgroup instead: absolute, or below the cgroup mount
+    /// Manage all processes of this control group instead: its name, or its folder
     #[arg(long, value_name = "PATH", conflicts_with = "pid")]
-    cgroup: Option<PathBuf>,
+    cgroup: Option<String>,
     /// Leave the processes that the process has started alone
     #[arg(long)]
     no_children: bool,
@@ -51,9 +51,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         (Some(pid), _) => {
             (Selection::Process { pid, tree: !args.no_children }, format!("process {pid}"))
         }
-        (None, Some(path)) => {
-            let name = format!("cgroup {}", path.display());
-            (Selection::Cgroup(path), name)
+        (None, Some(text)) => {
+            let group = GroupName::parse(&text)?;
+            let name = format!("cgroup {group}");
+            (Selection::Cgroup(group), name)
         }
         (None, None) => return Err(usage("no target", "give a PID or --cgroup PATH")),
     };

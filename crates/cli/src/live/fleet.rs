@@ -142,9 +142,9 @@ impl Worker {
             said: String::new(),
             place: None,
         };
-        // The kernel keeps 15 bytes of it.
-        let thread =
-            thread::Builder::new().name(target.name.clone()).spawn(move || tender.tend())?;
+        // The kernel keeps 15 bytes of it, and a zero byte would end it.
+        let shown = target.name.replace('\0', " ");
+        let thread = thread::Builder::new().name(shown).spawn(move || tender.tend())?;
         Ok(Self { target: target.clone(), order, thread })
     }
 }

@@ -3,6 +3,7 @@
 use super::Driver;
 use super::address_space::{self, allocations};
 use crate::error::DriverError;
+use crate::left_alone::LeftAlone;
 use crate::watched::Watched;
 use frostline_core::event::Event;
 use frostline_core::types::*;
@@ -23,6 +24,7 @@ impl Driver {
         for pid in ended {
             self.forget(pid, events);
         }
+        self.let_go(&pids, events);
         self.refused.retain(|pid, _| pids.contains(pid));
         let first = self.watched.is_empty();
         let mut refusal = None;
@@ -47,6 +49,20 @@ impl Driver {
             self.follow_mappings(pid, events)?;
         }
         Ok(())
+    }
+
+    /// Lets those go that run and belong to the selection no longer, and those that have become what is left alone.
+    fn let_go(&mut self, pids: &BTreeSet<u32>, events: &mut Vec<Event>) {
+        let inside = self.own.is_some();
+        let leaves = |pid: &u32| {
+            let gone = || self.selection.lets_go() || LeftAlone::of(&self.root, *pid).is_some();
+            !inside && !pids.contains(pid) && gone()
+        };
+        let leaving: Vec<u32> = self.watched.keys().copied().filter(leaves).collect();
+        for pid in leaving {
+            self.forget(pid, events);
+            self.sources.iter_mut().for_each(|source| source.detach(&self.root, pid));
+        }
     }
 
     /// Begins to manage a process, unless it has ended.

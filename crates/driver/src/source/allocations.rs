@@ -193,6 +193,10 @@ impl Source for Allocations {
         self.tracer.attach(root, pid, Start::Now).map(|_| ())
     }
 
+    fn detach(&mut self, root: &Root, pid: u32) {
+        self.tracer.detach(root, pid);
+    }
+
     fn poll(&mut self, root: &Root, _: &mut dyn FnMut(Touch)) -> Result<(), LinuxError> {
         self.rescan.poll(|| self.tracer.rescan(root))
     }

@@ -144,6 +144,10 @@ impl Source for DamonPages {
         watched
     }
 
+    fn detach(&mut self, _: &Root, pid: u32) {
+        self.pids.remove(&pid);
+    }
+
     fn poll(&mut self, _: &Root, sink: &mut dyn FnMut(Touch)) -> Result<(), LinuxError> {
         let (touches, seen) = (&mut self.touches, &mut self.seen);
         if let Some((pid, damon)) = &mut self.running {

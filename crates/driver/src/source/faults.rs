@@ -40,6 +40,11 @@ impl Faults {
         self.sampler.attach(root, pid, Start::Now).map(|_| ())
     }
 
+    /// As [`super::Source::detach`].
+    pub fn detach(&mut self, root: &Root, pid: u32) {
+        self.sampler.detach(root, pid);
+    }
+
     /// Hands process and page of each fault to `sink`, which says whether it counts as a touch.
     ///
     /// # Errors

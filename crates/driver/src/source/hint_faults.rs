@@ -62,6 +62,10 @@ impl Source for HintFaults {
         self.faults.attach(root, pid, child)
     }
 
+    fn detach(&mut self, root: &Root, pid: u32) {
+        self.faults.detach(root, pid);
+    }
+
     fn poll(&mut self, root: &Root, sink: &mut dyn FnMut(Touch)) -> Result<(), LinuxError> {
         self.polls += 1;
         if self.polls.is_multiple_of(CHECK_POLLS) {

@@ -97,6 +97,11 @@ pub trait Source {
     /// Where rights are missing or the process has ended.
     fn attach(&mut self, root: &Root, pid: u32, child: bool) -> Result<(), LinuxError>;
 
+    /// Watches a process no longer that runs on, as far as it can: what is still seen of it is of no use.
+    fn detach(&mut self, root: &Root, pid: u32) {
+        let _ = (root, pid);
+    }
+
     /// Hands over what has been seen since the last call.
     ///
     /// # Errors

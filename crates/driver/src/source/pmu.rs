@@ -82,6 +82,13 @@ impl Source for Pmu {
         Ok(())
     }
 
+    fn detach(&mut self, root: &Root, pid: u32) {
+        self.pids.remove(&pid);
+        if let Some(sampler) = &mut self.sampler {
+            sampler.detach(root, pid);
+        }
+    }
+
     fn poll(&mut self, root: &Root, sink: &mut dyn FnMut(Touch)) -> Result<(), LinuxError> {
         if let Some(error) = self.broken.take() {
             return Err(error);

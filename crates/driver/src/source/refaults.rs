@@ -32,6 +32,10 @@ impl Source for Refaults {
         self.0.attach(root, pid, child)
     }
 
+    fn detach(&mut self, root: &Root, pid: u32) {
+        self.0.detach(root, pid);
+    }
+
     fn poll(&mut self, root: &Root, sink: &mut dyn FnMut(Touch)) -> Result<(), LinuxError> {
         self.0.poll(root, |pid, page| {
             sink(Touch { pid, page, kind: TouchKind::Refault });

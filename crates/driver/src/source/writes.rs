@@ -278,6 +278,10 @@ impl Source for Writes {
         Ok(())
     }
 
+    fn detach(&mut self, _: &Root, pid: u32) {
+        self.processes.remove(&pid);
+    }
+
     fn poll(&mut self, _: &Root, sink: &mut dyn FnMut(Touch)) -> Result<(), LinuxError> {
         self.poll_at(clock::monotonic(), sink);
         Ok(())

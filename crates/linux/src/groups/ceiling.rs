@@ -81,7 +81,10 @@ mod tests {
     fn one_number_stands_for_no_limit_in_the_first_version() {
         assert_eq!(Ceiling::of_v1("9223372036854771712"), Some(Ceiling::Unlimited));
         assert_eq!(Ceiling::of_v1("9223372036854775807"), Some(Ceiling::Unlimited));
-        assert_eq!(Ceiling::of_v1("9223372036854767616"), Some(Ceiling::At(Bytes(NO_LIMIT_V1 - 4096))));
+        assert_eq!(
+            Ceiling::of_v1("9223372036854767616"),
+            Some(Ceiling::At(Bytes(NO_LIMIT_V1 - 4096)))
+        );
         for bad in ["", "max", "-1", "unlimited"] {
             assert_eq!(Ceiling::of_v1(bad), None, "{bad}");
         }

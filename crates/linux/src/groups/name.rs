@@ -2,6 +2,7 @@
 
 use frostline_core::foreign::leads;
 use frostline_core::spec::SpecError;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
@@ -11,8 +12,9 @@ const HINT: &str = "write system.slice/redis.service, or the group's folder; \
 /// Name of a group: from the root of a tree (`system.slice/redis.service`), or its folder
 /// (`/sys/fs/cgroup/system.slice/redis.service`). It leads nowhere else, and is not empty, which would be
 /// every process there is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GroupName(PathBuf);
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct GroupName(String);
 
 impl GroupName {
     /// Reads it.
@@ -22,27 +24,46 @@ impl GroupName {
     pub fn parse(text: &str) -> Result<Self, SpecError> {
         let wrong = |what: String| Err(SpecError::new(what, HINT));
         if text.chars().any(leads) {
-            return wrong(format!("the control group {text:?} has characters that a terminal obeys"));
+            return wrong(format!(
+                "the control group {text:?} has characters that a terminal obeys"
+            ));
         }
         if text.split('/').any(|part| part == "." || part == "..") {
             return wrong(format!("the control group '{text}' is given by way of others"));
         }
         let path = Path::new(text);
         if !path.components().any(|part| matches!(part, Component::Normal(_))) {
-            return wrong(format!("the control group '{text}' would be every process of the system"));
+            return wrong(format!(
+                "the control group '{text}' would be every process of the system"
+            ));
         }
-        Ok(Self(path.components().collect()))
+        let plain: PathBuf = path.components().collect();
+        Ok(Self(plain.to_string_lossy().into_owned()))
     }
 
     /// As it is written, without needless strokes.
     pub fn path(&self) -> &Path {
-        &self.0
+        Path::new(&self.0)
+    }
+}
+
+impl TryFrom<String> for GroupName {
+    type Error = SpecError;
+
+    fn try_from(text: String) -> Result<Self, SpecError> {
+        Self::parse(&text)
+    }
+}
+
+impl From<GroupName> for String {
+    fn from(name: GroupName) -> Self {
+        name.0
     }
 }
 
 impl fmt::Display for GroupName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.display().fmt(f)
+        f.write_str(&self.0)
     }
 }
 
@@ -69,7 +90,8 @@ mod tests {
             assert!(error.what.contains(why), "{text:?}: {}", error.what);
             assert!(error.hint.is_some_and(|hint| hint.contains("system.slice")));
         }
-        for text in ["a", "/a", "a//b/", "user.slice/user-0.slice", "a b:c", "größe", "...", "..a"] {
+        for text in ["a", "/a", "a//b/", "user.slice/user-0.slice", "a b:c", "größe", "...", "..a"]
+        {
             assert!(GroupName::parse(text).is_ok(), "{text}");
         }
         assert_eq!(GroupName::parse("a//b/").expect("a group").to_string(), "a/b");

@@ -123,7 +123,8 @@ fn where_both_versions_are_mounted_memory_is_that_of_the_first() {
 
 #[test]
 fn a_part_of_a_tree_that_a_container_sees_is_where_it_is_mounted() {
-    let tree = mounted("35 31 0:32 /docker/abc /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
+    let tree =
+        mounted("35 31 0:32 /docker/abc /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
     tree.file("proc/5/cgroup", "4:memory:/docker/abc/in\n");
     tree.file("proc/6/cgroup", "4:memory:/docker/other\n");
     tree.file("proc/7/cgroup", "4:memory:/../other\n");
@@ -153,7 +154,8 @@ fn what_is_not_there_is_no_limit() {
 
 #[test]
 fn damaged_files_are_errors_that_name_the_file() {
-    let good = [("max", "1"), ("high", "1"), ("current", "1"), ("swap.max", "1"), ("swap.high", "1")];
+    let good =
+        [("max", "1"), ("high", "1"), ("current", "1"), ("swap.max", "1"), ("swap.high", "1")];
     for (file, text) in [
         ("max", ""),
         ("max", "-1"),

@@ -44,7 +44,9 @@ impl Trees {
         let path = root.path(MOUNTS);
         let bytes = match std::fs::read(&path) {
             Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(Self::default());
+            }
             Err(error) => return Err(LinuxError::io("read", path, &error)),
         };
         let mut mounts = Vec::new();
@@ -232,7 +234,10 @@ impl Group {
                 Err(error) if nth > 0 || error.is_not_found() => continue,
                 Err(error) if error.errno() == Some(Errno::OPNOTSUPP.raw_os_error()) => {
                     return Err(LinuxError::Unsupported {
-                        what: format!("the control group '{}' has threads, not processes", self.name()),
+                        what: format!(
+                            "the control group '{}' has threads, not processes",
+                            self.name()
+                        ),
                         hint: "name the group that its processes are in: that above".into(),
                     });
                 }

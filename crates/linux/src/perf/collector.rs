@@ -184,6 +184,20 @@ impl Collector {
         Ok(attached)
     }
 
+    /// Watches a process no longer that runs on. Threads whose events others have inherited stay watched, as long as those
+    /// run.
+    pub fn detach(&mut self, root: &Root, pid: u32) {
+        self.processes.remove(&pid);
+        for tid in threads(root, pid).unwrap_or_default() {
+            if self.attached.get(&tid).is_some_and(|attached| attached.living == 1)
+                && let Some(attached) = self.attached.remove(&tid)
+            {
+                self.lost_before += self.lost_of(&attached.events);
+                self.origin.remove(&tid);
+            }
+        }
+    }
+
     /// Watches no processes that watched ones start, from the next attaching on: somebody else
     /// does.
     pub fn keep_to_threads(&mut self) {

@@ -93,6 +93,12 @@ impl FaultSampler {
         self.0.attach(root, pid, start)
     }
 
+    /// Watches a process no longer that runs on. Threads whose events others have inherited stay watched, as long as those
+    /// run.
+    pub fn detach(&mut self, root: &Root, pid: u32) {
+        self.0.detach(root, pid);
+    }
+
     /// Watches no processes that watched ones start, from the next attaching on.
     pub fn keep_to_threads(&mut self) {
         self.0.keep_to_threads();

@@ -413,6 +413,12 @@ impl PmuSampler {
         }
     }
 
+    /// Watches a process no longer that runs on. Threads whose events others have inherited stay watched, as long as those
+    /// run.
+    pub fn detach(&mut self, root: &Root, pid: u32) {
+        self.collector.detach(root, pid);
+    }
+
     /// Hands all samples that have come in to `sink`: in order within a processor, not across.
     pub fn poll(&mut self, sink: &mut impl FnMut(PmuSample)) {
         let kind = self.source.kind;

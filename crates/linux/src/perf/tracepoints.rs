@@ -129,6 +129,12 @@ impl AllocationTracer {
         self.collector.attach(root, pid, start)
     }
 
+    /// Watches a process no longer that runs on. Threads whose events others have inherited stay watched, as long as those
+    /// run.
+    pub fn detach(&mut self, root: &Root, pid: u32) {
+        self.collector.detach(root, pid);
+    }
+
     /// As [`super::faults::FaultSampler::follow`].
     pub fn follow(&mut self, pid: u32) {
         self.collector.follow(pid);

@@ -11,6 +11,7 @@ use crate::errors::{ResultExt, usage};
 use frostline_core::spec::{SpecError, parse_bytes};
 use frostline_core::types::Bytes;
 use frostline_driver::{Limit, Selection, SlowTier, SlowTiers};
+use frostline_linux::groups::GroupName;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -64,15 +65,20 @@ pub struct Metrics {
 #[serde(deny_unknown_fields)]
 pub struct Target {
     /// As `status` and metrics show it.
+    #[serde(deserialize_with = "values::name")]
     pub name: String,
     /// One process, by its number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
     /// All processes of a cgroup.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cgroup: Option<PathBuf>,
+    pub cgroup: Option<GroupName>,
     /// All processes of a program, by its name.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "values::command"
+    )]
     pub command: Option<String>,
     /// Also the processes that they start.
     #[serde(default = "values::yes")]
@@ -234,7 +240,7 @@ impl Target {
     pub fn selection(&self) -> Selection {
         match (self.pid, &self.cgroup, &self.command) {
             (Some(pid), ..) => Selection::Process { pid, tree: self.children },
-            (None, Some(path), _) => Selection::Cgroup(path.clone()),
+            (None, Some(group), _) => Selection::Cgroup(group.clone()),
             (None, None, name) => {
                 Selection::Command { name: name.clone().unwrap_or_default(), tree: self.children }
             }

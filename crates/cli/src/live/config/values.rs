@@ -1,6 +1,7 @@
 //! Values of single keys: their defaults, and what is refused.
 
 use crate::live::options::default;
+use frostline_core::foreign::leads;
 use frostline_core::policy::registry;
 use frostline_core::spec::{SpecError, parse_bytes, parse_ratio};
 use frostline_driver::{Limit, Samples, SlowTiers};
@@ -47,6 +48,36 @@ fn text<'de, D: Deserializer<'de>, T, E: Display>(
     let text = String::deserialize(from)?;
     check(&text).map_err(D::Error::custom)?;
     Ok(text)
+}
+
+/// The longest name of a target, in bytes: it stands in every line of the metrics.
+const LONGEST_NAME: usize = 128;
+
+pub fn name<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    let hint = "write a short name, such as redis";
+    text(from, |name| match plain(name, "name", hint) {
+        Ok(()) if name.len() > LONGEST_NAME => {
+            let what = format!("the name of a target has {} bytes", name.len());
+            Err(SpecError::new(what, format!("{hint}, of {LONGEST_NAME} bytes at most")))
+        }
+        result => result,
+    })
+}
+
+pub fn command<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let hint = "write the program's name as `ps -o comm` prints it, such as redis-server";
+    text(from, |command| plain(command, "command", hint)).map(Some)
+}
+
+/// Names are shown, and those of threads end at a zero byte.
+fn plain(text: &str, key: &str, hint: &str) -> Result<(), SpecError> {
+    match text.chars().any(leads) {
+        true => {
+            let what = format!("the {key} {text:?} has characters that a terminal obeys");
+            Err(SpecError::new(what, hint))
+        }
+        false => Ok(()),
+    }
 }
 
 pub fn policy<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
