@@ -83,10 +83,7 @@ impl Source for Pmu {
     }
 
     fn detach(&mut self, root: &Root, pid: u32) {
-        self.pids.remove(&pid);
-        if let Some(sampler) = &mut self.sampler {
-            sampler.detach(root, pid);
-        }
+        self.sampler.detach(root, pid);
     }
 
     fn poll(&mut self, root: &Root, sink: &mut dyn FnMut(Touch)) -> Result<(), LinuxError> {
