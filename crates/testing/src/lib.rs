@@ -6,10 +6,12 @@
 
 #![forbid(unsafe_code)]
 
+mod group;
 mod lock;
 mod machine;
 mod wait;
 
+pub use group::{MemoryGroup, memory_group};
 pub use lock::swap_lock;
 pub use machine::Machine;
 use std::fmt;
@@ -63,6 +65,8 @@ requirements! {
     GuardPages "guard-pages",
     /// Huge pages are given where they are asked for.
     HugePages "huge-pages",
+    /// Control groups may be made that limit memory and swap.
+    Groups "groups",
     /// Memory of two nodes.
     Nodes "nodes",
     /// Closings of files on the disk of the folder for temporary files are told.

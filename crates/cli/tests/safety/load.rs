@@ -2,6 +2,7 @@
 
 use crate::support::{Run, Running, run, text};
 use crate::system::status_kib;
+use frostline_testing::MemoryGroup;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
@@ -60,7 +61,18 @@ pub struct Load {
 impl Load {
     /// Starts it, with words with spaces between them, and waits until its memory is filled.
     pub fn start(args: &str) -> Self {
-        let mut command = Command::new(load_program());
+        Self::begin(Command::new(load_program()), args)
+    }
+
+    /// Starts it in a control group: all of its memory counts there.
+    pub fn start_in(group: &MemoryGroup, args: &str) -> Self {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "echo $$ >\"$0/cgroup.procs\" && exec \"$@\""]);
+        shell.arg(group.folder()).arg(load_program());
+        Self::begin(shell, args)
+    }
+
+    fn begin(mut command: Command, args: &str) -> Self {
         command.args(["--json", "--seconds", "36000"]).args(args.split(' '));
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = Running::start(&mut command);

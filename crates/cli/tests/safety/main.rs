@@ -5,6 +5,7 @@ mod closed_files;
 mod consolidate;
 mod daemon;
 mod fragments;
+mod groups;
 mod inject;
 mod inside;
 mod journal;
