@@ -229,6 +229,91 @@ fn targets_come_and_go_while_others_are_undisturbed() {
     }
 }
 
+/// Names that nobody would choose, and some that somebody might.
+fn odd_names() -> Vec<String> {
+    let mut names: Vec<String> = [
+        "",
+        " ",
+        "a\0b",
+        "\0",
+        "a\nb",
+        "\r\n",
+        "\t",
+        "a/b",
+        "/",
+        "../../etc",
+        ".",
+        "a\"b",
+        "a\\b",
+        "\u{1b}[2J",
+        "\u{7f}",
+        "\u{85}",
+        "\u{202e}abc",
+        "\u{feff}",
+        "größe",
+        "数据库",
+        "🐘🐘🐘🐘🐘",
+        "%s%n",
+        "{target}",
+        "a=b",
+    ]
+    .map(String::from)
+    .into();
+    names.extend([15, 16, 127, 128, 129, 100_000].map(|length| "n".repeat(length)));
+    // Of the characters above, in any order.
+    let characters: Vec<char> = names[..24].concat().chars().collect();
+    let mut state = 1_u64;
+    let mut below = |n: usize| {
+        let next = state.wrapping_mul(6_364_136_223_846_793_005);
+        state = next.wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % n
+    };
+    for _ in 0..20 {
+        let length = 1 + below(20);
+        names.push((0..length).map(|_| characters[below(characters.len())]).collect());
+    }
+    names
+}
+
+#[test]
+fn no_reload_ends_the_daemon_whatever_names_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("f.toml");
+    let path = config.to_str().unwrap();
+    let plain = target("plain", "frostline-none", "");
+    std::fs::write(&config, &plain).unwrap();
+    let mut daemon = Daemon::start(&config);
+    daemon.says("1 target of");
+    let (mut taken, mut refused) = (0, 0);
+    // Each as a name, as a command, and as a control group.
+    for (text, place) in
+        odd_names().into_iter().flat_map(|text| [0, 1, 2].map(|n| (text.clone(), n)))
+    {
+        let text = toml::Value::String(text).to_string();
+        let name = if place == 0 { &text } else { "\"n\"" };
+        let who = match place {
+            1 => format!("command = {text}"),
+            2 => format!("cgroup = {text}"),
+            _ => "command = \"frostline-none\"".into(),
+        };
+        let new = format!("[[target]]\nname = {name}\n{who}\nslow = \"none\"\n");
+        std::fs::write(&config, &new).unwrap();
+        let (code, _, notes) = frostline(&["config", "check", "-c", path]);
+        assert!(code == 0 || code == 2 && notes.contains("hint: "), "{new:?}: {notes}");
+        daemon.signal(Signal::HUP);
+        let said = daemon.says("reloaded");
+        assert_eq!(said.contains("not reloaded"), code == 2, "{new:?}: {said}");
+        assert!(!notes.contains('\u{1b}') && !said.contains('\u{1b}'), "{new:?}");
+        *(if code == 0 { &mut taken } else { &mut refused }) += 1;
+    }
+    assert!(taken > 10 && refused > 10, "{taken} taken, {refused} refused");
+    std::fs::write(&config, &plain).unwrap();
+    daemon.signal(Signal::HUP);
+    daemon.says("reloaded: 1 target");
+    wait("the target that is left", || daemon.status().pop().filter(|run| run["name"] == "plain"));
+    daemon.end();
+}
+
 #[test]
 fn what_others_put_in_place_of_the_textfile_is_not_opened() {
     use rustix::fs::{CWD, FileType, Mode, mknodat};

@@ -4,6 +4,7 @@ use crate::accounts::{Account, Accounts};
 use crate::address_map::AddressMap;
 use crate::clock;
 use crate::error::DriverError;
+use crate::groups::Groups;
 use crate::journal::{Entry, Journal, Setup};
 use crate::place::Places;
 use crate::scans::Scans;
@@ -91,6 +92,8 @@ pub struct Driver {
     chosen: Option<Target>,
     pub(crate) engine: Engine,
     pub(crate) places: Places,
+    /// Where pages go to swap: what control groups allow.
+    pub(crate) groups: Option<Groups>,
     pub(crate) map: AddressMap,
     pub(crate) watched: BTreeMap<u32, Watched>,
     pub(crate) sources: Vec<Box<dyn Source>>,
@@ -162,9 +165,11 @@ impl Driver {
             Selection::Process { pid, .. } => Some(Target::open(&root, pid)?),
             _ => None,
         };
+        let swaps = !options.slow.is_empty() && places.swap().is_some();
         Ok(Self {
             chosen,
             engine,
+            groups: swaps.then(|| Groups::new(&root)).transpose()?,
             keepers: vec![Keeper::default(); places.tiers.len() - 1],
             growth: Growth::default(),
             arrivals: vec![Account::default(); places.tiers.len()],
@@ -246,6 +251,11 @@ impl Driver {
     /// All moves since the start.
     pub fn accounts(&self) -> Accounts {
         self.accounts
+    }
+
+    /// What users should know of limits of others, and have not been told.
+    pub fn take_remarks(&mut self) -> Vec<String> {
+        self.groups.as_mut().map(Groups::take_remarks).unwrap_or_default()
     }
 
     /// Whether there is nobody left to manage.

@@ -13,6 +13,7 @@ pub mod consolidate;
 mod driver;
 pub mod environment;
 pub mod error;
+pub mod groups;
 pub mod instances;
 pub mod journal;
 pub mod left_alone;

@@ -4,6 +4,7 @@ use crate::accounts::{Account, Accounts};
 use crate::clock;
 use crate::consolidate::Numbers;
 use crate::driver::Driver;
+use crate::groups::{GroupStatus, Groups};
 use crate::place::Place;
 use frostline_core::Foreign;
 use frostline_core::engine::Rejected;
@@ -43,6 +44,9 @@ pub struct Status {
     pub compressed_bytes: Option<u64>,
     /// Memory that the slow tier saves: what is paged out less what zram takes for it.
     pub saved_bytes: u64,
+    /// Control groups with a limit of memory or swap, where pages go to swap.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<GroupStatus>,
     /// Moves since the start.
     pub accounts: Accounts,
     /// Proposals that the engine turned down, in pages, by reason.
@@ -171,6 +175,7 @@ impl Driver {
             over_limit_seconds: self.over_limit().as_secs_f64(),
             compressed_bytes: compressed,
             saved_bytes: swapped.saturating_sub(compressed.unwrap_or(0)),
+            groups: self.groups.as_ref().map(Groups::status).unwrap_or_default(),
             accounts: self.accounts,
             rejected_pages: rejected.map(|(why, n)| (why.name().to_owned(), n)).collect(),
             sources: self

@@ -128,6 +128,9 @@ impl Session {
                 self.driver.set_fast(overseer(&mut status));
             }
             self.watch_own_memory(&status);
+            for remark in self.driver.take_remarks() {
+                note(&format!("{}: {remark}", self.name));
+            }
             if !self.driver.is_idle() {
                 self.last = status.clone();
             }

@@ -10,6 +10,9 @@ use std::path::Path;
 /// Seconds over the limit from which on it is worth a word.
 const LONG_OVER_LIMIT: f64 = 30.0;
 
+/// A control group with less room is as good as full.
+const LITTLE_ROOM: u64 = 1 << 20;
+
 /// A few lines about a run.
 pub fn text(status: &Status) -> String {
     let size = |n: u64| bytes(n as f64);
@@ -53,6 +56,22 @@ pub fn text(status: &Status) -> String {
         size(status.own_rss_bytes),
         size(status.own_limit_bytes)
     );
+    for group in &status.groups {
+        if group.swap_room_bytes.is_some_and(|room| room < LITTLE_ROOM) {
+            let limit = size(group.swap_limit_bytes.unwrap_or(0));
+            text += &format!(
+                "\ncontrol group {} has all of the {limit} in swap that it may have",
+                group.name
+            );
+        }
+        if group.memory_room_bytes == Some(0) {
+            let limit = size(group.memory_limit_bytes.unwrap_or(0));
+            text += &format!(
+                "\ncontrol group {} has all of the {limit} of memory that it may have",
+                group.name
+            );
+        }
+    }
     if status.over_limit_seconds >= LONG_OVER_LIMIT {
         text += &format!(
             "\nover its limit for {:.0} s: it uses more than that all the time, or our share of a \

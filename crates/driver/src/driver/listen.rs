@@ -2,9 +2,12 @@
 
 use super::Driver;
 use crate::error::DriverError;
+use crate::groups::Way;
+use crate::place::Place;
 use crate::source::{Assignment, Touch, TouchKind};
 use frostline_core::event::{Event, Fault, MoveCause, Sample, SampleKind};
 use frostline_core::types::*;
+use frostline_linux::groups::Ceiling;
 
 /// Pages about which a policy is told in one step, at most, where nobody has to look.
 const MOST_ANSWERED: usize = 4096;
@@ -144,7 +147,15 @@ impl Driver {
     pub(super) fn report(&mut self, events: &mut Vec<Event>) -> Result<(), DriverError> {
         let view = self.engine.view();
         self.footprint = view.resident().bytes();
-        let fast = self.options.fast.bytes(self.footprint).pages();
+        let mut fast = self.options.fast.bytes(self.footprint).pages();
+        let room = |way| {
+            let room = self.groups.as_ref().map(|groups| groups.room(way));
+            room.and_then(Ceiling::bytes).unwrap_or(Bytes::MAX).pages()
+        };
+        if self.places.tiers[0] == Place::Memory {
+            // What is brought back counts in its group. Between nodes, that changes nothing.
+            fast = fast.min(view.used(TierId::FAST).saturating_add(room(Way::In)));
+        }
         let mut usage = |tier: TierId, capacity: PageCount| {
             if view.limits(tier).capacity != capacity {
                 events.push(Event::TierUsage { tier, capacity });
@@ -153,6 +164,8 @@ impl Driver {
         usage(TierId::FAST, fast);
         for tier in (1..self.places.tiers.len()).map(|index| TierId(index as u8)) {
             let free = self.places.free(&self.root, tier, view.used(tier))?.pages();
+            let swap = self.places.swap() == Some(tier);
+            let free = if swap { free.min(room(Way::Out)) } else { free };
             let limit = self.options.slow.limit(tier).map(|limit| limit.bytes(self.footprint));
             let most = limit.unwrap_or(Bytes::MAX).pages();
             usage(tier, view.used(tier).saturating_add(free).min(most));

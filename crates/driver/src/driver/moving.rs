@@ -4,6 +4,7 @@ use super::{Driver, MOVE_PAGES};
 use crate::accounts::Account;
 use crate::clock;
 use crate::error::DriverError;
+use crate::groups::Way;
 use crate::place::Unit;
 use frostline_core::action::{Action, Lane, MoveId};
 use frostline_core::event::{Event, MoveCause, MoveOutcome};
@@ -137,28 +138,53 @@ impl Driver {
         purpose: Purpose,
         done: &mut Vec<(PageRun, MoveOutcome)>,
     ) -> Result<(), DriverError> {
-        let all = |outcome| units.iter().map(|unit| (unit.span, outcome)).collect();
         // The kernel moves what is in its place.
         if let Some(next_touch) = self.next_touch.as_ref().filter(|_| pid == std::process::id()) {
             units.iter().for_each(|unit| next_touch.put_back(unit.span));
         }
+        let Admitted { units, held, way, counted } = self.admit(pid, units, to);
+        let all = |outcome| units.iter().map(|unit| (unit.span, outcome)).collect();
         let taken = self.engine.view().used(to);
         let outcomes = match self.watched.get_mut(&pid) {
             _ if self.options.dry_run => Ok(all(MoveOutcome::Busy)),
             None => Err(LinuxError::Gone { pid }),
-            Some(w) => self.places.move_to(&w.target, &mut w.pagemap, units, to, taken),
+            Some(_) if units.is_empty() => Ok(Vec::new()),
+            Some(w) => self.places.move_to(&w.target, &mut w.pagemap, &units, to, taken),
         };
-        let outcomes: Vec<(Span, MoveOutcome)> = match outcomes {
+        let mut outcomes: Vec<(Span, MoveOutcome)> = match outcomes {
             Ok(outcomes) => outcomes,
             Err(error) if error.is_gone() => all(MoveOutcome::Gone),
             Err(error) => return Err(error.into()),
         };
+        if let (Some(groups), Some(way)) = (&mut self.groups, way) {
+            let moved = outcomes.iter().filter(|(_, outcome)| *outcome == MoveOutcome::Moved);
+            let moved: u64 = moved.map(|(span, _)| span.pages).sum();
+            groups.moved(pid, way, moved.min(counted));
+        }
+        outcomes.extend(held.into_iter().map(|span| (span, MoveOutcome::NoSpace)));
         for (span, outcome) in outcomes {
             self.account(purpose, to).count(span.pages, outcome);
             self.arrivals[to.index()].count(span.pages, outcome);
             self.map.known(ProcessId(pid), span, |_, run| done.push((run, outcome)));
         }
         Ok(())
+    }
+
+    /// What of a process's pages its control group allows to be moved.
+    fn admit(&self, pid: u32, units: &[Unit], to: TierId) -> Admitted {
+        let (Some(groups), Some(swap)) = (&self.groups, self.places.swap()) else {
+            return Admitted { units: units.to_vec(), held: vec![], way: None, counted: 0 };
+        };
+        let way = if to == swap { Way::Out } else { Way::In };
+        let in_swap = |page: Vpn| {
+            let page = self.map.page(ProcessId(pid), page);
+            page.is_some_and(|page| self.engine.view().state(page).tier() == Some(swap))
+        };
+        let counts = |page: Vpn| way == Way::Out || in_swap(page);
+        let (units, held) = groups.admit(pid, way, units, counts);
+        let pages = |unit: &Unit| unit.span.iter().filter(|page| counts(*page)).count() as u64;
+        let counted = units.iter().map(pages).sum();
+        Admitted { units, held, way: Some(way), counted }
     }
 
     pub(super) fn account(&mut self, purpose: Purpose, to: TierId) -> &mut Account {
@@ -197,7 +223,7 @@ impl Driver {
         Ok(result)
     }
 
-    /// Brings all that is in swap back into memory, as far as there is free memory for it: what
+    /// Brings all that is in swap back into memory, as far as there is free memory for it, and room in control groups: what
     /// was set up can be taken down then. Calls `progress` with the bytes that are left, and stops
     /// where it answers false.
     ///
@@ -223,6 +249,7 @@ impl Driver {
             if free < wanted.bytes().saturating_add(KEPT_FREE) {
                 return Ok(());
             }
+            self.read_groups();
             self.migrate(&runs, TierId::FAST, Purpose::Policy)?;
             left = left.saturating_sub(wanted);
         }
@@ -248,6 +275,15 @@ fn push_unit(units: &mut Vec<Unit>, unit: Unit) {
         }
         _ => units.push(unit),
     }
+}
+
+/// Pages that may be moved, and the rest.
+struct Admitted {
+    units: Vec<Unit>,
+    held: Vec<Span>,
+    way: Option<Way>,
+    /// How many of `units` take room.
+    counted: u64,
 }
 
 /// What came of moving pages to a slower tier.

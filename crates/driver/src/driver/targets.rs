@@ -48,7 +48,15 @@ impl Driver {
             }
             self.follow_mappings(pid, events)?;
         }
+        self.read_groups();
         Ok(())
+    }
+
+    /// Reads what control groups allow now.
+    pub(super) fn read_groups(&mut self) {
+        if let Some(groups) = &mut self.groups {
+            groups.refresh(self.watched.keys().copied());
+        }
     }
 
     /// Lets those go that run and belong to the selection no longer, and those that have become what is left alone.

@@ -28,15 +28,15 @@ pub struct Part {
 pub struct Level {
     /// Its name in the tree.
     pub name: Foreign,
-    /// Memory: half of what is cached of files does not count, since it makes room.
+    /// Memory, what is cached of files included.
     pub memory: Part,
+    /// What of it is cached of files: the kernel drops that first, as far as it is not needed at once.
+    pub cached: Bytes,
     /// Swap space.
     pub swap: Part,
 }
 
 impl Part {
-    const NONE: Self = Self { ceiling: Ceiling::Unlimited, file: "", used: Bytes::ZERO };
-
     /// What there may be more of.
     pub fn room(&self) -> Ceiling {
         self.ceiling.left(self.used)
@@ -57,11 +57,15 @@ impl Level {
     /// Where a file is damaged, by its name, or cannot be read.
     pub fn read(root: &Root, group: &Group) -> Result<Self, LinuxError> {
         let files = Files { root, group };
-        let (memory, swap) = match group.version() {
-            Version::One => files.first_version()?,
-            Version::Two => files.second_version()?,
-        };
-        Ok(Self { name: group.name().into(), memory, swap })
+        match group.version() {
+            Version::One => files.first_version(),
+            Version::Two => files.second_version(),
+        }
+    }
+
+    /// What it can take in at all, without a program of it being killed for want of memory: half of what is cached makes room.
+    fn can_take_in(&self) -> Ceiling {
+        self.memory.spare().plus(Ceiling::At(Bytes(self.cached.0 / 2)))
     }
 }
 
@@ -115,29 +119,23 @@ impl Files<'_> {
         Ok(self.read("memory.stat", sum)?.map_or(Bytes::ZERO, Bytes))
     }
 
-    fn second_version(&self) -> Result<(Part, Part), LinuxError> {
+    fn second_version(&self) -> Result<Level, LinuxError> {
         let tighter = |files: [&'static str; 2]| -> Result<(Ceiling, &'static str), LinuxError> {
             let [a, b] = files;
             let (at_a, at_b) = (self.ceiling(a, Ceiling::of_v2)?, self.ceiling(b, Ceiling::of_v2)?);
             Ok(if at_b < at_a { (at_b, b) } else { (at_a, a) })
         };
         let (ceiling, file) = tighter(["memory.max", "memory.high"])?;
-        let memory = match ceiling {
-            Ceiling::Unlimited => Part::NONE,
-            Ceiling::At(_) => {
-                let cached = self.stat(&["inactive_file", "active_file"])?;
-                let used = uncached(self.bytes("memory.current")?, cached);
-                Part { ceiling, file, used }
-            }
-        };
+        let memory = Part { ceiling, file, used: self.bytes("memory.current")? };
+        let cached = self.stat(&["inactive_file", "active_file"])?;
         let (ceiling, file) = tighter(["memory.swap.max", "memory.swap.high"])?;
-        let used = self.bytes("memory.swap.current")?;
-        Ok((memory, Part { ceiling, file, used }))
+        let swap = Part { ceiling, file, used: self.bytes("memory.swap.current")? };
+        Ok(Level { name: self.group.name().into(), memory, cached, swap })
     }
 
     /// Its limit of swap is one of memory and swap together. Whoever sets it means as swap what it has more than that
     /// of memory alone, which is how container engines carry it over to the second version.
-    fn first_version(&self) -> Result<(Part, Part), LinuxError> {
+    fn first_version(&self) -> Result<Level, LinuxError> {
         let ceiling = self.ceiling("memory.limit_in_bytes", Ceiling::of_v1)?;
         let both = self.ceiling("memory.memsw.limit_in_bytes", Ceiling::of_v1)?;
         let used = self.bytes("memory.usage_in_bytes")?;
@@ -146,26 +144,15 @@ impl Files<'_> {
             // A kernel that does not count swap for groups.
             None => self.stat(&["total_swap"])?,
         };
-        let memory = match ceiling {
-            Ceiling::Unlimited => Part::NONE,
-            Ceiling::At(_) => {
-                let cached = self.stat(&["total_inactive_file", "total_active_file"])?;
-                let used = uncached(used, cached);
-                Part { ceiling, file: "memory.limit_in_bytes", used }
-            }
-        };
+        let memory = Part { ceiling, file: "memory.limit_in_bytes", used };
+        let cached = self.stat(&["total_inactive_file", "total_active_file"])?;
         let swap = Part {
             ceiling: both.left(ceiling.bytes().unwrap_or(Bytes::ZERO)),
             file: "memory.memsw.limit_in_bytes",
             used: swapped,
         };
-        Ok((memory, swap))
+        Ok(Level { name: self.group.name().into(), memory, cached, swap })
     }
-}
-
-/// What is used beyond files that the kernel would drop first. It keeps some of them.
-fn uncached(used: Bytes, cached: Bytes) -> Bytes {
-    used.saturating_sub(Bytes(cached.0 / 2))
 }
 
 /// A group that would exceed its limit.
@@ -179,8 +166,8 @@ impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Level { name, memory, .. } = &self.level;
         let mib = |bytes: Bytes| bytes.0.div_ceil(1 << 20);
-        let [limit, spare] =
-            [memory.ceiling, memory.spare()].map(|ceiling| ceiling.bytes().map_or(0, mib));
+        let [limit, spare] = [memory.ceiling, self.level.can_take_in()]
+            .map(|ceiling| ceiling.bytes().map_or(0, mib));
         write!(
             f,
             "control group {name} has {} MiB in swap and may take in {spare} MiB: its {} is {limit} MiB; \
@@ -201,7 +188,7 @@ pub fn obstacle(root: &Root, used: Bytes) -> Result<Option<Obstacle>, LinuxError
     for group in roots.iter().flat_map(|group| group.below(root)) {
         let level = Level::read(root, &group)?;
         let coming = level.swap.used.min(used);
-        if coming > Bytes::ZERO && level.memory.spare() < Ceiling::At(coming) {
+        if coming > Bytes::ZERO && level.can_take_in() < Ceiling::At(coming) {
             return Ok(Some(Obstacle { level, coming }));
         }
     }

@@ -52,6 +52,9 @@ fn wrong_values_are_refused_with_line_and_remedy() {
         ("migration_limit = \"0\"", "too few", "no limit"),
         ("priority = 0", "0 is no priority", "to 100"),
         ("priority = 101", "101 is no priority", "to 100"),
+        ("cgroup = \"\"", "every process", "system.slice"),
+        ("cgroup = \"/\"", "every process", "system.slice"),
+        ("cgroup = \"a/../b\"", "by way of others", "system.slice"),
     ] {
         let text = refused(&format!("{head}{line}\n"));
         assert!(text.starts_with("f.toml:4: ") && text.contains(says), "{line}: {text}");
@@ -67,6 +70,23 @@ fn wrong_values_are_refused_with_line_and_remedy() {
     }
     let text = refused("[daemon\n");
     assert!(text.starts_with("f.toml:1: ") && text.contains("\nhint: "), "{text}");
+}
+
+#[test]
+fn names_hold_nothing_that_a_terminal_obeys() {
+    for bad in ["a\\u0000b", "\\n", "\\u001b[2J", "\\u202e"] {
+        let text = refused(&format!("[[target]]\nname = \"{bad}\"\ncommand = \"b\"\n"));
+        assert!(text.starts_with("f.toml:2: ") && text.contains("the name "), "{text}");
+        assert!(text.contains("\nhint: "), "{text}");
+        assert!(!text.contains(['\0', '\u{1b}', '\u{202e}']), "{text:?}");
+        let text = refused(&format!("[[target]]\nname = \"a\"\ncommand = \"{bad}\"\n"));
+        assert!(text.starts_with("f.toml:3: ") && text.contains("the command "), "{text}");
+    }
+    let long = "n".repeat(129);
+    let text = refused(&format!("[[target]]\nname = \"{long}\"\ncommand = \"b\"\n"));
+    assert!(text.contains("129 bytes") && !text.contains(&long), "{text}");
+    let config = Config::parse("f", "[[target]]\nname = \"größe/ö x\"\ncommand = \"b\"\n");
+    assert_eq!(config.unwrap().targets[0].name, "größe/ö x");
 }
 
 #[test]
