@@ -2,17 +2,17 @@
 
 use frostline_core::types::*;
 use frostline_linux::span::Span;
-use hashbrown::HashMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 const REGION_PAGES: u64 = HUGE_PAGES as u64;
 
-/// Gives 2 MiB blocks of address space their [`Region`] numbers, and takes them back when nothing
-/// of a block is mapped any more: a program that maps and unmaps for ever stays within its tables.
+/// Gives 2 MiB blocks of address space their [`Region`] numbers, and takes them back: a program that
+/// maps and unmaps for ever stays within its tables. What it costs, and what anything costs that is
+/// done here, depends on the blocks with numbers, not on the address space between them.
 #[derive(Debug, Default)]
 pub struct AddressMap {
-    regions: HashMap<(ProcessId, u64), Region>,
+    regions: BTreeMap<(ProcessId, u64), Region>,
     /// Process and block by region; the length is the number of regions ever given out.
     places: Vec<Option<(ProcessId, u64)>>,
     unused: BTreeSet<u32>,
@@ -69,16 +69,33 @@ impl AddressMap {
         true
     }
 
-    /// Calls `sink` with each piece of `span` that has ids.
+    /// Calls `sink` with each piece of `span` that has ids, ascending.
     pub fn known(&self, process: ProcessId, span: Span, mut sink: impl FnMut(Span, PageRun)) {
-        for piece in by_region(span) {
-            if let Some(region) = self.regions.get(&(process, piece.start.0 / REGION_PAGES)) {
+        let (first, end) = (span.start.0 / REGION_PAGES, span.end().0.div_ceil(REGION_PAGES));
+        for ((_, block), region) in self.regions.range((process, first)..(process, end)) {
+            let piece = Span::new(Vpn(block * REGION_PAGES), REGION_PAGES).intersect(span);
+            if !piece.is_empty() {
                 sink(piece, run_of(*region, piece));
             }
         }
     }
 
-    /// Takes back the ids of a block of which nothing is mapped.
+    /// Whether a page's block has ids.
+    pub fn has(&self, process: ProcessId, page: Vpn) -> bool {
+        self.regions.contains_key(&(process, page.0 / REGION_PAGES))
+    }
+
+    /// Blocks that have ids.
+    pub fn blocks(&self) -> u64 {
+        self.regions.len() as u64
+    }
+
+    /// The regions of all blocks that have ids, in the order of their addresses.
+    pub fn regions(&self) -> impl Iterator<Item = Region> {
+        self.regions.values().copied()
+    }
+
+    /// Takes back the ids of a block of which nothing is there.
     pub fn release(&mut self, region: Region) {
         if let Some(place) = self.places.get_mut(region.index()).and_then(Option::take) {
             self.regions.remove(&place);
@@ -93,18 +110,20 @@ impl AddressMap {
 
     /// Memory held, about.
     pub fn bytes(&self) -> Bytes {
-        let entry = size_of::<((ProcessId, u64), Region)>() + 1;
+        // Nodes of a tree are two thirds full.
+        let entry = size_of::<((ProcessId, u64), Region)>() * 3 / 2;
         let place = size_of::<Option<(ProcessId, u64)>>();
         let unused = self.unused.len() * 2 * size_of::<Region>();
-        let bytes = self.regions.capacity() * entry + self.places.capacity() * place + unused;
+        let bytes = self.regions.len() * entry + self.places.capacity() * place + unused;
         Bytes(bytes as u64)
     }
 
     /// How many blocks in a row from `block` on, up to the end of `span`, have no number.
     fn unknown(&self, process: ProcessId, block: u64, span: Span) -> u32 {
-        let blocks = block..span.end().0.div_ceil(REGION_PAGES);
-        let unknown = blocks.take_while(|block| !self.regions.contains_key(&(process, *block)));
-        u32::try_from(unknown.count()).unwrap_or(u32::MAX)
+        let end = span.end().0.div_ceil(REGION_PAGES);
+        let known = self.regions.range((process, block)..(process, end)).next();
+        let stop = known.map_or(end, |((_, known), _)| *known);
+        u32::try_from(stop - block).unwrap_or(u32::MAX)
     }
 
     /// `wanted` unused numbers in a row: those after `before`, else among the lowest, else new ones;
@@ -167,6 +186,50 @@ fn run_of(region: Region, piece: Span) -> PageRun {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn ids_are_those_of_a_plain_table_and_no_more_than_were_needed_at_once(
+            steps in proptest::collection::vec((any::<bool>(), 7u32..9, 0u64..4000, 1u64..3000), 1..60),
+        ) {
+            let mut ids = AddressMap::default();
+            let mut table: BTreeMap<(ProcessId, u64), Region> = BTreeMap::new();
+            let mut most = 0;
+            for (maps, process, start, pages) in steps {
+                // Far apart, as in address space that is reserved.
+                let (process, span) = (ProcessId(process), Span::new(Vpn(start << 30), pages));
+                let mut told = Vec::new();
+                if maps {
+                    prop_assert!(ids.map(process, span, |piece, run| told.push((piece, run))));
+                    for (piece, run) in &told {
+                        let block = (process, piece.start.0 / REGION_PAGES);
+                        let region = *table.entry(block).or_insert(run.start.region());
+                        prop_assert_eq!(region, run.start.region());
+                    }
+                    prop_assert_eq!(told.iter().map(|(piece, _)| piece.pages).sum::<u64>(), pages);
+                } else {
+                    ids.known(process, span, |piece, run| told.push((piece, run)));
+                    let known = by_region(span).filter(|piece| ids.has(process, piece.start));
+                    prop_assert_eq!(told.iter().map(|(piece, _)| *piece).collect::<Vec<_>>(), known.collect::<Vec<_>>());
+                    for (piece, run) in &told {
+                        prop_assert_eq!(table.remove(&(process, piece.start.0 / REGION_PAGES)), Some(run.start.region()));
+                        ids.release(run.start.region());
+                    }
+                }
+                most = most.max(table.len());
+                prop_assert_eq!(ids.blocks(), table.len() as u64);
+                prop_assert_eq!(ids.regions().collect::<Vec<_>>(), table.values().copied().collect::<Vec<_>>());
+                for ((process, block), region) in &table {
+                    let vpn = Vpn(block * REGION_PAGES + 5);
+                    prop_assert_eq!(ids.page(*process, vpn), Some(PageId(region.first().0 + 5)));
+                    prop_assert_eq!(ids.place(PageId(region.first().0 + 5)), Some((*process, vpn)));
+                }
+                // Numbers in a row are looked for until half of all are unused.
+                prop_assert!(ids.places.len() <= 2 * most + 7, "{} of {most}", ids.places.len());
+            }
+        }
+    }
 
     const P: ProcessId = ProcessId(7);
 

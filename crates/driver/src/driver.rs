@@ -35,18 +35,25 @@ mod folios;
 mod limit;
 mod listen;
 mod moving;
+mod numbering;
 mod queue;
+mod refreshes;
+#[cfg(test)]
+mod reserved_tests;
 mod targets;
 #[cfg(test)]
 mod tests;
 mod touches;
 
+pub use audit::Audits;
 use closed_files::ClosedFiles;
 use limit::Keeper;
 use moving::Purpose;
+use numbering::Numbering;
+use refreshes::Refreshes;
 
-/// How often targets, mappings and limits are looked at.
-const REFRESH: Nanos = Nanos(1_000_000_000);
+/// How often limits are looked at.
+const REPORT: Nanos = Nanos(1_000_000_000);
 /// How often sources are polled, and work is handed out.
 const STEP: Nanos = Nanos(50_000_000);
 /// Pages moved between two looks at the clock.
@@ -122,9 +129,12 @@ pub struct Driver {
     keepers: Vec<Keeper>,
     growth: Growth,
     settling_since: Option<Nanos>,
-    refresh_due: Nanos,
+    refreshes: Refreshes,
+    report_due: Nanos,
+    pub(crate) numbering: Numbering,
     /// Where the audit goes on: process, page.
     audit_at: (u32, Vpn),
+    pub(crate) audits: Audits,
     /// Whether pages are paged out at random to see who comes back.
     probes: bool,
     /// Pages that came back since they were last asked about, where that stands for access bits.
@@ -192,8 +202,11 @@ impl Driver {
             rng: Rng::new(options.seed),
             spared: Bitmap::default(),
             settling_since: None,
-            refresh_due: Nanos::ZERO,
+            refreshes: Refreshes::new(options.cpu_share),
+            report_due: Nanos::ZERO,
+            numbering: Numbering::default(),
             audit_at: (0, Vpn(0)),
+            audits: Audits::default(),
             probes: choice.probes,
             returned: choice.returns.then(Bitmap::default),
             probe_credit: 0.0,
@@ -278,11 +291,15 @@ impl Driver {
         self.pacer.skip(clock::thread_cpu());
         self.follow_allocations()?;
         let mut events = Vec::new();
-        if now >= self.refresh_due {
-            self.refresh_due = now.saturating_add(REFRESH);
+        if self.refreshes.allows(now) {
+            self.refreshes.begin(now, clock::thread_cpu());
             self.refresh(&mut events)?;
             // Limits are shares of what the engine knows to be there.
             self.tell(std::mem::take(&mut events))?;
+            self.refreshes.end(clock::thread_cpu());
+        }
+        if now >= self.report_due {
+            self.report_due = now.saturating_add(REPORT);
             self.report(&mut events)?;
             self.arm_again();
         }

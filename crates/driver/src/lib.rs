@@ -26,7 +26,7 @@ pub mod status;
 mod tier;
 mod watched;
 
-pub use driver::{Driver, Options};
+pub use driver::{Audits, Driver, Options};
 pub use error::DriverError;
 pub use source::choice::Samples;
 pub use start::{start, start_inside};

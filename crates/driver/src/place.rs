@@ -81,8 +81,9 @@ impl Places {
         self.tiers.get(tier.index()).is_some_and(|place| *place != Place::Swap)
     }
 
-    /// Where the pages of `span` are: runs in ascending order, pages in no tier left out. The zero
-    /// page is in no tier.
+    /// Where the pages at the beginning of `span` are, until `most` pages are found: runs in ascending
+    /// order, pages in no tier left out. The zero page is in no tier. Gives what was looked at, as
+    /// [`Pagemap::places_within`].
     ///
     /// # Errors
     /// Where the process has ended, or may not be looked into.
@@ -91,10 +92,11 @@ impl Places {
         target: &Target,
         pagemap: &mut Pagemap,
         span: Span,
+        most: u64,
         runs: &mut Vec<(Span, Found)>,
-    ) -> Result<(), LinuxError> {
+    ) -> Result<Span, LinuxError> {
         let mut places = Vec::new();
-        pagemap.places(span, &mut places)?;
+        let looked = pagemap.places_within(span, most, &mut places)?;
         let swap = self.swap();
         let memory = self.tier_of(|place| place == Place::Memory);
         for (span, categories) in places {
@@ -110,7 +112,7 @@ impl Places {
                 push_run(runs, span, Found { tier, huge });
             }
         }
-        Ok(())
+        Ok(looked)
     }
 
     fn find_nodes(

@@ -3,7 +3,7 @@
 use crate::accounts::{Account, Accounts};
 use crate::clock;
 use crate::consolidate::Numbers;
-use crate::driver::Driver;
+use crate::driver::{Audits, Driver};
 use crate::groups::{GroupStatus, Groups};
 use crate::place::Place;
 use frostline_core::Foreign;
@@ -38,6 +38,13 @@ pub struct Status {
     pub tiers: Vec<TierStatus>,
     /// All of that memory.
     pub footprint_bytes: u64,
+    /// Memory beside it that lies so scattered that it is left where it is: of each 2 MiB of address
+    /// space, fewer than 64 pages.
+    #[serde(default)]
+    pub scattered_bytes: u64,
+    /// What looking up where pages are has come to.
+    #[serde(default)]
+    pub audits: Audits,
     /// For how long the targets have had over 2 % more fast memory than they may.
     pub over_limit_seconds: f64,
     /// Memory that zram takes for what is paged out; `None` without zram.
@@ -165,12 +172,14 @@ impl Driver {
                 .values()
                 .map(|watched| TargetStatus {
                     pid: watched.target.pid(),
-                    comm: watched.target.comm().unwrap_or_default(),
+                    comm: watched.comm().clone(),
                     mapped_bytes: watched.spans.iter().map(|span| span.bytes().0).sum(),
                 })
                 .collect(),
             refused: self.refused.clone(),
             footprint_bytes: footprint.0,
+            scattered_bytes: self.numbering.left_alone().bytes().0,
+            audits: self.audits,
             tiers,
             over_limit_seconds: self.over_limit().as_secs_f64(),
             compressed_bytes: compressed,

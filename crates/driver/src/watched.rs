@@ -1,6 +1,8 @@
 //! The processes that a driver manages.
 
 use crate::left_alone::LeftAlone;
+use frostline_core::Foreign;
+use frostline_core::event::Backing;
 use frostline_core::types::{Bytes, ProcessId, Vpn};
 use frostline_linux::extents::ExtentChange;
 use frostline_linux::files::FileId;
@@ -102,6 +104,10 @@ pub struct Watched {
     pub fresh: Vec<Span>,
     /// Resident memory when that was last found to have changed.
     resident: Bytes,
+    /// What of it is anonymous, and what is in swap, at that time.
+    memory: Bytes,
+    /// Name of the program, as it was read last.
+    comm: Foreign,
 }
 
 impl Watched {
@@ -120,18 +126,33 @@ impl Watched {
             spans: Vec::new(),
             fresh: Vec::new(),
             resident: Bytes::ZERO,
+            memory: Bytes::ZERO,
+            comm: Foreign::default(),
         })
     }
 
-    /// Whether its resident memory has grown or shrunk by more than a small part since this was
-    /// last so.
+    /// The name of its program, when [`Self::has_changed`] was last asked for.
+    pub fn comm(&self) -> &Foreign {
+        &self.comm
+    }
+
+    /// Reads name and size. Whether its resident memory has grown or shrunk by more than a small part
+    /// since this was last so.
     pub fn has_changed(&mut self) -> bool {
+        self.comm = self.target.comm().unwrap_or_default();
         let Ok(resident) = self.target.resident() else { return false };
         let changed = resident.0.abs_diff(self.resident.0) > self.resident.0 / CHANGED;
         if changed {
             self.resident = resident;
+            let usage = self.target.usage().unwrap_or_default();
+            self.memory = Bytes(usage.anonymous.0 + usage.swapped.0);
         }
         changed
+    }
+
+    /// Anonymous memory, and what is in swap, when [`Self::has_changed`] last said so.
+    pub fn memory(&self) -> Bytes {
+        self.memory
     }
 
     /// Its number, as events carry it.
@@ -166,6 +187,24 @@ impl Watched {
         let mapped = maps::parts(tierable(), &added)
             .map(|(span, backing)| ExtentChange::Mapped { span, backing });
         unmapped.chain(mapped).collect()
+    }
+
+    /// The parts of a span whose pages may be moved, ascending, as far as each is in one mapping, and
+    /// what backs them. What was mapped since the mappings were read last is anonymous memory.
+    pub fn parts(&self, span: Span) -> Vec<(Span, Backing)> {
+        let from = self.spans.partition_point(|other| other.end() <= span.start);
+        let inside = self.spans[from..].iter().map(|other| other.intersect(span));
+        let inside: Vec<Span> = inside.take_while(|part| !part.is_empty()).collect();
+        let from = self.mappings.partition_point(|mapping| mapping.span.end() <= span.start);
+        let there = self.mappings[from..].iter();
+        let there = there.take_while(|mapping| mapping.span.start < span.end());
+        let there = there.filter(|mapping| mapping.is_tierable());
+        let mut parts: Vec<(Span, Backing)> = maps::parts(there, &inside).collect();
+        let known: Vec<Span> = parts.iter().map(|(part, _)| *part).collect();
+        let others = difference(&inside, &known).into_iter();
+        parts.extend(others.map(|part| (part, Backing::Anonymous)));
+        parts.sort_unstable_by_key(|(part, _)| *part);
+        parts
     }
 
     /// The mapping of a page, as it was read last, where it is memory of the program's alone: not
@@ -234,7 +273,6 @@ fn remove(spans: &mut Vec<Span>, span: Span) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use frostline_core::event::Backing;
     use frostline_testing::{Requirement, skip};
 
     use proptest::prelude::*;

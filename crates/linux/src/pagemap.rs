@@ -20,6 +20,8 @@ const ENTRY_BYTES: usize = 8;
 const READ_ENTRIES: u64 = 64 * 1024;
 /// Runs in one scan request.
 const SCAN_RUNS: usize = 1024;
+/// Pages that are looked up in one go where the kernel cannot be asked for those that are there.
+pub const PART_PAGES: u64 = 16_384;
 
 /// Entries for pages in swap, under migration, poisoned, and marks without any page share a format.
 /// Swap devices have the lowest numbers, of which no kernel has more than 27 and none leaves fewer
@@ -262,7 +264,8 @@ impl Pagemap {
     ) -> Result<(), LinuxError> {
         let all_of = Categories::NOTED.with(Categories::PRESENT).with(Categories::WRITTEN).0;
         let told = Categories::HUGE.0;
-        self.scan_by(span, ScanMasks { all_of, any_of: 0, told, protects: true }, runs)
+        let masks = ScanMasks { all_of, told, protects: true, ..ScanMasks::default() };
+        self.scan_by(span, masks, runs)
     }
 
     fn scan_by(
@@ -271,22 +274,34 @@ impl Pagemap {
         masks: ScanMasks,
         runs: &mut Vec<(Span, Categories)>,
     ) -> Result<(), LinuxError> {
-        self.regions.resize(SCAN_RUNS, PageRegion::default());
-        let end = span.end().0.saturating_mul(PAGE_BYTES);
-        let mut at = span.address();
-        while at < end {
-            let (count, stop) = scan(self.file.as_fd(), at, end, masks, &mut self.regions)
-                .map_err(|errno| LinuxError::call("ioctl PAGEMAP_SCAN", self.pid, errno))?;
-            for region in &self.regions[..count] {
-                let span = Span::of_addresses(region.start, region.end);
-                push_run(runs, span, Categories(region.categories));
-            }
-            if stop <= at {
+        let mut rest = span;
+        while !rest.is_empty() {
+            let stop = self.scan_once(rest, masks, runs)?;
+            if stop <= rest.start {
                 break;
             }
-            at = stop;
+            rest = Span::between(stop, span.end());
         }
         Ok(())
+    }
+
+    /// One request: at most [`SCAN_RUNS`] runs from the beginning of `span` on. Gives the page
+    /// before which it has stopped.
+    fn scan_once(
+        &mut self,
+        span: Span,
+        masks: ScanMasks,
+        runs: &mut Vec<(Span, Categories)>,
+    ) -> Result<Vpn, LinuxError> {
+        self.regions.resize(SCAN_RUNS, PageRegion::default());
+        let end = span.end().0.saturating_mul(PAGE_BYTES);
+        let (count, stop) = scan(self.file.as_fd(), span.address(), end, masks, &mut self.regions)
+            .map_err(|errno| LinuxError::call("ioctl PAGEMAP_SCAN", self.pid, errno))?;
+        for region in &self.regions[..count] {
+            let span = Span::of_addresses(region.start, region.end);
+            push_run(runs, span, Categories(region.categories));
+        }
+        Ok(Vpn(stop / PAGE_BYTES))
     }
 
     /// Appends where the pages of `span` are, as runs of equal [`Categories::PLACE`], leaving out
@@ -302,11 +317,34 @@ impl Pagemap {
         span: Span,
         runs: &mut Vec<(Span, Categories)>,
     ) -> Result<(), LinuxError> {
-        let somewhere = Categories::PRESENT.with(Categories::SWAPPED);
+        let mut rest = span;
+        while !rest.is_empty() {
+            let looked = self.places_within(rest, u64::MAX, runs)?;
+            rest = Span::between(looked.end(), span.end());
+        }
+        Ok(())
+    }
+
+    /// As [`Self::places`], for the beginning of `span` alone: until `most` pages, or some thousand
+    /// runs of them, are found. Gives what was looked at; its end lies between two regions or is that of
+    /// `span`. Costs what there is of page tables, however large `span` is, and before Linux 6.7 what
+    /// [`PART_PAGES`] cost. `most` is at least twice [`REGION_PAGES`].
+    ///
+    /// # Errors
+    /// As [`Self::places`].
+    pub fn places_within(
+        &mut self,
+        span: Span,
+        most: u64,
+        runs: &mut Vec<(Span, Categories)>,
+    ) -> Result<Span, LinuxError> {
+        let somewhere = Categories::PRESENT.with(Categories::SWAPPED).0;
+        let most_pages = if most < span.pages { most } else { 0 };
         let before = runs.len();
         loop {
-            let told = Categories::PLACE.with(self.guard);
-            match self.scan(span, somewhere, told, runs) {
+            let told = Categories::PLACE.with(self.guard).0;
+            let masks = ScanMasks { any_of: somewhere, told, most_pages, ..ScanMasks::default() };
+            match self.scan_once(span, masks, runs) {
                 Err(error) if error.errno() == Some(libc::ENOTTY) => break,
                 // A kernel that does not know guard pages refuses to be asked for them.
                 Err(error)
@@ -316,15 +354,18 @@ impl Pagemap {
                     runs.truncate(before);
                 }
                 result => {
-                    let guard = |place: &Categories| place.has(Categories::GUARD);
+                    let looked = whole_regions(span, result?);
                     let found = runs.split_off(before);
-                    runs.extend(found.into_iter().filter(|(_, place)| !guard(place)));
-                    return result;
+                    let found = found.into_iter().filter(|(_, at)| !at.has(Categories::GUARD));
+                    let inside = found.map(|(run, at)| (run.intersect(looked), at));
+                    runs.extend(inside.filter(|(run, _)| !run.is_empty()));
+                    return Ok(looked);
                 }
             }
         }
         runs.truncate(before);
-        self.for_each(span, |page, entry| {
+        let looked = whole_regions(span, Vpn(span.start.0.saturating_add(PART_PAGES)));
+        self.for_each(looked, |page, entry| {
             let mut place = Categories::NONE;
             if entry.present() {
                 place = place.with(Categories::PRESENT);
@@ -335,7 +376,8 @@ impl Pagemap {
             if place != Categories::NONE {
                 push_run(runs, Span::single(page), place);
             }
-        })
+        })?;
+        Ok(looked)
     }
 
     /// Whether the whole region of `page` is mapped by one entry of 2 MiB.
@@ -354,6 +396,16 @@ impl Pagemap {
             _ => LinuxError::io(what, format!("/proc/{}/pagemap", self.pid), error),
         }
     }
+}
+
+/// The beginning of `span` up to the last end of a region before `stop`; up to `stop` itself where
+/// there is none.
+fn whole_regions(span: Span, stop: Vpn) -> Span {
+    if stop >= span.end() || stop <= span.start {
+        return span;
+    }
+    let whole = Vpn(stop.0 - stop.0 % REGION_PAGES);
+    Span::between(span.start, if whole > span.start { whole } else { stop })
 }
 
 fn entry(bytes: &[u8]) -> u64 {

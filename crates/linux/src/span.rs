@@ -7,7 +7,7 @@ use std::fmt;
 pub const REGION_PAGES: u64 = HUGE_PAGES as u64;
 
 /// Consecutive virtual pages `[start, start + pages)` of one process.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Span {
     /// First page.
     pub start: Vpn,

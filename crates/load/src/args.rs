@@ -119,6 +119,16 @@ pub struct LoadArgs {
     /// Map, check and unmap further areas of 4 KiB to 4 MiB
     #[arg(long, value_name = "N/s", default_value = "0", value_parser = parse_rate)]
     pub churn: f64,
+    /// Reserve so much more address space, of which little is used
+    #[arg(long, value_name = "SIZE", value_parser = spec::parse_bytes)]
+    pub reserve: Option<Bytes>,
+    /// Mappings of which that consists
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "reserve")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub reserve_mappings: u32,
+    /// Pages of it that are used, evenly apart
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "reserve")]
+    pub reserve_pages: u32,
     /// Read this file at the start and close it; read it again whenever the hot set changes, and at the
     /// end, and check that it is the same
     #[arg(long, value_name = "FILE")]

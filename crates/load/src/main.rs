@@ -13,6 +13,7 @@ mod forks;
 mod hot_set;
 mod input;
 mod pace;
+mod reserve;
 mod run;
 mod shared;
 mod summary;

@@ -5,6 +5,7 @@ use crate::args::LoadArgs;
 use crate::content::{PageBytes, Recipe};
 use crate::hot_set::HotSet;
 use crate::input::Input;
+use crate::reserve::Reserved;
 use crate::shared::Shared;
 use crate::summary::{Parts, Summary};
 use crate::truth::Truth;
@@ -61,6 +62,8 @@ pub fn run(args: &LoadArgs) -> anyhow::Result<ExitCode> {
     let hot_pages = announce(&truth, &work.hot_set, 0, args.truth.as_deref())?;
     let mut log = args.throughput_log.as_deref().map(Log::create).transpose()?;
     let shared = Shared::new(shares.len());
+    let reserve = |size| Reserved::map(size, args.reserve_mappings, args.reserve_pages);
+    let mut reserved = args.reserve.map(reserve).transpose()?;
     let input = args.input.as_deref().map(Input::read).transpose()?;
     let read_again =
         || input.as_ref().map_or(Ok(()), |input| input.check(|wrong| shared.found(wrong)));
@@ -95,6 +98,7 @@ pub fn run(args: &LoadArgs) -> anyhow::Result<ExitCode> {
     })?;
 
     read_again()?;
+    reserved.iter_mut().for_each(|reserved| reserved.check(&shared));
     let findings = shared.findings();
     for what in &findings.first {
         eprintln!("error: {what}");

@@ -33,6 +33,8 @@ pub struct Session {
     overseer: Option<Overseer>,
     /// Our memory exceeds its limit, and that was said.
     too_large: bool,
+    /// Scattered memory is left alone, and that was said.
+    scattered: bool,
     /// From when there was still somebody to manage.
     last: Status,
 }
@@ -93,6 +95,7 @@ impl Session {
             tiering: tiering.clone(),
             overseer: None,
             too_large: false,
+            scattered: false,
             last: Status::default(),
         };
         session.driver.step(Nanos::ZERO)?;
@@ -131,6 +134,7 @@ impl Session {
             for remark in self.driver.take_remarks() {
                 note(&format!("{}: {remark}", self.name));
             }
+            self.tell_of_scattered(&status);
             if !self.driver.is_idle() {
                 self.last = status.clone();
             }
@@ -143,6 +147,20 @@ impl Session {
             }
         }
         Ok(Duration::from_nanos(next.saturating_sub(self.watch.elapsed()).0))
+    }
+
+    /// Says once that there is memory that is left alone.
+    fn tell_of_scattered(&mut self, status: &Status) {
+        let scattered = status.scattered_bytes;
+        if scattered > 0 && !self.scattered {
+            let scattered = bytes(scattered as f64);
+            note(&format!(
+                "{}: {scattered} lie so scattered that they are left in fast memory: less than \
+                 256 KiB of each 2 MiB of address space",
+                self.name,
+            ));
+        }
+        self.scattered |= scattered > 0;
     }
 
     /// Makes do with less where we take more memory than we may, and says so once.

@@ -14,6 +14,7 @@ mod load;
 mod owners;
 mod policies;
 mod programs;
+mod reserved;
 mod rights;
 mod support;
 mod system;

@@ -2,7 +2,9 @@
 //! extents that they asked for.
 
 use super::Driver;
+use super::audit::window;
 use crate::address_map::AddressMap;
+use crate::clock;
 use crate::error::DriverError;
 use crate::source::Source;
 use crate::source::allocations::Allocations;
@@ -10,10 +12,11 @@ use frostline_core::event::{Backing, Event};
 use frostline_core::types::*;
 use frostline_linux::extents::ExtentChange;
 use frostline_linux::perf::monotonic_ns;
-use frostline_linux::span::{REGION_PAGES, Span, difference};
+use frostline_linux::span::{REGION_PAGES, Span, difference, joined};
 
-/// Pages whose places are looked up in one go: what is found takes memory of ours.
-const LOOKED_UP_PAGES: u64 = 16_384;
+/// Times that new address space is looked into before the rest is left to the audit. Each finds 16 MiB,
+/// or that there is nothing in 4 GiB.
+const MOST_LOOKS: usize = 32_768;
 /// Events that are collected before the engine is told.
 const MOST_EVENTS: usize = 8192;
 
@@ -34,7 +37,7 @@ impl Driver {
             self.change(pid, change, &mut events);
         }
         for pid in executed {
-            self.refresh_due = Nanos::ZERO;
+            self.refreshes.hurry();
             if self.watched.get_mut(&pid).is_some_and(|watched| watched.reopen().is_err()) {
                 self.forget(pid, &mut events);
             }
@@ -80,24 +83,36 @@ impl Driver {
 
     fn look_into_new(&mut self, pid: u32, events: &mut Vec<Event>) -> Result<(), DriverError> {
         let Some(watched) = self.watched.get_mut(&pid) else { return Ok(()) };
-        let fresh = std::mem::take(&mut watched.fresh);
-        // What is found is compared with what the engine knows: that must be up to date.
-        if !fresh.is_empty() && !events.is_empty() {
-            self.tell(std::mem::take(events))?;
+        let mut fresh = std::mem::take(&mut watched.fresh);
+        if fresh.is_empty() {
+            return Ok(());
         }
-        for piece in fresh.into_iter().flat_map(|span| span.pieces(LOOKED_UP_PAGES)) {
-            match self.places_of(pid, piece, events) {
+        let began = clock::thread_cpu();
+        // What is found is compared with what the engine knows: that must be up to date.
+        self.tell(std::mem::take(events))?;
+        fresh.sort_unstable();
+        let fresh = joined(fresh.into_iter());
+        let mut at = Vpn(0);
+        for _ in 0..MOST_LOOKS {
+            let Some(span) = window(&fresh, at) else { break };
+            match self.places_of(pid, span, events) {
                 // Another program was executed in between: the old page table is gone.
                 Err(error) if error.is_gone() => {
                     self.reopen(pid, events);
-                    return Ok(());
+                    break;
                 }
-                found => self.rounds.note(piece.pages, found?),
+                looked => {
+                    let looked = looked?;
+                    at = looked.span.end();
+                    self.rounds.note(looked.pages, looked.changed);
+                }
             }
             if events.len() > MOST_EVENTS {
                 self.tell(std::mem::take(events))?;
             }
         }
+        // It is done once, and in proportion to what is there.
+        self.refreshes.leave_out(clock::thread_cpu().saturating_sub(began));
         Ok(())
     }
 
@@ -110,14 +125,28 @@ impl Driver {
         }
     }
 
+    /// Takes note of new address space; its blocks have ids where some had them before, or where
+    /// they get them in advance.
+    fn map_new(&mut self, pid: u32, span: Span, backing: Backing, events: &mut Vec<Event>) {
+        let ahead = self.numbers_ahead(span);
+        let Some(watched) = self.watched.get_mut(&pid) else { return };
+        let process = watched.id();
+        watched.add(span);
+        if ahead {
+            map(&mut self.map, process, span, backing, events);
+        } else {
+            let push = |_, run| events.push(Event::Mapped { run, backing, process });
+            self.map.known(process, span, push);
+        }
+    }
+
     fn change(&mut self, pid: u32, change: ExtentChange, events: &mut Vec<Event>) {
         let Some(watched) = self.watched.get_mut(&pid) else { return };
         let id = watched.id();
         match change {
             ExtentChange::Mapped { span, backing } => {
                 for span in difference(&[span], &self.left_out) {
-                    watched.add(span);
-                    map(&mut self.map, id, span, backing, events);
+                    self.map_new(pid, span, backing, events);
                 }
             }
             ExtentChange::Unmapped { span } => {
@@ -126,6 +155,7 @@ impl Driver {
             }
             ExtentChange::Remapped { from, to } => {
                 watched.remove(from);
+                // What is found there has ids by then, or gets them.
                 watched.add(Span::new(to, from.pages));
                 remap(&mut self.map, id, from, to, &watched.spans, events);
             }
@@ -134,7 +164,7 @@ impl Driver {
 }
 
 /// Gives new address space ids; one event for each run of them.
-fn map(
+pub(super) fn map(
     ids: &mut AddressMap,
     process: ProcessId,
     span: Span,
@@ -199,22 +229,24 @@ fn remap(
     events: &mut Vec<Event>,
 ) {
     let in_block = |page: Vpn| REGION_PAGES - page.0 % REGION_PAGES;
-    ids.map(process, Span::new(to, from.pages), |_, _| {});
-    let mut done = 0;
-    while done < from.pages {
-        let (old, new) = (Vpn(from.start.0 + done), Vpn(to.0 + done));
-        let pages = in_block(old).min(in_block(new)).min(from.pages - done);
-        done += pages;
-        let run = |start| PageRun { start, pages: pages as u32 };
-        match (ids.page(process, old), ids.page(process, new)) {
-            (Some(old), Some(new)) => events.push(Event::Remapped { from: run(old), to: new }),
-            // There are no more ids.
-            (Some(old), None) => events.push(Event::Unmapped { run: run(old) }),
-            (None, Some(new)) => {
-                let backing = Backing::Anonymous;
-                events.push(Event::Mapped { run: run(new), backing, process });
-            }
-            (None, None) => {}
+    let mut moved = Vec::new();
+    ids.known(process, from, |piece, run| moved.push((piece, run)));
+    for (piece, old) in moved {
+        let target = Span::new(Vpn(to.0 + (piece.start.0 - from.start.0)), piece.pages);
+        let mut done = 0;
+        while done < piece.pages {
+            let new = Vpn(target.start.0 + done);
+            let pages = in_block(new).min(piece.pages - done);
+            let part = Span::new(new, pages);
+            let from = PageRun { start: PageId(old.start.0 + done as u32), pages: pages as u32 };
+            done += pages;
+            let mut target = None;
+            ids.map(process, part, |_, run| target = Some(run));
+            events.push(match target {
+                Some(run) => Event::Remapped { from, to: run.start },
+                // There are no more ids.
+                None => Event::Unmapped { run: from },
+            });
         }
     }
     release(ids, process, &[from], left);

@@ -41,11 +41,15 @@ impl Driver {
             return Err(with_hint(pid, error).into());
         }
         self.left_out = self.own_memory();
-        let known: Vec<u32> = self.watched.keys().copied().collect();
-        for pid in known {
-            if self.watched.get_mut(&pid).is_some_and(Watched::has_changed) {
+        for watched in self.watched.values_mut() {
+            if watched.has_changed() {
                 self.rounds.wake();
             }
+        }
+        let memory: u64 = self.watched.values().map(|watched| watched.memory().0).sum();
+        self.numbering.set_resident(Bytes(memory).pages());
+        let known: Vec<u32> = self.watched.keys().copied().collect();
+        for pid in known {
             self.follow_mappings(pid, events)?;
         }
         self.read_groups();
@@ -118,7 +122,7 @@ impl Driver {
             self.watched.remove(&pid);
             events.push(Event::Exited { process: id });
         }
-        self.refresh_due = Nanos::ZERO;
+        self.refreshes.hurry();
     }
 }
 

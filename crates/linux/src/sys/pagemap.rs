@@ -44,6 +44,8 @@ pub struct ScanMasks {
     /// Protects the pages found from being written without it being noted. They must be asked to be
     /// such as can be.
     pub protects: bool,
+    /// Pages after which the walk ends; 0 for no such limit.
+    pub most_pages: u64,
 }
 
 /// `PM_SCAN_WP_MATCHING`.
@@ -71,6 +73,7 @@ pub fn scan(
         end,
         vec: found.as_mut_ptr().expose_provenance() as u64,
         vec_len: found.len() as u64,
+        max_pages: masks.most_pages,
         category_mask: masks.all_of,
         category_anyof_mask: masks.any_of,
         return_mask: masks.told,
