@@ -9,7 +9,7 @@ export RUST_BACKTRACE ?= 1
 help:
 	@echo 'make build   the frostline program and its agent, in target/release'
 	@echo 'make test    every check: format, lints, documentation, tidiness, tests'
-	@echo 'make test-all  the same, and 200 kills of a running frostline'
+	@echo 'make test-all  the same, and 300 kills of a running frostline'
 	@echo 'make demo    tiers a redis-server, records it, compares placements of its memory'
 	@echo 'make bench   benchmarks, beside their peers where there are any'
 	@echo 'make clean   removes everything built'
@@ -33,7 +33,7 @@ test:
 
 # The whole workspace is named so that nothing is built a second time with other features.
 test-all: test
-	FROSTLINE_KILLS=200 scripts/run-tests --test safety kill
+	FROSTLINE_KILLS=300 scripts/run-tests --test safety kill
 
 demo:
 	@scripts/setup demo

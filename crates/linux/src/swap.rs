@@ -18,6 +18,12 @@ pub const PAGE_CLUSTER: &str = "/proc/sys/vm/page-cluster";
 /// How the kernel weighs anonymous memory against files when it reclaims, `0..=200`.
 pub const SWAPPINESS: &str = "/proc/sys/vm/swappiness";
 
+/// No swap device has a higher priority (`SWAP_FLAG_PRIO_MASK` in `include/linux/swap.h`).
+pub const HIGHEST_PRIORITY: u16 = 0x7fff;
+/// What helps where there are [`never_behind`].
+pub const LOWER: &str =
+    "turn it off and on again with a lower priority: swapoff DEVICE && swapon -p 100 DEVICE";
+
 /// A line of `/proc/swaps`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwapDevice {
@@ -40,6 +46,19 @@ pub struct SwapDevice {
 pub fn devices(root: &Root) -> Result<Vec<SwapDevice>, LinuxError> {
     let text = root.read_optional("/proc/swaps")?.unwrap_or_default();
     Ok(text.lines().skip(1).filter_map(parse_device).collect())
+}
+
+/// Swap devices other than `own` before which none can be filled, with commas between them: they
+/// have the highest priority, and take their turns with whatever else has it. `None` without any.
+///
+/// # Errors
+/// As [`devices`].
+pub fn never_behind(root: &Root, own: Option<&Path>) -> Result<Option<String>, LinuxError> {
+    let others = devices(root)?.into_iter().filter(|device| {
+        device.priority >= i32::from(HIGHEST_PRIORITY) && Some(device.path.as_path()) != own
+    });
+    let names: Vec<String> = others.map(|device| device.path.display().to_string()).collect();
+    Ok((!names.is_empty()).then(|| names.join(", ")))
 }
 
 fn parse_device(line: &str) -> Option<SwapDevice> {
@@ -160,6 +179,15 @@ mod tests {
         let paths: Vec<_> =
             devices(tree.root()).expect("read").into_iter().map(|d| d.path).collect();
         assert_eq!(paths, [PathBuf::from("/dev/zram2"), PathBuf::from("/swap")]);
+    }
+
+    #[test]
+    fn who_has_the_highest_priority_is_never_behind() {
+        let lines = "Filename\n/dev/a partition 8 0 32767\n/dev/b partition 8 0 32766\n";
+        let tree = tree_of(&[("proc/swaps", lines)]);
+        let others = |own: &str| never_behind(tree.root(), Some(Path::new(own))).expect("read");
+        assert_eq!(others("/dev/b").as_deref(), Some("/dev/a"));
+        assert_eq!(others("/dev/a"), None);
     }
 
     #[test]

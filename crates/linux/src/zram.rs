@@ -15,7 +15,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 const HOT_ADD: &str = "/sys/class/zram-control/hot_add";
 const HOT_REMOVE: &str = "/sys/class/zram-control/hot_remove";
@@ -245,7 +245,7 @@ impl Record {
         self.write_header(root)?;
         let highest = swap::devices(root)?.iter().map(|device| device.priority).max();
         let priority = highest.map_or(PRIORITY, |highest| highest.saturating_add(1).max(PRIORITY));
-        let priority = u16::try_from(priority).unwrap_or(u16::MAX).min(32_767);
+        let priority = u16::try_from(priority).unwrap_or(u16::MAX).min(swap::HIGHEST_PRIORITY);
         swapon(&self.c_path(root), priority).map_err(|errno| {
             LinuxError::io("swapon", self.device(), &std::io::Error::from_raw_os_error(errno))
         })
@@ -286,11 +286,17 @@ impl Record {
         CString::new(root.path(self.device()).into_os_string().into_vec()).unwrap_or_default()
     }
 
-    /// Whether it is set up so, and the swap device that is filled first.
+    /// Whether it is set up so, and the swap device that is filled first, as far as there can be one.
     fn serves(&self, root: &Root, algorithm: Option<&str>) -> Result<bool, LinuxError> {
         let devices = swap::devices(root)?;
-        let first = devices.iter().max_by_key(|device| device.priority);
-        if first.is_none_or(|first| first.path.as_path() != Path::new(&self.device())) {
+        let own = PathBuf::from(self.device());
+        let ours = devices.iter().find(|device| device.path == own).map(|device| device.priority);
+        let highest = i32::from(swap::HIGHEST_PRIORITY);
+        let is_before = |ours: i32| {
+            let mut others = devices.iter().filter(|device| device.path != own);
+            others.all(|other| ours > other.priority || ours == highest)
+        };
+        if !ours.is_some_and(is_before) {
             return Ok(false);
         }
         let compresses_so = match algorithm {

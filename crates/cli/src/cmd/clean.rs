@@ -2,6 +2,7 @@
 
 use crate::errors::failure;
 use crate::output;
+use frostline_driver::consolidate::request;
 use frostline_linux::Root;
 use frostline_linux::changes::{SwapOff, restore};
 use std::process::ExitCode;
@@ -28,7 +29,9 @@ pub struct Args {
 /// Where rights are missing, or something must stay for now.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let swap_off = if args.swap_off { SwapOff::WhenItFits } else { SwapOff::WhenUnused };
-    let done = restore(&Root::system(), swap_off)?;
+    let root = Root::system();
+    request::sweep(&root);
+    let done = restore(&root, swap_off)?;
     if args.json {
         output::json(&[&done])?;
     } else {

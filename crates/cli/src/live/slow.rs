@@ -7,7 +7,7 @@ use frostline_driver::{SlowTier, SlowTiers};
 use frostline_linux::Root;
 use frostline_linux::changes::{Changes, SwapOff, restore};
 use frostline_linux::process;
-use frostline_linux::swap::PAGE_CLUSTER;
+use frostline_linux::swap::{self, PAGE_CLUSTER};
 use frostline_linux::topology::{self, Topology};
 use frostline_linux::zram::{Zram, ZramOptions};
 use std::path::PathBuf;
@@ -57,7 +57,16 @@ impl SlowMemory {
             let size = size.unwrap_or_else(|| total_memory(root));
             let options = ZramOptions { size, algorithm: algorithm.clone() };
             match Zram::create(&memory.changes, &options) {
-                Ok(zram) => memory.zram = Some(zram),
+                Ok(zram) => {
+                    if let Ok(Some(others)) = swap::never_behind(root, Some(&zram.device())) {
+                        note(&format!(
+                            "swap of the highest priority does not come after zram: {others}; nothing \
+                             is paged out while it has room, unless it is compressed\nhint: {}",
+                            swap::LOWER
+                        ));
+                    }
+                    memory.zram = Some(zram);
+                }
                 Err(error) => {
                     memory.take_down();
                     return Err(error.into());

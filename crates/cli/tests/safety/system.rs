@@ -21,6 +21,8 @@ pub struct System {
     _lock: File,
 }
 
+/// So many KiB do not come back by themselves between two looks.
+pub const SOME_KIB: u64 = 4096;
 const READ_AHEAD: &str = "/proc/sys/vm/page-cluster";
 
 fn names(folder: &str) -> BTreeSet<String> {
@@ -113,6 +115,12 @@ impl System {
         let mut all = Listed::all();
         all.retain(|entry| !self.listed.contains(&entry.identity()) && !entry.is_of_others());
         all
+    }
+
+    /// Kinds of what frostlines of this test have changed that do not run any more.
+    pub fn abandoned(&self) -> Vec<String> {
+        let ours = self.ours().into_iter().filter(|entry| entry.owners.is_empty());
+        ours.filter_map(|entry| Some(entry.change["kind"].as_str()?.to_owned())).collect()
     }
 
     /// Swap devices of this test, such as `/dev/zram0`, of which each has this size.

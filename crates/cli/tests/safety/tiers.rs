@@ -1,7 +1,7 @@
 //! Slow tiers that are full, were never there, or go away.
 
 use crate::load::{Load, run_load};
-use crate::support::{EAGER, Running, attach, moved, status_of, text, wait_until};
+use crate::support::{EAGER, Running, attach, frostline, moved, status_of, text, wait_until};
 use crate::system::{System, number, status_kib, succeeds};
 use frostline_core::types::{Bytes, Vpn};
 use frostline_linux::changes::{Changes, SwapOff};
@@ -39,16 +39,17 @@ fn a_full_tier_is_said_and_not_tried_again_and_again() {
 fn what_does_not_fit_on_our_device_does_not_go_to_another() {
     let Some(system) = System::take() else { return };
     let folder = tempfile::tempdir().expect("a folder");
-    let Some(other) = OtherSwap::turn_on(folder.path()) else { return };
+    let Some(other) = OtherSwap::turn_on(folder.path(), 1) else { return };
     let load = Load::start("--size 96MiB --hot 20% --cold-rate 100/s --checksums");
     let options = format!("--slow zram:size=32MiB --fast 20% {EAGER}");
     let mut driver = Running::start(&mut attach(load.pid(), &options));
     let mut status = Value::Null;
     wait_until("there is no more room", || {
         status = status_of(driver.pid()).unwrap_or_default();
+        let room = |tier: &Value| number(tier, "capacity_bytes") - number(tier, "used_bytes");
         status["accounts"].is_object()
             && moved(&status, "verified") > 16 << 20
-            && moved(&status, "no_space") + number(&status["rejected_pages"], "no_room") > 0
+            && room(&status["tiers"][1]) < 1 << 20
     });
     let capacity = number(&status["tiers"][1], "capacity_bytes");
     assert!(capacity <= 33 << 20, "{status:#}");
@@ -78,22 +79,45 @@ fn what_does_not_fit_on_our_device_does_not_go_to_another() {
     system.finish();
 }
 
-/// 128 MiB of swap on a file behind a loop device, filled last.
-struct OtherSwap {
+#[test]
+fn swap_that_is_never_filled_after_ours_is_named() {
+    let Some(system) = System::take() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(other) = OtherSwap::turn_on(folder.path(), 32_767) else { return };
+    let sleep = Running::start(Command::new("sleep").arg("600"));
+    let pid = sleep.pid().to_string();
+    let mut attach = frostline();
+    attach.args(["attach", &pid, "--slow", "zram:size=16MiB", "--seconds", "1"]);
+    let told = text(&attach.output().expect("it runs").stderr);
+    let named = format!("does not come after zram: {}", other.device);
+    assert!(told.contains(&named) && told.contains("\nhint: "), "{told}");
+    let doctor = frostline().args(["doctor", "--json"]).output().expect("it runs");
+    let told: Value = serde_json::from_slice(&doctor.stdout).expect("JSON");
+    let mut all = told["runs"].as_array().expect("an envelope").iter();
+    let zram = all.find(|capability| capability["name"] == "zram").expect("named");
+    assert!(zram["why"].as_str().is_some_and(|why| why.contains(&other.device)), "{zram}");
+    assert_eq!(zram["available"], false);
+    drop(other);
+    system.finish();
+}
+
+/// 128 MiB of swap on a file behind a loop device.
+pub struct OtherSwap {
     device: String,
     file: File,
 }
 
 impl OtherSwap {
-    fn turn_on(folder: &Path) -> Option<Self> {
+    /// The lower its priority, the later it is filled.
+    pub fn turn_on(folder: &Path, priority: i16) -> Option<Self> {
         let path = folder.join("swap");
         std::fs::write(&path, vec![0; 128 << 20]).expect("room");
         let set_up = Command::new("losetup").args(["-f", "--show"]).arg(&path).output();
         let device = set_up.map_or_else(|_| String::new(), |output| text(&output.stdout));
         let device = device.trim().to_owned();
         let other = Self { device, file: File::open(&path).expect("ours") };
-        let on =
-            succeeds("mkswap", &[&other.device]) && succeeds("swapon", &["-p", "1", &other.device]);
+        let on = succeeds("mkswap", &[&other.device])
+            && succeeds("swapon", &["-p", &priority.to_string(), &other.device]);
         if !on {
             skip(Requirement::FileSwap, "no second swap device can be set up here");
         }

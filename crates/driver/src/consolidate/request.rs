@@ -57,7 +57,18 @@ fn get<T: for<'de> Deserialize<'de>>(root: &Root, pid: u32, kind: &str) -> Optio
 /// # Errors
 /// Where the file cannot be written.
 pub fn ask(root: &Root, request: &Request) -> Result<(), LinuxError> {
+    sweep(root);
     put(root, request.pid, "ask", request)
+}
+
+/// Removes questions to processes that have ended, and their answers: who asked was killed.
+pub fn sweep(root: &Root) {
+    for name in root.list(FOLDER).unwrap_or_default() {
+        let pid = name.split('.').next().and_then(|pid| pid.parse::<u32>().ok());
+        if pid.is_some_and(|pid| !root.path(format!("/proc/{pid}")).exists()) {
+            let _ = fs::remove_file(root.path(format!("{FOLDER}/{name}")));
+        }
+    }
 }
 
 /// Whether there is a question to a process of this number, told without allocating anything: how a
@@ -114,6 +125,26 @@ pub fn forget(root: &Root, pid: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_killed_ones_have_asked_goes_with_the_process_that_they_asked() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        let asked = |pid| Request {
+            pid,
+            start_ticks: 1,
+            limit: ConsolidationLimit::Auto,
+            dry_run: false,
+            number: 1,
+        };
+        fs::create_dir_all(root.path("/proc/8")).unwrap();
+        for pid in [7, 8, 9] {
+            ask(&root, &asked(pid)).unwrap();
+        }
+        assert_eq!(root.list(FOLDER).unwrap(), ["8.ask", "9.ask"], "9 was asked just now");
+        sweep(&root);
+        assert_eq!(root.list(FOLDER).unwrap(), ["8.ask"]);
+    }
 
     #[test]
     fn questions_reach_the_process_that_they_are_for_and_no_later_one() {

@@ -164,6 +164,11 @@ fn zram(root: &Root) -> Result<Capability, LinuxError> {
         _ if !is_admin(root) => {
             Capability::no(name, "setting a device up needs CAP_SYS_ADMIN").hint("run as root")
         }
+        _ if let Some(others) = swap::never_behind(root, None)? => Capability::no(
+            name,
+            format!("swap of the highest priority would not come after: {others}"),
+        )
+        .hint(swap::LOWER),
         Some(device) => Capability::yes(name, format!("/dev/{device} is free to be set up")),
         None if adds => Capability::yes(name, "another device can be added"),
         None => Capability::no(name, format!("in use by others: {}", devices.join(", ")))

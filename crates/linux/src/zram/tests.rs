@@ -202,4 +202,12 @@ fn a_device_that_a_crash_left_is_taken_over() {
     assert_eq!(zram.device(), PathBuf::from("/dev/zram3"));
     let restored = restore(tree.root(), SwapOff::WhenItFits).expect("the list is whole");
     assert_eq!((restored.undone.len(), restored.in_use), (0, 1), "it has an owner again");
+    // Where none can be first, another one would not be either.
+    tree.file("run/frostline/changes.json", entry(dead));
+    let device = |name, priority| format!("/dev/{name} partition 8188 10 {priority}\n");
+    for (ours, others, serves) in [(32_766, 32_766, false), (32_767, 32_767, true)] {
+        let lines = device("zram3", ours) + &device("sda2", others);
+        tree.file("proc/swaps", format!("Filename Type Size Used Priority\n{lines}"));
+        assert_eq!(Zram::create(&changes, &of(8, None)).is_ok(), serves, "{ours}");
+    }
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-fn inject(pid: u32, options: &str) -> Command {
+pub fn inject(pid: u32, options: &str) -> Command {
     let mut command = frostline();
     command.args(["consolidate", &pid.to_string(), "--inject", "--agent"]).arg(agent());
     command.args(options.split(' ').filter(|option| !option.is_empty()));
@@ -19,20 +19,20 @@ fn inject(pid: u32, options: &str) -> Command {
 }
 
 /// Whether a program has the library.
-fn is_in(pid: u32) -> bool {
+pub fn is_in(pid: u32) -> bool {
     let name = agent().file_name().expect("a file").to_str().expect("a text");
     std::fs::read_to_string(format!("/proc/{pid}/maps")).is_ok_and(|maps| maps.contains(name))
 }
 
 /// A load that was started without anything.
-struct Plain {
+pub struct Plain {
     running: Running,
     truth: Truth,
     _folder: tempfile::TempDir,
 }
 
 impl Plain {
-    fn start(options: &str) -> Self {
+    pub fn start(options: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("truth");
         let mut command = Command::new("env");
@@ -41,8 +41,12 @@ impl Plain {
         Self { running, truth: Truth::when_filled(&file), _folder: folder }
     }
 
+    pub fn pid(&self) -> u32 {
+        self.truth.pid
+    }
+
     /// Has it end, and look at its memory.
-    fn end(mut self) -> serde_json::Value {
+    pub fn end(mut self) -> serde_json::Value {
         self.truth.end();
         let out = self.running.0.stdout.take().expect("piped");
         whole_at_end(out, self.running.0.stderr.take().expect("piped"))
