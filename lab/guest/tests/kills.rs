@@ -12,7 +12,7 @@ const KILLS_VARIABLE: &str = "FROSTLINE_GUEST_KILLS";
 const SEED: u64 = 1;
 const SEED_VARIABLE: &str = "FROSTLINE_SEED";
 /// Moments after the start: an emulated processor is slow.
-const LATEST_MS: u64 = 2500;
+const LATEST_MS: u64 = 4000;
 /// Kills beside one program, before it looks at all of its memory.
 const PER_PROGRAM: u64 = 20;
 /// What a boot, and a kill, may take on a busy machine.
@@ -58,7 +58,7 @@ kills() {
         done
         kill -9 $driver 2>/dev/null
         code=0
-        wait $driver || code=$?
+        wait $driver 2>/dev/null || code=$?
         [ $code != 137 ] || killed=$((killed + 1))
         [ $(migrated) -le $((before + 10)) ] || moved=$((moved + 1))
         [ "$(settings)" = "$was" ] || settings_left=$((settings_left + 1))
@@ -78,6 +78,8 @@ kills() {
     echo "settings_left $settings_left"
     echo "damon_left $damon_left"
     echo "after $(settings), $(kdamonds), was $was, 0"
+    # Whoever looks removes what is left of those that do not run.
+    frostline status
     ls /run/frostline/instances | wc -l
 }
 section kills kills
@@ -125,5 +127,6 @@ fn killed_at_random_moments_nothing_is_lost_between_nodes() {
     assert!(number("killed") * 2 > kills && number("moved") > 0, "{told}");
     assert!(number("settings_left") > 0 && number("damon_left") > 0, "{told}");
     assert_eq!(number("programs"), kills.div_ceil(PER_PROGRAM), "{told}");
-    assert!(told.contains("after 0 65536, 0, was 0 65536, 0\n0"), "{told}");
+    assert!(told.contains("after 0 65536, 0, was 0 65536, 0\n"), "{told}");
+    assert!(told.trim_end().ends_with("\n0"), "nothing runs: {told}");
 }
