@@ -171,7 +171,9 @@ fn drive(
             if let Some(consolidator) = work.consolidation.at_work() {
                 driver.overheard().for_each(|page| consolidator.hear(page));
             }
-            driver.take_remarks().iter().for_each(|remark| remarks::note(remark));
+            for remark in driver.take_remarks() {
+                remarks::note(&remark);
+            }
             pause = Duration::from_nanos(next.saturating_sub(work.clock.elapsed()).0);
         }
         pause = pause.min(work.consolidation.step());

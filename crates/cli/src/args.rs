@@ -38,6 +38,10 @@ pub struct Global {
     /// Print no progress and no notes
     #[arg(short, long, global = true, display_order = 900)]
     pub quiet: bool,
+    /// Memory that what is read may take without accounting for it [default: 64MiB]
+    #[arg(long, global = true, display_order = 901, hide_short_help = true)]
+    #[arg(value_name = "SIZE", value_parser = frostline_core::spec::parse_bytes)]
+    pub max_memory: Option<frostline_core::Bytes>,
 }
 
 #[derive(Subcommand)]

@@ -3,7 +3,9 @@
 use crate::args::USAGE;
 use frostline_core::policy::PolicyError;
 use frostline_core::spec::SpecError;
+use frostline_core::{EngineError, LimitError};
 use frostline_driver::DriverError;
+use frostline_sim::SimError;
 use frostline_trace::TraceError;
 use std::fmt;
 use std::process::ExitCode;
@@ -135,8 +137,23 @@ fn code(error: &anyhow::Error) -> Option<u8> {
         }
         let usage = cause.is::<SpecError>()
             || cause.is::<PolicyError>()
-            || matches!(cause.downcast_ref(), Some(DriverError::LeftAlone { .. }))
-            || matches!(cause.downcast_ref(), Some(TraceError::Spec { .. }));
+            || cause.is::<LimitError>()
+            || cause.is::<EngineError>()
+            || matches!(
+                cause.downcast_ref(),
+                Some(
+                    TraceError::Spec { .. } | TraceError::Limit { .. } | TraceError::Absurd { .. }
+                )
+            )
+            || matches!(cause.downcast_ref(), Some(SimError::Engine(_) | SimError::Limit(_)))
+            || matches!(
+                cause.downcast_ref(),
+                Some(
+                    DriverError::Engine(_)
+                        | DriverError::Unbelievable { .. }
+                        | DriverError::LeftAlone { .. }
+                )
+            );
         usage.then_some(USAGE)
     })
 }

@@ -20,6 +20,7 @@ mod errors;
 mod experiment;
 mod files;
 mod html;
+mod limit;
 mod live;
 mod output;
 mod progress;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
     match args::parse() {
         Ok(cli) => {
             progress::set_quiet(cli.global.quiet);
+            limit::set(cli.global.max_memory);
             let our_failure = cli.command.failure_code();
             cmd::run(cli.command).unwrap_or_else(|error| errors::report(&error, our_failure))
         }

@@ -54,7 +54,7 @@ fn main() {
     let populated = Event::Populated { run, tier: TierId::FAST, huge: false };
     let capacity = PageCount(u64::from(PAGES));
     let nothing = make("first-touch", &PolicyContext::default()).expect("it has no parameters");
-    let mut world = Engine::new(EngineConfig::two_tiers(capacity, capacity), nothing);
+    let mut world = Engine::new(EngineConfig::two_tiers(capacity, capacity), nothing).unwrap();
     world.handle_events(Nanos(0), &[populated]);
     let view = world.view();
 

@@ -161,26 +161,27 @@ macro_rules! quantity {
             }
         }
 
+        // Times and amounts come from files and command lines: arithmetic ends at the ends of the range.
         impl Add for $name {
             type Output = Self;
             fn add(self, other: Self) -> Self {
-                Self(self.0 + other.0)
+                self.saturating_add(other)
             }
         }
         impl Sub for $name {
             type Output = Self;
             fn sub(self, other: Self) -> Self {
-                Self(self.0 - other.0)
+                self.saturating_sub(other)
             }
         }
         impl AddAssign for $name {
             fn add_assign(&mut self, other: Self) {
-                self.0 += other.0;
+                *self = *self + other;
             }
         }
         impl SubAssign for $name {
             fn sub_assign(&mut self, other: Self) {
-                self.0 -= other.0;
+                *self = *self - other;
             }
         }
     };

@@ -15,7 +15,7 @@ const SLOW: TierId = TierId(1);
 
 fn engine(spec: &str, fast: u64, slow: u64, context: &PolicyContext) -> Engine {
     let policy = make(spec, context).unwrap();
-    Engine::new(EngineConfig::two_tiers(PageCount(fast), PageCount(slow)), policy)
+    Engine::new(EngineConfig::two_tiers(PageCount(fast), PageCount(slow)), policy).unwrap()
 }
 
 fn allocate(engine: &mut Engine, run: PageRun, huge: bool) -> Option<TierId> {
@@ -39,6 +39,7 @@ impl Oracle for Known {
             for (page, saving_ns) in epochs.get(number as usize).into_iter().flatten() {
                 sink(PageSaving { page: PageId(*page), saving_ns: *saving_ns });
             }
+            number < epochs.len() as u64
         })
     }
     fn promotion_cost_ns(&self) -> f64 {
@@ -101,7 +102,7 @@ fn interleave_deals_to_all_slower_tiers() {
     let mut config = EngineConfig::two_tiers(PageCount(100), PageCount(100));
     config.tiers.push(config.tiers[1]);
     let policy = make("interleave:slow=2", &PolicyContext::default()).unwrap();
-    let mut e = Engine::new(config, policy);
+    let mut e = Engine::new(config, policy).unwrap();
     for page in 0..6 {
         allocate(&mut e, PageRun::between(page, page + 1), false).unwrap();
     }

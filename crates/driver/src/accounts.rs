@@ -36,6 +36,11 @@ impl Account {
     }
 }
 
+/// More bytes than are ever moved: an exbibyte.
+const MOST_BYTES: u64 = 1 << 60;
+/// More pages than are ever counted.
+const MOST_PAGES: u64 = MOST_BYTES / PAGE_BYTES;
+
 /// All moves since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accounts {
@@ -86,6 +91,21 @@ pub struct Accounts {
 }
 
 impl Accounts {
+    /// Whether a run can have come to these numbers: sums of them and sizes in bytes then fit 64 bits.
+    pub fn can_be(&self) -> bool {
+        let by_bytes = [self.promotions, self.demotions, self.reclaimed, self.probes, self.files];
+        let bytes = by_bytes.iter().all(|account| {
+            let Account { attempted_bytes, verified_bytes, busy_bytes, .. } = *account;
+            let others = [account.no_space_bytes, account.gone_bytes, account.shared_bytes];
+            let first = [attempted_bytes, verified_bytes, busy_bytes];
+            first.iter().chain(&others).all(|bytes| *bytes <= MOST_BYTES)
+        });
+        let counts = [self.refaults, self.hint_faults, self.sampled, self.moved_by_others];
+        bytes
+            && counts.iter().all(|pages| *pages <= MOST_PAGES)
+            && self.sampled_fast <= self.sampled
+    }
+
     /// Moved towards slower tiers and found there, for whatever reason.
     pub fn demoted_bytes(&self) -> u64 {
         let accounts = [self.demotions, self.reclaimed, self.probes];

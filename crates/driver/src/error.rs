@@ -1,6 +1,7 @@
 //! What ends a driver.
 
 use crate::left_alone::LeftAlone;
+use frostline_core::EngineError;
 use frostline_core::policy::PolicyError;
 use frostline_linux::LinuxError;
 use std::path::PathBuf;
@@ -14,6 +15,11 @@ pub enum DriverError {
     /// The policy does not exist, or not so.
     #[error(transparent)]
     Policy(#[from] PolicyError),
+    /// The engine cannot be as described.
+    #[error(
+        "{0}\nhint: a journal that says so is damaged; write one with `frostline run --journal FILE`"
+    )]
+    Engine(#[from] EngineError),
     /// The policy needs to know what nothing here can tell.
     #[error("policy {policy} needs {what}, which this system cannot give\nhint: {hint}")]
     Telemetry {
@@ -31,6 +37,18 @@ pub enum DriverError {
         path: PathBuf,
         /// What is wrong with it.
         what: String,
+    },
+    /// The journal says what cannot be.
+    #[error("journal {}: byte {at}: {what}\nhint: {hint}", path.display())]
+    Unbelievable {
+        /// The file.
+        path: PathBuf,
+        /// Where the entry begins.
+        at: u64,
+        /// What cannot be.
+        what: String,
+        /// What helps.
+        hint: String,
     },
     /// Another frostline has this target.
     #[error(

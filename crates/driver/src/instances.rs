@@ -91,6 +91,9 @@ pub fn list(root: &Root) -> Result<Vec<Status>, LinuxError> {
         let Some(text) = root.read_optional(&path)? else { continue };
         // One of another version, or cut off by a full disk, tells nothing.
         let Ok(status) = serde_json::from_str::<Status>(&text) else { continue };
+        if !status.can_be() {
+            continue;
+        }
         let writer = Identity { pid: status.pid, start_ticks: status.start_ticks };
         if writer.is_alive(root) {
             found.push(status);
@@ -183,6 +186,9 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("9.json"), "{\"pid\":").unwrap();
         let writing = [folder.join("7.next"), folder.join("9.next")];
+        let mut absurd = status(8, 1000, 42);
+        absurd.accounts.refaults = u64::MAX;
+        fs::write(folder.join("8.json"), serde_json::to_vec(&absurd).unwrap()).unwrap();
         let text = serde_json::to_vec(&status(7, 1000, 42)).unwrap();
         writing.iter().for_each(|path| fs::write(path, &text).unwrap());
         assert!(list(&root).unwrap().is_empty());

@@ -5,12 +5,15 @@
 //! little-endian, then one [`Entry`] in postcard's encoding. The first entry is the setup. A run
 //! that was killed leaves a file whose last frame is cut off; everything before it counts.
 
+mod belief;
+
 use crate::error::DriverError;
+use belief::Belief;
 use frostline_core::engine::{Engine, EngineConfig};
 use frostline_core::event::{Event, Fault};
 use frostline_core::policy::{PolicyContext, make};
 use frostline_core::types::*;
-use frostline_core::{Action, TierLimits};
+use frostline_core::{Action, Limit, TierLimits};
 use frostline_linux::outputs;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -50,22 +53,28 @@ impl Setup {
     /// The engine.
     ///
     /// # Errors
-    /// Where there is no such policy.
+    /// Where there is no such policy, or the engine cannot be.
     pub fn engine(&self) -> Result<Engine, DriverError> {
-        let context = PolicyContext {
+        Ok(Engine::new(self.config(), make(&self.policy, &self.context())?)?)
+    }
+
+    fn context(&self) -> PolicyContext {
+        PolicyContext {
             seed: self.seed,
             scale: self.scale,
             fast_pages: PageCount(self.fast_pages),
             total_pages_hint: PageCount(self.total_pages_hint),
             latency_gap: self.latency_gap,
             oracle: None,
-        };
-        let config = EngineConfig {
+        }
+    }
+
+    fn config(&self) -> EngineConfig {
+        EngineConfig {
             tiers: self.tiers.clone(),
             migration_bytes_per_second: self.migration_bytes_per_second,
             migration_burst: self.migration_burst,
-        };
-        Ok(Engine::new(config, make(&self.policy, &context)?))
+        }
     }
 }
 
@@ -145,6 +154,7 @@ pub struct Entries<R> {
     input: R,
     at: u64,
     cut_off: bool,
+    belief: Belief,
 }
 
 impl Entries<BufReader<File>> {
@@ -171,7 +181,15 @@ impl<R: Read> Entries<R> {
                         `frostline run --journal FILE`";
             return Err(failed(path, what));
         }
-        Ok(Self { path: path.into(), input, at: MAGIC.len() as u64, cut_off: false })
+        let (at, belief) = (MAGIC.len() as u64, Belief::new(Limit::default()));
+        Ok(Self { path: path.into(), input, at, cut_off: false, belief })
+    }
+
+    /// Allows what is read to take this much memory where the events do not account for it.
+    #[must_use]
+    pub fn within(mut self, limit: Limit) -> Self {
+        self.belief = Belief::new(limit);
+        self
     }
 
     /// Whether the file ended inside an entry.
@@ -182,7 +200,7 @@ impl<R: Read> Entries<R> {
     /// The next entry; `None` at the end, also where that cuts an entry off.
     ///
     /// # Errors
-    /// Where the file is damaged; the text says at which byte.
+    /// Where the file is damaged, or says what cannot be; the text says at which byte.
     pub fn next_entry(&mut self) -> Result<Option<Entry>, DriverError> {
         let mut head = [0; 8];
         let got = self.fill(&mut head)?;
@@ -210,6 +228,12 @@ impl<R: Read> Entries<R> {
         self.at += 8 + u64::from(length);
         let entry = postcard::from_bytes(&body)
             .map_err(|error| failed(&self.path, format!("byte {here}: {error}")))?;
+        self.belief.check(&entry).map_err(|wrong| DriverError::Unbelievable {
+            path: self.path.clone(),
+            at: here,
+            what: wrong.what,
+            hint: wrong.hint,
+        })?;
         Ok(Some(entry))
     }
 

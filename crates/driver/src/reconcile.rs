@@ -97,7 +97,7 @@ mod tests {
 
     fn engine() -> Engine {
         let policy = make("first-touch", &PolicyContext::default()).unwrap();
-        Engine::new(EngineConfig::two_tiers(PageCount(4096), PageCount(4096)), policy)
+        Engine::new(EngineConfig::two_tiers(PageCount(4096), PageCount(4096)), policy).unwrap()
     }
 
     /// 512 pages, each nowhere or in one of two tiers; or one folio.

@@ -79,6 +79,16 @@ pub struct Status {
     pub consolidation: Option<Numbers>,
 }
 
+impl Status {
+    /// Whether a driver can have written it, as far as numbers tell that are added up where it is shown.
+    pub fn can_be(&self) -> bool {
+        const MOST: u64 = 1 << 48;
+        let sources = self.sources.iter().all(|source| source.touches.max(source.lost) <= MOST);
+        let classes = self.classes.is_none_or(|pages| pages.iter().all(|pages| *pages <= MOST));
+        sources && classes && self.accounts.can_be()
+    }
+}
+
 /// One process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TargetStatus {

@@ -13,17 +13,27 @@ use std::path::{Path, PathBuf};
 /// Values asked for at a time, so that a wrong row count allocates nothing.
 const STEP: usize = 1 << 16;
 
+/// Rows of a group that a file may have for each of its bytes, beside those that any may have. Encoded
+/// repetitions take next to nothing.
+const ROWS_PER_BYTE: u64 = 1;
+/// Rows of a group that any file may have.
+const ROWS: u64 = 1 << 20;
+
 pub(crate) struct Table {
     path: PathBuf,
+    /// Rows that a group may have.
+    most_rows: u64,
     reader: SerializedFileReader<File>,
 }
 
 impl Table {
     pub(crate) fn open(path: &Path) -> std::result::Result<Self, TraceError> {
         let file = File::open(path).map_err(|error| io_error(path, "open", error))?;
+        let len = file.metadata().map_err(|error| io_error(path, "open", error))?.len();
+        let most_rows = len.saturating_mul(ROWS_PER_BYTE).saturating_add(ROWS);
         let reader = SerializedFileReader::new(file)
             .map_err(|error| parquet_error(path, "read as Parquet", error))?;
-        Ok(Self { path: path.to_owned(), reader })
+        Ok(Self { path: path.to_owned(), most_rows, reader })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -110,10 +120,20 @@ impl Table {
                     return Ok((values, rows));
                 }
                 rows += records;
+                if rows as u64 > self.most_rows {
+                    return Ok((values, rows));
+                }
             }
         };
         let (values, rows) =
             read().map_err(|error| parquet_error(&self.path, "read as Parquet", error))?;
+        if rows as u64 > self.most_rows {
+            return Err(TraceError::Absurd {
+                path: self.path.clone(),
+                what: format!("a row group has more than {} rows", self.most_rows),
+                hint: "write it with row groups of a million rows or fewer".to_owned(),
+            });
+        }
         if values.len() < rows {
             return Err(self.foreign("a column that is needed has empty (null) values"));
         }

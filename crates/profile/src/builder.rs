@@ -125,12 +125,15 @@ impl Builder {
     }
 
     fn free(&mut self, run: PageRun) {
-        run.iter().for_each(|page| self.stack.free(page.0));
+        let known = run.intersect(self.stack.known());
+        known.iter().for_each(|page| self.stack.free(page.0));
     }
 
     /// Runs that overlap are moved from the end that is not overwritten.
     fn rename(&mut self, run: PageRun, to: PageId) {
-        let target = |page: PageId| to.0 + (page.0 - run.start.0);
+        let start = run.start.0;
+        let target = |page: PageId| to.0 + (page.0 - start);
+        let run = run.intersect(self.stack.known());
         if to.0 > run.start.0 {
             run.iter().rev().for_each(|page| self.stack.rename(page.0, target(page)));
         } else {

@@ -5,6 +5,7 @@
 //! "LRU stack processing", IBM J. Res. Dev. 1975). Marks are bits. Whole blocks of them are counted
 //! by a Fenwick tree, the rest by counting bits. When the row is used up, the marks close ranks.
 
+use frostline_core::types::PageRun;
 use std::collections::BTreeSet;
 
 const WORD_BITS: u32 = 64;
@@ -51,6 +52,11 @@ impl LruStack {
     /// An empty stack.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Pages that can be in the stack.
+    pub(crate) fn known(&self) -> PageRun {
+        PageRun::between(0, u32::try_from(self.slots.len()).unwrap_or(u32::MAX))
     }
 
     /// Pages and holes: no depth is above this.

@@ -87,6 +87,7 @@ impl Oracle for Counts {
             for (page, n) in epochs.get(number as usize).into_iter().flatten() {
                 sink(PageSaving { page: PageId(*page), saving_ns: f64::from(*n) * ns });
             }
+            number < epochs.len() as u64
         })
     }
     fn promotion_cost_ns(&self) -> f64 {

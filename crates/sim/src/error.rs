@@ -1,7 +1,7 @@
 //! What can go wrong in a simulation.
 
-use frostline_core::Foreign;
 use frostline_core::spec::SpecError;
+use frostline_core::{EngineError, Foreign, LimitError};
 use frostline_trace::TraceError;
 use std::path::PathBuf;
 
@@ -34,6 +34,12 @@ pub enum SimError {
         /// What would be right.
         hint: String,
     },
+    /// Tiers that no engine can have.
+    #[error("{0}\nhint: `frostline machines` shows what machines are made of")]
+    Engine(#[from] EngineError),
+    /// More memory than what exists accounts for.
+    #[error(transparent)]
+    Limit(#[from] LimitError),
     /// The trace touches no memory.
     #[error("the trace holds no access\nhint: `frostline trace info` shows what it holds")]
     EmptyTrace,

@@ -49,6 +49,7 @@ pub fn measure_footprint(
 ) -> Result<Footprint, SimError> {
     let mut pass = Pass {
         pages: vec![0; source.header().expected_pages.unwrap_or(0) as usize],
+        residents: Vec::new(),
         space: AddressSpace::default(),
         resident: 0,
         found: Footprint { thp: machine.os.thp, ..Footprint::default() },
@@ -72,6 +73,8 @@ pub fn measure_footprint(
 
 struct Pass {
     pages: Vec<u8>,
+    /// Resident pages by region, up to the last region that ever had any.
+    residents: Vec<u16>,
     space: AddressSpace,
     resident: u64,
     found: Footprint,
@@ -88,14 +91,22 @@ impl Pass {
             let empty = || self.pages[region.run().range()].iter().all(|p| p & RESIDENT == 0);
             if self.found.thp && self.space.allows_huge(region) && empty() {
                 self.pages[region.run().range()].iter_mut().for_each(|p| *p |= RESIDENT);
-                self.resident += u64::from(HUGE_PAGES);
+                self.arrive(region, HUGE_PAGES as u16);
             } else {
                 self.pages[page.index()] |= RESIDENT;
-                self.resident += 1;
+                self.arrive(region, 1);
             }
             self.found.peak_resident_pages = self.found.peak_resident_pages.max(self.resident);
         }
         self.pages[page.index()] |= TOUCHED | EVER;
+    }
+
+    fn arrive(&mut self, region: Region, pages: u16) {
+        if region.index() >= self.residents.len() {
+            self.residents.resize(region.index() + 1, 0);
+        }
+        self.residents[region.index()] += pages;
+        self.resident += u64::from(pages);
     }
 
     fn grow(&mut self, pages: u32) {
@@ -117,9 +128,11 @@ impl Pass {
                     self.free(from);
                     let target = PageRun { start: to, pages: from.pages };
                     self.free(target);
-                    for (slot, old) in self.pages[target.range()].iter_mut().zip(old) {
-                        self.resident += u64::from(old & RESIDENT != 0);
-                        *slot |= old & (RESIDENT | TOUCHED | EVER);
+                    for (page, old) in target.iter().zip(old) {
+                        self.pages[page.index()] |= old & (RESIDENT | TOUCHED | EVER);
+                        if old & RESIDENT != 0 {
+                            self.arrive(page.region(), 1);
+                        }
                     }
                 }
                 lost.iter().for_each(|&run| self.free(run));
@@ -128,12 +141,21 @@ impl Pass {
         }
     }
 
+    /// Regions without anything resident are passed over.
     fn free(&mut self, run: PageRun) {
-        let end = (run.end() as usize).min(self.pages.len());
-        let start = run.start.index().min(end);
-        for page in &mut self.pages[start..end] {
-            self.resident -= u64::from(*page & RESIDENT != 0);
-            *page &= EVER;
+        let first = run.start.region().index().min(self.residents.len());
+        let end = self.residents.len().min(run.end().div_ceil(HUGE_PAGES) as usize).max(first);
+        for (index, residents) in (first..end).zip(&mut self.residents[first..end]) {
+            if *residents == 0 {
+                continue;
+            }
+            let part = Region(index as u32).run().intersect(run);
+            for page in &mut self.pages[part.range()] {
+                let resident = u16::from(*page & RESIDENT != 0);
+                *residents -= resident;
+                self.resident -= u64::from(resident);
+                *page &= EVER;
+            }
         }
     }
 }

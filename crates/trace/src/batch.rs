@@ -39,6 +39,11 @@ impl Column {
         self.values.resize(len, 0);
         &mut self.values
     }
+    /// Every value is replaced by that of the function.
+    pub(crate) fn renumber(&mut self, mut number: impl FnMut(u32) -> u32) {
+        self.constant = if self.values.is_empty() { number(self.constant) } else { 0 };
+        self.values.iter_mut().for_each(|value| *value = number(*value));
+    }
     /// Value of record `i`; `i` must be below the batch's length.
     #[inline]
     pub fn get(&self, i: usize) -> u32 {

@@ -1,5 +1,6 @@
 //! What can be wrong with a trace.
 
+use frostline_core::LimitError;
 use std::path::PathBuf;
 
 /// Errors of reading, writing and making traces. Each says where.
@@ -42,6 +43,24 @@ pub enum TraceError {
         offset: u64,
         /// What is wrong.
         what: String,
+    },
+    /// What the file says would take more memory than it accounts for.
+    #[error("{path}: {source}", path = path.display())]
+    Limit {
+        /// File concerned.
+        path: PathBuf,
+        /// What it is.
+        source: LimitError,
+    },
+    /// Numbers that no trace can have.
+    #[error("{path}: {what}\nhint: {hint}", path = path.display())]
+    Absurd {
+        /// File concerned.
+        path: PathBuf,
+        /// What cannot be.
+        what: String,
+        /// What helps.
+        hint: String,
     },
     /// The file ends in the middle of something.
     #[error("{path}: ends short at byte {offset}: {what}", path = path.display())]

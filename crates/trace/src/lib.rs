@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod batch;
+mod dense;
 pub mod error;
 pub mod event;
 pub mod header;
@@ -17,6 +18,7 @@ pub mod open;
 pub mod synth;
 
 pub use batch::{BLOCK_RECORDS, Batch, Column, TraceSource};
+pub use dense::Sheet;
 pub use error::TraceError;
 pub use event::{TimedEvent, TraceEvent};
 pub use header::TraceHeader;

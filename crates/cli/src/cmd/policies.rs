@@ -112,7 +112,7 @@ fn kind(kind: Kind) -> String {
         Kind::Bytes => "bytes".into(),
         Kind::Duration => "duration".into(),
         Kind::Ratio => "ratio".into(),
-        Kind::Float => "float".into(),
+        Kind::Float | Kind::Most(_) => "float".into(),
         Kind::Switch => "switch".into(),
         Kind::Choice(words) => words.join("|"),
         Kind::LatencyGap => "machine|float".into(),

@@ -1,7 +1,7 @@
 //! `frostline replay`: repeats the decisions of a journal.
 
 use crate::errors::failure;
-use crate::output;
+use crate::{limit, output};
 use frostline_driver::journal::{Entries, replay};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -27,7 +27,7 @@ pub struct Args {
 /// # Errors
 /// Where the journal is damaged, and where other actions come out.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let done = replay(&mut Entries::open(&args.journal)?)?;
+    let done = replay(&mut Entries::open(&args.journal)?.within(limit::current()))?;
     if args.json {
         output::json(&[&done])?;
     } else if done.difference.is_none() {

@@ -15,6 +15,12 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+/// Seeds that a file may ask for, as on the command line.
+const MOST_SEEDS: u64 = 1000;
+/// Programs at once that a file may ask for, as on the command line.
+const MOST_PROGRAMS: u64 = 256;
+/// Samples that a file may ask for.
+const MOST_SAMPLES: u64 = 1_000_000_000;
 /// Of which a reaction can be told to a 60th of the time between two changes.
 const POINTS_BETWEEN_CHANGES: f64 = 60.0;
 
@@ -400,6 +406,24 @@ impl Experiment {
             toml::from_str(text).map_err(|error| located::error(name, text, &error, hint))?;
         if experiment.workload.is_empty() {
             return Err(usage(format!("{name}: nothing to run"), "name workloads"));
+        }
+        let programs = experiment.workload.iter().filter_map(|workload| workload.programs);
+        for (what, number, most) in [
+            ("seeds", experiment.seeds, MOST_SEEDS),
+            ("quick_seeds", experiment.quick_seeds, MOST_SEEDS),
+            (
+                "programs",
+                programs.chain([experiment.programs]).max().unwrap_or(1).into(),
+                MOST_PROGRAMS,
+            ),
+            ("samples", experiment.samples, MOST_SAMPLES),
+        ] {
+            if number > most {
+                return Err(usage(
+                    format!("{name}: {what} = {number}"),
+                    format!("the most is {most}"),
+                ));
+            }
         }
         if experiment.fast.is_empty() != experiment.policies.is_empty() {
             let what = format!("{name}: policies need sizes of fast memory, and these policies");

@@ -41,7 +41,7 @@ pub struct JournalFeed<R> {
 /// # Errors
 /// Where it cannot be read, is no journal, or does not begin with a setup.
 pub fn open(path: &Path) -> Result<JournalSource<BufReader<File>>, DriverError> {
-    from_entries(path, Entries::open(path)?)
+    from_entries(path, Entries::open(path)?.within(crate::limit::current()))
 }
 
 fn from_entries<R: Read>(
@@ -256,6 +256,10 @@ impl<R: Read> Feed for JournalFeed<R> {
                 Ok(Some(Entry::Events(now, events))) => self.take(now, &events),
                 Ok(Some(_)) => {}
                 Ok(None) => return Ok(None),
+                Err(DriverError::Unbelievable { at, what, hint, .. }) => {
+                    let (path, what) = (self.path.clone(), format!("byte {at}: {what}"));
+                    return Err(TraceError::Absurd { path, what, hint });
+                }
                 Err(error) => {
                     let what = match error {
                         DriverError::Journal { what, .. } => what,
@@ -493,24 +497,26 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_cannot_be_do_no_harm() {
-        let events = vec![
+    fn runs_that_cannot_be_are_refused() {
+        for event in [
             mapped(run(u32::MAX - 3, 100), PID),
-            mapped(run(5, 0), PID),
             Event::Remapped { from: run(u32::MAX - 1, 50), to: PageId(0) },
             Event::Remapped { from: run(0, 600), to: PageId(u32::MAX - 3) },
-            Event::Remapped { from: run(0, 600), to: PageId(1000) },
             Event::Unmapped { run: run(u32::MAX, u32::MAX) },
             sample(u32::MAX, SampleKind::Store, OTHER),
-        ];
-        let bytes = journal(&[
-            Entry::Events(Nanos(u64::MAX), events),
-            Entry::Events(Nanos(1), entries_of_one()),
-        ]);
-        let (found, _, result) = read(&bytes);
+        ] {
+            let bytes = journal(&[
+                Entry::Events(Nanos(1), entries_of_one()),
+                Entry::Events(Nanos(2), vec![event]),
+            ]);
+            let (found, _, result) = read(&bytes);
+            assert_eq!(found.last().map(String::as_str), Some("1 p4 Load by 0"), "{event:?}");
+            let error = result.unwrap_err().to_string();
+            assert!(error.contains("hint: "), "{event:?}: {error}");
+        }
+        let bytes = journal(&[Entry::Events(Nanos(1), vec![mapped(run(5, 0), PID)])]);
+        let (_, _, result) = read(&bytes);
         result.unwrap();
-        let last = format!("{} p4 Load by 0", u64::MAX);
-        assert_eq!(found.last(), Some(&last));
     }
 
     fn entries_of_one() -> Vec<Event> {

@@ -2,11 +2,14 @@
 
 use super::memory;
 use crate::errors::{failure, usage};
-use crate::{cancel, progress};
+use crate::{cancel, limit, progress};
 use frostline_trace::batch::Want;
-use frostline_trace::{Batch, MemTrace, TraceError, TraceHeader, TraceReader, TraceSource, synth};
+use frostline_trace::{
+    Batch, MemTrace, Sheet, TraceError, TraceHeader, TraceReader, TraceSource, synth,
+};
 use indicatif::ProgressBar;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Share of the available memory that one trace may take.
 const MEMORY_SHARE: f64 = 0.4;
@@ -17,6 +20,8 @@ const BYTES_PER_RECORD: u64 = 5;
 pub struct Input {
     name: String,
     kind: Kind,
+    /// Page ids of a file, which whoever wrote it may have chosen.
+    sheet: Option<Arc<Sheet>>,
 }
 
 enum Kind {
@@ -37,9 +42,17 @@ impl Input {
         } else {
             find_file(name)?
         };
-        let input = Self { name: name.to_owned(), kind };
+        let input = Self { name: name.to_owned(), kind, sheet: None };
         let header = input.source()?.header().clone();
-        Ok(if times > 1 { input.into_memory(&header)? } else { input })
+        let generated = matches!(input.kind, Kind::Synth(_));
+        let mut input = if times > 1 { input.into_memory(&header)? } else { input };
+        let limit = limit::current();
+        input.sheet = match &input.kind {
+            Kind::File(path) => TraceReader::open(path)?.dense(limit)?.sheet(),
+            Kind::Memory(trace) if !generated => trace.reader()?.dense(limit)?.sheet(),
+            Kind::Memory(_) | Kind::Synth(_) => None,
+        };
+        Ok(input)
     }
 
     /// As the user named it.
@@ -52,10 +65,14 @@ impl Input {
     /// # Errors
     /// Those of opening.
     pub fn source(&self) -> Result<Box<dyn TraceSource + Send>, TraceError> {
-        Ok(match &self.kind {
-            Kind::File(path) => Box::new(TraceReader::open(path)?),
-            Kind::Synth(spec) => synth::from_spec(spec)?,
-            Kind::Memory(trace) => Box::new(trace.reader()?),
+        let reader = match &self.kind {
+            Kind::File(path) => TraceReader::open(path)?,
+            Kind::Memory(trace) => trace.reader()?,
+            Kind::Synth(spec) => return synth::from_spec(spec),
+        };
+        Ok(match &self.sheet {
+            None => Box::new(reader),
+            Some(sheet) => Box::new(reader.with_sheet(Arc::clone(sheet))),
         })
     }
 

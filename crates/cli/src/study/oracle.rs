@@ -82,9 +82,10 @@ impl Oracle for MatrixOracle {
                     for (page, saving_ns) in pages.drain(..) {
                         sink(PageSaving { page, saving_ns: saving_ns.max(0.0) });
                     }
-                    return;
+                    return true;
                 }
             }
+            false
         })
     }
 

@@ -21,6 +21,9 @@ use rayon::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+/// Runs at the same time, whatever is asked for.
+const MOST_JOBS: usize = 1024;
+
 /// What to run.
 pub struct Request {
     /// Traces, and what runs at the same time.
@@ -49,7 +52,8 @@ pub struct Request {
 /// # Errors
 /// The first error of any run, or a stop.
 pub fn run(request: &Request) -> anyhow::Result<Study> {
-    let threads = rayon::ThreadPoolBuilder::new().num_threads(request.jobs.unwrap_or(0));
+    let jobs = request.jobs.unwrap_or(0).min(MOST_JOBS);
+    let threads = rayon::ThreadPoolBuilder::new().num_threads(jobs);
     let threads = threads.build().context("cannot start threads")?;
     let seeds: Vec<u64> =
         (0..request.seeds.max(1)).map(|i| request.options.seed.wrapping_add(i)).collect();

@@ -22,8 +22,10 @@ impl Tiered {
     pub fn new(name: &str, context: &PolicyContext, huge: bool) -> Self {
         let make = |name| make(name, context).expect("it is registered");
         let [fast, pages] = [context.fast_pages, context.total_pages_hint];
-        let (mut policy, mut world) =
-            (make(name), Engine::new(EngineConfig::two_tiers(fast, pages), make("first-touch")));
+        let (mut policy, mut world) = (
+            make(name),
+            Engine::new(EngineConfig::two_tiers(fast, pages), make("first-touch")).unwrap(),
+        );
         let populated = |run, tier| Event::Populated { run, tier, huge };
         let [fast, pages] = [fast, pages].map(|count| u32::try_from(count.0).expect("page ids"));
         let populated = [

@@ -42,6 +42,46 @@ impl EngineConfig {
     }
 }
 
+/// Most pages that a tier can have: all that 64-bit addresses reach.
+pub const MOST_TIER_PAGES: PageCount = PageCount(u64::MAX / PAGE_BYTES);
+
+/// An engine cannot be as it is described.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EngineError {
+    /// Too few tiers, or too many.
+    #[error("an engine has 2 to {MAX_TIERS} tiers, not {0}")]
+    Tiers(usize),
+    /// A tier has, or keeps free, more pages than addresses reach.
+    #[error("tier {} has or keeps {} pages, and addresses reach {}", tier.0, pages.0, MOST_TIER_PAGES.0)]
+    Capacity {
+        /// The tier.
+        tier: TierId,
+        /// Its capacity, or what it keeps free where that is more.
+        pages: PageCount,
+    },
+}
+
+impl EngineConfig {
+    /// Refuses what no engine can be.
+    ///
+    /// # Errors
+    /// Where the number of tiers is not between 2 and [`MAX_TIERS`], or a capacity is above
+    /// [`MOST_TIER_PAGES`].
+    pub fn check(&self) -> Result<(), EngineError> {
+        let tiers = self.tiers.len();
+        if !(2..=MAX_TIERS).contains(&tiers) {
+            return Err(EngineError::Tiers(tiers));
+        }
+        for (tier, limits) in (0..).map(TierId).zip(&self.tiers) {
+            let pages = limits.capacity.max(limits.keep_free);
+            if pages > MOST_TIER_PAGES {
+                return Err(EngineError::Capacity { tier, pages });
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Couples one policy to the truth. Sans-I/O: events in, actions out, time as an argument.
 pub struct Engine {
     placement: Placement,
@@ -61,15 +101,11 @@ pub struct Engine {
 impl Engine {
     /// An engine with all memory free.
     ///
-    /// # Panics
-    /// Where the number of tiers is not between 2 and [`MAX_TIERS`].
-    pub fn new(config: EngineConfig, policy: BoxedPolicy) -> Self {
-        let tiers = config.tiers.len();
-        assert!(
-            (2..=MAX_TIERS).contains(&tiers),
-            "an engine has 2 to {MAX_TIERS} tiers, not {tiers}"
-        );
-        Self {
+    /// # Errors
+    /// As [`EngineConfig::check`].
+    pub fn new(config: EngineConfig, policy: BoxedPolicy) -> Result<Self, EngineError> {
+        config.check()?;
+        Ok(Self {
             placement: Placement::new(config.tiers),
             policy,
             budget: RateBudget::new(config.migration_bytes_per_second, config.migration_burst),
@@ -80,7 +116,7 @@ impl Engine {
             plan: Plan::default(),
             next_move: 1,
             stats: EngineStats::default(),
-        }
+        })
     }
 
     /// Takes in what happened, oldest first, tells the policy, and lets it decide where its time

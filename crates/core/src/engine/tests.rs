@@ -63,7 +63,7 @@ fn bench(config: EngineConfig) -> Bench {
     let policy = Scripted::default();
     let (mailbox, fault) = (policy.mailbox.clone(), policy.fault.clone());
     let events_seen = policy.events_seen.clone();
-    Bench { engine: Engine::new(config, Box::new(policy)), mailbox, fault, events_seen }
+    Bench { engine: Engine::new(config, Box::new(policy)).unwrap(), mailbox, fault, events_seen }
 }
 
 const FAST: TierId = TierId(0);

@@ -108,7 +108,7 @@ enum Reclaim {
 impl Reclaim {
     fn new(settings: &Settings, context: &PolicyContext) -> Self {
         let rest = settings.duration("rest");
-        let hint = context.total_pages_hint;
+        let hint = context.table_pages();
         match (settings.switch("demotion"), settings.word("lru")) {
             (false, _) => Self::Nobody,
             (true, "generations") => Self::Generations(Generations::new(hint, rest)),

@@ -91,7 +91,7 @@ struct Autotiering {
 
 impl Autotiering {
     fn new(settings: Settings, context: &PolicyContext) -> Self {
-        let pages = usize::try_from(context.total_pages_hint.0).unwrap_or(0);
+        let pages = usize::try_from(context.table_pages().0).unwrap_or(0);
         Self {
             scan: HintScan::new(Arms::Everything, Counts::All, Pace::read(&settings), context),
             exchanges: settings.word("mode") == "exchange",

@@ -87,7 +87,7 @@ impl Hemem {
             periods: [count("period").max(1), count("store-period")],
             wakeup,
             next_wakeup: wakeup,
-            units: Units::new(rule, context.total_pages_hint),
+            units: Units::new(rule, context.table_pages()),
             extents: Extents::default(),
             moving: Vec::new(),
             cooled: false,

@@ -58,7 +58,7 @@ struct MglruPd {
 impl MglruPd {
     fn new(settings: Settings, context: &PolicyContext) -> Result<Self, PolicyError> {
         let aging = Nanos(settings.duration("aging").0.max(1));
-        let pages = usize::try_from(context.total_pages_hint.0).unwrap_or(0);
+        let pages = usize::try_from(context.table_pages().0).unwrap_or(0);
         Ok(Self {
             base: make("autonuma", context)?,
             aging,

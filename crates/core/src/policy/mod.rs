@@ -1,5 +1,7 @@
 //! Placement policies, one file each.
 
+#[cfg(test)]
+mod absurd_tests;
 pub mod autonuma;
 pub mod autotiering;
 pub mod cache;

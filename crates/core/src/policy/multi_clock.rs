@@ -77,7 +77,7 @@ impl MultiClock {
     fn new(settings: Settings, context: &PolicyContext) -> Self {
         let interval = Nanos(settings.duration("interval").0.max(1));
         Self {
-            lru: Lru::new(context.total_pages_hint),
+            lru: Lru::new(context.table_pages()),
             kswapd: Kswapd::new(context.scale, settings.duration("rest")),
             interval,
             pages: settings.count("pages").max(1),

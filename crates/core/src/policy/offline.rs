@@ -92,9 +92,9 @@ pub trait Oracle: Send + Sync {
 }
 
 /// Calls the function handed to it once for every page accessed in an epoch, with what it saves in
-/// it; for no page where there is no such epoch. Epochs are numbered from 0 as in
+/// it. False where neither that epoch nor a later one is there. Epochs are numbered from 0 as in
 /// [`Event::Epoch`]; to read them in ascending order may be much faster than in any other.
-pub type EpochReader = Box<dyn FnMut(u64, &mut dyn FnMut(PageSaving)) + Send>;
+pub type EpochReader = Box<dyn FnMut(u64, &mut dyn FnMut(PageSaving)) -> bool + Send>;
 
 /// An access, and when its page is accessed next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -415,10 +415,13 @@ impl OracleEpoch {
         let read = self.epochs.get_or_insert_with(|| self.oracle.epochs());
         let mut coming = Coming::default();
         for number in self.epoch..self.epoch.saturating_add(self.horizon) {
-            read(number, &mut |s| {
+            let there = read(number, &mut |s| {
                 coming.pages.add(s.page.0, s.saving_ns);
                 coming.regions.add(s.page.region().0, s.saving_ns);
             });
+            if !there {
+                break;
+            }
         }
         coming
     }

@@ -9,6 +9,7 @@ use super::{
     interleave, memtierd, memtis, mglru_pd, multi_clock, nimble, pet, simple, swap_belady,
     swap_lru, thermostat, tmts, tpp,
 };
+use crate::engine::MOST_TIER_PAGES;
 use crate::spec::{self, Spec, SpecError};
 use crate::types::PageCount;
 use alloc::string::{String, ToString};
@@ -107,6 +108,51 @@ pub struct PolicyContext {
     pub oracle: Option<Arc<dyn Oracle>>,
 }
 
+/// Most pages that tables are given room for before there are any.
+const MOST_ROOM: u64 = 1 << 20;
+
+impl PolicyContext {
+    /// Pages that tables are given room for at once: the hint, up to 4 GiB of pages. Tables grow beyond
+    /// it as pages appear.
+    pub fn table_pages(&self) -> PageCount {
+        PageCount(self.total_pages_hint.0.min(MOST_ROOM))
+    }
+
+    /// Refuses what cannot be.
+    ///
+    /// # Errors
+    /// A scale below 1, a latency gap below 0, more pages than addresses reach.
+    pub fn check(&self) -> Result<(), PolicyError> {
+        if !(self.scale >= 1.0 && self.scale.is_finite()) {
+            let error = SpecError::new(
+                alloc::format!("the scale {} is not a finite number of at least 1", self.scale),
+                "1 keeps the constants of the policy's source",
+            );
+            return Err(error.into());
+        }
+        if !(self.latency_gap >= 0.0 && self.latency_gap.is_finite()) {
+            let error = SpecError::new(
+                alloc::format!(
+                    "the latency gap {} is not a number of at least 0",
+                    self.latency_gap
+                ),
+                "it is how much slower the slow tier is: 2.75 for 80 and 300 ns",
+            );
+            return Err(error.into());
+        }
+        for (what, pages) in [("fast", self.fast_pages), ("expected", self.total_pages_hint)] {
+            if pages > MOST_TIER_PAGES {
+                let error = SpecError::new(
+                    alloc::format!("{} {what} pages are more than addresses reach", pages.0),
+                    alloc::format!("the most is {}", MOST_TIER_PAGES.0),
+                );
+                return Err(error.into());
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Default for PolicyContext {
     /// Seed 0, constants unscaled, 80 and 300 ns, no oracle.
     fn default() -> Self {
@@ -167,7 +213,7 @@ pub fn find(name: &str) -> Result<&'static Entry, PolicyError> {
 ///
 /// # Errors
 /// An unknown name or parameter, a value of another kind, an offline policy without an oracle, or
-/// a scale below 1.
+/// a context that cannot be: a scale below 1, a latency gap below 0, more pages than addresses reach.
 pub fn make(text: &str, context: &PolicyContext) -> Result<BoxedPolicy, PolicyError> {
     let (entry, settings) = read(text, context)?;
     (entry.build)(settings, context)
@@ -182,13 +228,7 @@ pub fn check(text: &str) -> Result<&'static Entry, PolicyError> {
 }
 
 fn read(text: &str, context: &PolicyContext) -> Result<(&'static Entry, Settings), PolicyError> {
-    if !(context.scale >= 1.0 && context.scale.is_finite()) {
-        let error = SpecError::new(
-            alloc::format!("the scale {} is not a finite number of at least 1", context.scale),
-            "1 keeps the constants of the policy's source",
-        );
-        return Err(error.into());
-    }
+    context.check()?;
     let spec = Spec::parse(text)?;
     let entry = find(spec.name())?;
     Ok((entry, Settings::read(&spec, entry.params, entry.preset, context)?))

@@ -17,21 +17,23 @@ use alloc::vec::Vec;
 /// What a parameter's value is, and how it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A number of things.
+    /// A number of things, at most 10^15.
     Count,
-    /// An amount of memory.
+    /// An amount of memory, at most 2^60 bytes.
     Bytes,
-    /// A span of time.
+    /// A span of time, at most 2^62 ns: 146 years.
     Duration,
     /// A share within 0 and 1.
     Ratio,
-    /// A finite number.
+    /// A number within 0 and 10^15.
     Float,
+    /// A number within 0 and this one.
+    Most(u32),
     /// On or off.
     Switch,
     /// One of these words.
     Choice(&'static [&'static str]),
-    /// A latency gap: `machine` for what the machine has, or a number not below 0.
+    /// A latency gap: `machine` for what the machine has, or a number within 0 and 10^15.
     LatencyGap,
 }
 
@@ -85,14 +87,46 @@ enum Value {
     Word(&'static str),
 }
 
+/// Largest count and number.
+const MOST: u64 = 1_000_000_000_000_000;
+
 impl Value {
     fn read(kind: Kind, text: &str, context: &PolicyContext) -> Result<Self, SpecError> {
+        Self::parse(kind, text, context)?.within(kind, text)
+    }
+
+    /// Refuses what no computation with it can be meant to take; -0 becomes 0.
+    fn within(self, kind: Kind, text: &str) -> Result<Self, SpecError> {
+        let most = match kind {
+            Kind::Count | Kind::Float | Kind::LatencyGap => MOST,
+            Kind::Bytes => 1 << 60,
+            Kind::Duration => 1 << 62,
+            Kind::Ratio => 1,
+            Kind::Most(most) => most.into(),
+            Kind::Switch | Kind::Choice(_) => return Ok(self),
+        };
+        let good = match self {
+            Self::Integer(n) => n <= most,
+            Self::Number(x) => (0.0..=most as f64).contains(&x),
+            Self::Switch(_) | Self::Word(_) => true,
+        };
+        match (good, self) {
+            (true, Self::Number(x)) => Ok(Self::Number(x + 0.0)),
+            (true, value) => Ok(value),
+            (false, value) => Err(SpecError::new(
+                format!("`{text}` is {}, which is not within its range", value.show(kind)),
+                format!("the least is 0, and the most {}", Self::Integer(most).show(kind)),
+            )),
+        }
+    }
+
+    fn parse(kind: Kind, text: &str, context: &PolicyContext) -> Result<Self, SpecError> {
         Ok(match kind {
             Kind::Count => Self::Integer(parse_count(text)?),
             Kind::Bytes => Self::Integer(parse_bytes(text)?.0),
             Kind::Duration => Self::Integer(parse_duration(text)?.0),
             Kind::Ratio => Self::Number(parse_ratio(text)?),
-            Kind::Float => Self::Number(parse_float(text)?),
+            Kind::Float | Kind::Most(_) => Self::Number(parse_float(text)?),
             Kind::Switch => Self::Switch(parse_switch(text)?),
             Kind::Choice(words) => Self::Word(
                 words
@@ -284,7 +318,7 @@ fn read_one(
                 format!("`{text}` makes {x}, which is not a share within 0 and 1"),
                 format!("the most is {}x", 1.0 / (x / factor)),
             )),
-            (value, _) => Ok(value),
+            (value, kind) => value.within(kind, text),
         },
     })
 }

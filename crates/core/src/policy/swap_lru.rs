@@ -58,7 +58,7 @@ struct SwapLru {
 impl SwapLru {
     fn new(settings: Settings, context: &PolicyContext) -> Self {
         Self {
-            lru: Lru::new(context.total_pages_hint),
+            lru: Lru::new(context.table_pages()),
             kswapd: Kswapd::new(context.scale, settings.duration("rest")),
             gap: settings.number("watermark-gap"),
             brought_in: 0,

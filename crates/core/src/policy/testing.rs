@@ -39,7 +39,7 @@ impl World {
 
     pub(super) fn with(config: EngineConfig, spec: &str, context: &PolicyContext) -> Self {
         Self {
-            engine: Engine::new(config, make(spec, context).unwrap()),
+            engine: Engine::new(config, make(spec, context).unwrap()).unwrap(),
             now: Nanos(1),
             zero: Vec::new(),
             outcome: MoveOutcome::Moved,

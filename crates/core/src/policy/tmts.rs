@@ -91,7 +91,7 @@ impl Tmts {
     fn new(settings: Settings, context: &PolicyContext) -> Self {
         let some = |span: Nanos| Nanos(span.0.max(1));
         let (scan, wakeup) = (some(settings.duration("scan")), some(settings.duration("wakeup")));
-        let pages = usize::try_from(context.total_pages_hint.0).unwrap_or(0);
+        let pages = usize::try_from(context.table_pages().0).unwrap_or(0);
         Self {
             scan,
             wakeup,

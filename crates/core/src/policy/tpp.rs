@@ -74,7 +74,7 @@ impl Tpp {
         let pace = Pace::read(&settings);
         Self {
             scan: HintScan::new(Arms::Slow, Counts::All, pace, context),
-            lru: Lru::new(context.total_pages_hint),
+            lru: Lru::new(context.table_pages()),
             kswapd: Kswapd::new(context.scale, settings.duration("rest")),
             free: settings.number("free"),
             gap: settings.number("watermark-gap"),

@@ -8,6 +8,11 @@ use crate::error::SimError;
 use frostline_core::types::*;
 use serde::{Deserialize, Serialize};
 
+/// Longest latency or cost of a machine, in nanoseconds: 1000 s. Sums of them stay numbers.
+const LONGEST_NS: f64 = 1e12;
+/// Highest bandwidth, in bytes per second.
+const HIGHEST_RATE: f64 = 1e21;
+
 /// A memory tier.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -324,28 +329,28 @@ impl Machine {
         }
         for tier in &self.tiers {
             let positive = [
-                ("read_ns", tier.read_ns),
-                ("write_ns", tier.write_ns),
-                ("read_bytes_per_second", tier.read_bytes_per_second),
-                ("write_bytes_per_second", tier.write_bytes_per_second),
+                ("read_ns", tier.read_ns, LONGEST_NS),
+                ("write_ns", tier.write_ns, LONGEST_NS),
+                ("read_bytes_per_second", tier.read_bytes_per_second, HIGHEST_RATE),
+                ("write_bytes_per_second", tier.write_bytes_per_second, HIGHEST_RATE),
             ];
-            for (key, value) in positive {
-                if !(value > 0.0 && value.is_finite()) {
+            for (key, value, most) in positive {
+                if !(value > 0.0 && value <= most) {
                     return fail(
                         format!("tier `{}`: {key} is {value}", tier.name),
-                        "latencies and bandwidths are above 0",
+                        "latencies are above 0 and at most 1e12 ns, bandwidths above 0 and at most 1e21",
                     );
                 }
             }
-            if !(tier.service() >= 0.0 && tier.service().is_finite()) {
-                return fail(format!("tier `{}`: service_ns", tier.name), "0 or more");
+            if !(0.0..=LONGEST_NS).contains(&tier.service()) {
+                return fail(format!("tier `{}`: service_ns", tier.name), "within 0 and 1e12");
             }
         }
         let cpu = &self.cpu;
         let divisors = [("ghz", cpu.ghz), ("ipc", cpu.ipc), ("mlp", cpu.mlp)];
         for (key, value) in divisors {
-            if !(value > 0.0 && value.is_finite()) {
-                return fail(format!("cpu.{key} is {value}"), "it has to be above 0");
+            if !(1e-6..=1e12).contains(&value) {
+                return fail(format!("cpu.{key} is {value}"), "it has to be within 1e-6 and 1e12");
             }
         }
         if cpu.cores == 0 {
@@ -399,8 +404,8 @@ impl Machine {
             ("sample_policy_ns", c.sample_policy_ns),
         ];
         for (key, value) in spans {
-            if !(value >= 0.0 && value.is_finite()) {
-                return fail(format!("costs.{key} is {value}"), "0 or more nanoseconds");
+            if !(0.0..=LONGEST_NS).contains(&value) {
+                return fail(format!("costs.{key} is {value}"), "0 to 1e12 nanoseconds");
             }
         }
         if !(c.zero_bytes_per_second > 0.0 && c.copy_bytes_per_second > 0.0)
@@ -409,9 +414,11 @@ impl Machine {
             return fail("a rate or batch of `costs` is 0".into(), "it has to be above 0");
         }
         let t = &self.tlb;
-        let walks = [t.nested_ns, t.nested_host_huge, t.nested_host_base];
-        if walks.iter().any(|walk| !(*walk >= 0.0 && walk.is_finite())) {
-            return fail("tlb.nested_ns or a factor of it is out of range".into(), "0 or more");
+        let walks = [t.l2_hit_ns, t.walk_base_ns, t.walk_huge_ns, t.nested_ns];
+        let factors = [t.nested_host_huge, t.nested_host_base];
+        if walks.iter().chain(&factors).any(|walk| !(0.0..=LONGEST_NS).contains(walk)) {
+            let what = "a time of `tlb`, or a factor of tlb.nested_ns, is out of range";
+            return fail(what.into(), "within 0 and 1e12");
         }
         let shapes = [
             ("l1_base_entries", t.l1_base_entries, t.l1_ways),

@@ -192,6 +192,13 @@ fn run(
     Ok(outcome)
 }
 
+/// Frames of a tier that is much larger than the program, as many as may concern it.
+fn frames_that_concern(footprint: &Footprint) -> PageCount {
+    const LEAST: u64 = 1 << 20;
+    let pages = footprint.peak_resident_pages.max(footprint.guest_pages);
+    PageCount(pages.saturating_mul(8).saturating_add(LEAST))
+}
+
 /// What each tier of the modelled machine offers to the engine, for a run of these options.
 pub fn tier_limits(options: &SimOptions, footprint: &Footprint, all_fast: bool) -> Vec<TierLimits> {
     let machine = &options.machine;
@@ -392,6 +399,8 @@ impl<'a> Replay<'a> {
         if let Some(room) = options.kernel_fast {
             capacities[0] = capacities[0].max(room.pages());
         }
+        let concerns = frames_that_concern(footprint);
+        capacities.iter_mut().for_each(|capacity| *capacity = (*capacity).min(concerns));
         let mut frames = Frames::new(&capacities, machine.os.fragmentation, &mut dice.fork());
         if let Some(blocks) = options.kernel_blocks {
             frames.limit_whole(TierId::FAST, blocks);
@@ -403,7 +412,7 @@ impl<'a> Replay<'a> {
                 migration_burst: Bytes(64 << 20),
             },
             policy,
-        );
+        )?;
         let looked_after = needs != Telemetry::default();
         let tells_nobody = options.kernel_fast.is_some() && looked_after;
         let audit = if tells_nobody { machine.cpu.audit_share } else { 0.0 };

@@ -12,7 +12,7 @@ struct Known(Vec<u32>);
 impl Oracle for Known {
     fn totals(&self, _: &mut dyn FnMut(PageSaving)) {}
     fn epochs(&self) -> EpochReader {
-        Box::new(|_, _| {})
+        Box::new(|_, _| false)
     }
     fn accesses(&self) -> AccessReader {
         let (pages, mut at) = (self.0.clone(), 0);

@@ -5,7 +5,8 @@ use super::feed::{Batches, Feed, Item};
 use super::names::{Names, Touch};
 use crate::error::TraceError;
 use crate::header::{ClockUnit, TraceHeader};
-use frostline_core::types::{AccessKind, PAGE_BYTES};
+use frostline_core::types::{AccessKind, HUGE_PAGES, PAGE_BYTES};
+use hashbrown::HashMap;
 use serde::Deserialize;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,6 +14,8 @@ use std::path::{Path, PathBuf};
 
 /// Most records made where that is possible by leaving pages out.
 const MOST_RECORDS: u128 = 1 << 24;
+/// Regions of 2 MiB in which pages are kept, where that is possible by leaving pages out.
+const MOST_REGIONS: u64 = 1 << 18;
 /// Pages from one that is kept to the next: at most all that 64-bit addresses reach.
 const LARGEST_STEP: u64 = 1 << 52;
 /// Where only a share is known: sampling intervals in DAMON's usual aggregation interval.
@@ -32,10 +35,12 @@ pub type DamoSource = Batches<DamoFeed>;
 #[derive(Debug)]
 pub struct DamoFeed {
     path: PathBuf,
-    targets: Vec<(Target, String)>,
+    /// Names of targets.
+    targets: Vec<String>,
+    numbers: HashMap<Target, usize>,
     snapshots: Vec<Plan>,
-    /// Rounds to come: time, snapshot, number in it.
-    rounds: BinaryHeap<Reverse<(u64, usize, u64)>>,
+    /// For each region, the next round in which its pages are loaded.
+    rounds: BinaryHeap<Reverse<Round>>,
     current: Option<At>,
     step: u64,
     names: Names,
@@ -62,14 +67,25 @@ struct Found {
     times: u64,
 }
 
-/// A round of a snapshot: the next page of the next region.
-#[derive(Clone, Copy, Debug)]
-struct At {
+/// A round of a snapshot in which a region's pages are loaded; in the order in which rounds and regions
+/// come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Round {
     clock: u64,
     snapshot: usize,
     round: u64,
     region: usize,
-    page: Option<u64>,
+    /// Loads of the region's pages so far.
+    loads: u64,
+}
+
+/// The round under way: the next page.
+#[derive(Clone, Copy, Debug)]
+struct At {
+    clock: u64,
+    snapshot: usize,
+    page: u64,
+    end: u64,
 }
 
 impl DamoSource {
@@ -149,6 +165,7 @@ impl DamoFeed {
         let mut feed = Self {
             path,
             targets: Vec::new(),
+            numbers: HashMap::new(),
             snapshots: Vec::new(),
             rounds: BinaryHeap::new(),
             current: None,
@@ -160,12 +177,12 @@ impl DamoFeed {
         }
         feed.choose_step(most_records)?;
         let origin = feed.snapshots.iter().map(|plan| plan.start).min().unwrap_or(0);
-        for (number, plan) in feed.snapshots.iter_mut().enumerate() {
+        for (snapshot, plan) in feed.snapshots.iter_mut().enumerate() {
             plan.start -= origin;
             plan.end -= origin;
-            if plan.rounds > 0 {
-                feed.rounds.push(Reverse((plan.start, number, 0)));
-            }
+            feed.rounds.extend(
+                (0..plan.regions.len()).map(|region| Reverse(plan.round(snapshot, region, 0))),
+            );
         }
         Ok(feed)
     }
@@ -186,10 +203,8 @@ impl DamoFeed {
             }
             _ => return Err("it has no `snapshots`".to_owned()),
         };
-        let known = self.targets.iter().position(|(known, _)| *known == target);
-        let target = known.unwrap_or_else(|| {
-            let name = id.map_or_else(String::new, |id| format!("DAMON target {id}"));
-            self.targets.push((target, name));
+        let target = *self.numbers.entry(target).or_insert_with(|| {
+            self.targets.push(id.map_or_else(String::new, |id| format!("DAMON target {id}")));
             self.targets.len() - 1
         });
         let mut before = None;
@@ -218,7 +233,12 @@ impl DamoFeed {
         let records = |step| -> u128 {
             regions().map(|found| u128::from(found.pages(step)) * u128::from(found.times)).sum()
         };
-        while records(self.step) > most {
+        let extents = self.extents();
+        let spread = |step: u64| -> u64 {
+            let of = |(first, end): &(u64, u64)| end.div_ceil(step) - first.div_ceil(step);
+            extents.iter().map(|extent| of(extent) / (u64::from(HUGE_PAGES) / step).max(1)).sum()
+        };
+        while records(self.step) > most || spread(self.step) > MOST_REGIONS {
             if self.step == LARGEST_STEP {
                 let what = "it would make more than 16 million records, one page to a region\n\
                             hint: record with a longer aggregation interval, or fewer snapshots";
@@ -229,41 +249,51 @@ impl DamoFeed {
         Ok(())
     }
 
+    /// Stretches of pages in which regions lie, those that touch or overlap joined.
+    fn extents(&self) -> Vec<(u64, u64)> {
+        let regions = self.snapshots.iter().flat_map(|plan| &plan.regions);
+        let mut all: Vec<(u64, u64)> = regions.map(|found| (found.first, found.end)).collect();
+        all.sort_unstable();
+        all.dedup_by(|next, last| {
+            let joined = next.0 <= last.1;
+            if joined {
+                last.1 = last.1.max(next.1);
+            }
+            joined
+        });
+        all
+    }
+
     /// The next page of the round that is under way, or of the one that comes then.
     fn advance(&mut self) -> Option<(At, u64)> {
         loop {
-            let Some(mut at) = self.current else {
-                let Reverse((clock, snapshot, round)) = self.rounds.pop()?;
-                let plan = &self.snapshots[snapshot];
-                if round + 1 < plan.rounds {
-                    let span = u128::from(plan.end - plan.start);
-                    let passed = span * u128::from(round + 1) / u128::from(plan.rounds);
-                    let next = plan.start + passed as u64;
-                    self.rounds.push(Reverse((next, snapshot, round + 1)));
-                }
-                self.current = Some(At { clock, snapshot, round, region: 0, page: None });
-                continue;
-            };
-            let plan = &self.snapshots[at.snapshot];
-            let Some(found) = plan.regions.get(at.region) else {
-                self.current = None;
-                continue;
-            };
-            let done = |round: u64| round * found.times / plan.rounds;
-            let page = match at.page {
-                None if done(at.round + 1) == done(at.round) => found.end,
-                None => found.first_kept(self.step),
-                Some(page) => (page + 1).next_multiple_of(self.step),
-            };
-            if page >= found.end {
-                (at.region, at.page) = (at.region + 1, None);
-                self.current = Some(at);
-                continue;
+            if let Some(at) = &mut self.current
+                && at.page < at.end
+            {
+                let page = at.page;
+                at.page = (page + 1).next_multiple_of(self.step);
+                return Some((*at, page));
             }
-            at.page = Some(page);
-            self.current = Some(at);
-            return Some((at, page));
+            let Reverse(Round { clock, snapshot, region, loads, .. }) = self.rounds.pop()?;
+            let plan = &self.snapshots[snapshot];
+            let found = plan.regions[region];
+            if loads + 1 < found.times {
+                self.rounds.push(Reverse(plan.round(snapshot, region, loads + 1)));
+            }
+            let page = found.first_kept(self.step);
+            self.current = Some(At { clock, snapshot, page, end: found.end });
         }
+    }
+}
+
+impl Plan {
+    /// The round in which a region's pages are loaded once more. Loads are spread evenly over the rounds.
+    fn round(&self, snapshot: usize, region: usize, loads: u64) -> Round {
+        let (rounds, times) = (u128::from(self.rounds), u128::from(self.regions[region].times));
+        let round = (u128::from(loads + 1) * rounds).div_ceil(times) - 1;
+        let passed = u128::from(self.end - self.start) * round / rounds;
+        let clock = self.start + passed as u64;
+        Round { clock, snapshot, round: round as u64, region, loads }
     }
 }
 
@@ -319,7 +349,7 @@ impl Feed for DamoFeed {
                 clock: at.clock,
                 process: target as u64,
                 pid: 0,
-                command: &self.targets[target].1,
+                command: &self.targets[target],
                 tid: 0,
                 address: page * PAGE_BYTES,
                 kind: AccessKind::Load,
@@ -445,6 +475,43 @@ mod tests {
         assert_eq!(kept(&one_region(4096, 8192, 1000)).0.len(), 1000);
     }
 
+    /// Rounds, one after the other, and in each the regions whose turn it is.
+    fn slowly(rounds: u64, times: &[u64]) -> Vec<(u64, usize)> {
+        let turn = |round: u64, times: u64| (round + 1) * times / rounds > round * times / rounds;
+        let regions = |round| (0..times.len()).filter(move |region| turn(round, times[*region]));
+        (0..rounds).flat_map(|round| regions(round).map(move |region| (round, region))).collect()
+    }
+
+    #[test]
+    fn rounds_in_which_nothing_is_loaded_cost_nothing() {
+        // One region that is loaded in every round, and many that are loaded once.
+        let mut regions = vec![r#"{"start": 0, "end": 1, "nr_accesses": 100000}"#.to_owned()];
+        regions.extend((1..4000).map(|n| {
+            format!(r#"{{"start": {}, "end": {}, "nr_accesses": 1}}"#, n * 4096, n * 4096 + 1)
+        }));
+        let list = regions.join(",");
+        let json = format!(
+            r#"{{"target_id": 7, "snapshots": [{{"start_time": 0, "end_time": 100, "regions": [{list}]}}]}}"#
+        );
+        let mut feed = DamoFeed::new(MOST_RECORDS, json.as_bytes(), "d".into()).unwrap();
+        let mut steps = 0;
+        while feed.advance().is_some() {
+            steps += 1;
+            // What is still to come is one round a region, whatever the number of rounds.
+            assert!(feed.rounds.len() <= 4000);
+        }
+        assert_eq!(steps, 100_000 + 3999);
+    }
+
+    #[test]
+    fn regions_as_large_as_addresses_keep_few_pages_in_few_regions() {
+        let json = one_region(0, u64::MAX, 1);
+        let mut feed = DamoFeed::new(MOST_RECORDS, json.as_bytes(), "d".into()).unwrap();
+        assert!(feed.step > 1 << 20);
+        let pages = std::iter::from_fn(|| feed.advance()).count();
+        assert!((1 << 16..=1 << 18).contains(&pages), "{pages}");
+    }
+
     #[test]
     fn single_records_and_single_snapshots_are_taken() {
         assert_eq!(read(&one_region(0, 4096, 2)).0, ["0 0 Load 0 0", "50 0 Load 0 0"]);
@@ -491,6 +558,26 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn loads_come_in_the_rounds_that_going_through_all_finds(
+            times in proptest::collection::vec(1u64..40, 1..8),
+        ) {
+            let found = |(n, times): (usize, &u64)| {
+                let first = 1000 * n as u64;
+                Found { first, end: first + 1, times: *times }
+            };
+            let regions: Vec<Found> = times.iter().enumerate().map(found).collect();
+            let rounds = *times.iter().max().unwrap();
+            let plan = Plan { target: 0, start: 0, end: 7, rounds, regions };
+            let mut ours: Vec<Round> = Vec::new();
+            for region in 0..times.len() {
+                ours.extend((0..times[region]).map(|loads| plan.round(0, region, loads)));
+            }
+            ours.sort_unstable();
+            let ours: Vec<_> = ours.iter().map(|round| (round.round, round.region)).collect();
+            prop_assert_eq!(ours, slowly(rounds, &times));
+        }
+
         #[test]
         fn no_input_panics(text in "[\\[\\]{}:,\"a-z0-9 .-]{0,200}", at: usize, byte: u8) {
             let _ = DamoSource::new(text.as_bytes(), "d");

@@ -6,6 +6,9 @@ use crate::event::{StreamId, TimedEvent};
 use crate::header::TraceHeader;
 use frostline_core::types::{AccessKind, PageId};
 
+/// A batch without accesses is handed out at this many events.
+const EVENTS_PER_BATCH: usize = 4096;
+
 /// One access, on its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
@@ -77,6 +80,9 @@ impl<F: Feed> Batches<F> {
                 Ok(Some(Item::Access(access))) => access,
                 Ok(Some(Item::Event(event))) if batch.pages.is_empty() => {
                     batch.events.push(event);
+                    if batch.events.len() == EVENTS_PER_BATCH {
+                        break;
+                    }
                     continue;
                 }
                 Ok(Some(event)) => {

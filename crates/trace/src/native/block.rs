@@ -160,6 +160,12 @@ impl<'a> Found<'a> {
         })
     }
 
+    /// No page and no stream of the block is above these numbers.
+    #[inline]
+    pub(crate) fn reach(&self) -> (u64, u64) {
+        (self.pages.most(), self.streams.map_or(0, |streams| streams.most()))
+    }
+
     /// Unpacks what is wanted over the batch's accesses; its events stay. After an error the
     /// accesses are of no use.
     #[inline]

@@ -74,6 +74,14 @@ impl<'a> Packed<'a> {
         Ok(Self { base, width, bytes: cursor.take(packed_len(n, width))? })
     }
 
+    /// No value is above this one.
+    #[inline]
+    pub(crate) fn most(&self) -> u64 {
+        // Sums wrap, so that each number can be the result where they do.
+        let most = u64::from(self.base) + ((1u64 << self.width) - 1);
+        if most > u64::from(u32::MAX) { u64::from(u32::MAX) } else { most }
+    }
+
     /// Unpacks into `out`, which has the block's length. Sums wrap at 2^32.
     #[inline]
     pub(crate) fn unpack(&self, out: &mut [u32]) {

@@ -8,13 +8,17 @@ use super::layout::{
 };
 use super::wire::{Cursor, u32_at, u64_at};
 use crate::batch::{Batch, TraceSource, Want};
+use crate::dense::{Numbering, Sheet, Survey, records_hold};
 use crate::error::TraceError;
 use crate::header::TraceHeader;
+use frostline_core::Limit;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// Accesses that a record can stand for: so many that those of a block fit 32 bits.
+const MOST_THINNING: u32 = 1 << 20;
 /// A batch without accesses is handed out at this many events.
 const EVENTS_PER_BATCH: usize = 4096;
 const FILE_BUFFER_BYTES: usize = 256 << 10;
@@ -71,6 +75,8 @@ pub struct TraceReader {
     held_back: Option<TraceError>,
     ending: Option<Ending>,
     done: bool,
+    /// Where numbers are to be dense.
+    dense: Option<Box<Numbering>>,
 }
 
 /// What came into a batch.
@@ -163,6 +169,7 @@ impl TraceReader {
             held_back: None,
             ending: None,
             done: false,
+            dense: None,
         };
         reader.read_preamble()?;
         let Some(first) = reader.next_frame()? else {
@@ -174,6 +181,10 @@ impl TraceReader {
         reader.header = serde_json::from_slice(reader.input.piece()).map_err(|error| {
             reader.damaged(reader.frame.offset, format!("the header cannot be understood: {error}"))
         })?;
+        if reader.header.thinning > MOST_THINNING {
+            let what = format!("a record stands for {} accesses", reader.header.thinning);
+            return Err(reader.damaged(reader.frame.offset, what));
+        }
         reader.data_offset = reader.offset;
         reader.frame = Frame::default();
         reader.read_end_ahead()?;
@@ -193,6 +204,63 @@ impl TraceReader {
     pub fn prefix(mut self, prefix: bool) -> Self {
         self.prefix = prefix;
         self
+    }
+
+    /// Gives out dense numbers of pages, processes, threads and files, so that tables by number stay in
+    /// proportion to the trace: see `docs/limits.md`. A trace whose page ids are not dense is read once for
+    /// that.
+    ///
+    /// # Errors
+    /// Where the input cannot be read.
+    pub fn dense(mut self, limit: Limit) -> Result<Self, TraceError> {
+        let sheet = Arc::new(self.survey(limit)?);
+        Ok(self.with_sheet(sheet))
+    }
+
+    /// As [`Self::dense`], with the page ids of another reader of the same trace.
+    #[must_use]
+    pub fn with_sheet(mut self, sheet: Arc<Sheet>) -> Self {
+        let end = sheet.end();
+        self.header.expected_pages = match sheet.plain() {
+            0 => Some(end),
+            _ => self.header.expected_pages.map(|pages| pages.min(end)),
+        };
+        self.dense = Some(Box::new(Numbering::new(sheet)));
+        self
+    }
+
+    /// The page ids that [`Self::dense`] gives out.
+    pub fn sheet(&self) -> Option<Arc<Sheet>> {
+        self.dense.as_ref().map(|dense| Arc::clone(dense.sheet()))
+    }
+
+    fn survey(&mut self, limit: Limit) -> Result<Sheet, TraceError> {
+        let held = records_hold(self.totals().map(|totals| totals.records), self.input_len);
+        let allowed = limit.pages(held);
+        if self.totals().is_some_and(|totals| totals.pages <= allowed) || self.input_len.is_none() {
+            return Ok(Sheet::as_is(allowed));
+        }
+        let (mut survey, mut batch) = (Survey::default(), Batch::new());
+        // Damage is met again, and told, when reading comes to it.
+        while let Ok(true) = self.next_batch(&mut batch) {
+            survey.add(&batch);
+        }
+        self.rewind()?;
+        Ok(survey.sheet(limit, held))
+    }
+
+    /// Begins anew.
+    fn rewind(&mut self) -> Result<(), TraceError> {
+        self.go_to(self.data_offset)?;
+        self.frame = Frame::default();
+        (self.next_number, self.record, self.clock) = (1, 0, 0);
+        self.seen = Totals::default();
+        self.frames.clear();
+        self.sought = false;
+        self.held_back = None;
+        self.ending = None;
+        self.done = false;
+        Ok(())
     }
 
     /// The totals of a finished trace, known from the start where the input can seek.
@@ -514,7 +582,11 @@ impl TraceReader {
             if tag == EVENT_TAG {
                 let event = take_event(&mut cursor, self.clock);
                 let pos = cursor.pos();
-                batch.events.push(event.map_err(|what| self.damaged(self.place(pos), what))?);
+                let event = event.map_err(|what| self.damaged(self.place(pos), what))?;
+                batch.events.extend(match &mut self.dense {
+                    None => Some(event),
+                    Some(dense) => dense.event(event),
+                });
                 self.frame.pos = pos;
                 self.seen.events += 1;
                 if batch.events.len() == EVENTS_PER_BATCH {
@@ -522,10 +594,19 @@ impl TraceReader {
                 }
                 continue;
             }
-            let unpacked = Found::find(&mut cursor, tag, self.clock)
-                .and_then(|found| found.unpack(batch, self.want).map(|()| found.len));
+            let unpacked = Found::find(&mut cursor, tag, self.clock).and_then(|found| {
+                found.unpack(batch, self.want)?;
+                Ok((found.len, found.reach()))
+            });
             let pos = cursor.pos();
-            let len = unpacked.map_err(|what| self.damaged(self.place(pos), what))?;
+            let (len, reach) = unpacked.map_err(|what| self.damaged(self.place(pos), what))?;
+            if let Some(dense) = &mut self.dense
+                && dense.concerns(reach)
+            {
+                dense
+                    .renumber(batch)
+                    .map_err(|source| TraceError::Limit { path: self.path.clone(), source })?;
+            }
             self.pass_block(len as u64)?;
             self.frame.pos = pos;
             self.clock = batch.clock_end;
@@ -646,8 +727,9 @@ impl TraceSource for TraceReader {
 
     fn warning(&self) -> Option<String> {
         let path = self.path.display();
+        let note = self.dense.as_ref().and_then(|dense| dense.sheet().note());
         match self.ending.as_ref()? {
-            Ending::Finished => None,
+            Ending::Finished => note.map(|note| format!("{path}: {note}")),
             Ending::Unfinished => Some(format!(
                 "{path}: has no end: whoever wrote it was stopped; read up to record {}",
                 self.record

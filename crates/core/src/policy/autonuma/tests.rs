@@ -192,7 +192,8 @@ fn a_folio_faults_once_and_moves_whole() {
 fn scaled_it_is_as_quick_as_the_memory_is_small() {
     let context = PolicyContext { scale: 100.0, ..PolicyContext::default() };
     let policy = make("autonuma", &context).unwrap();
-    let engine = Engine::new(EngineConfig::two_tiers(PageCount(10), PageCount(10)), policy);
+    let engine =
+        Engine::new(EngineConfig::two_tiers(PageCount(10), PageCount(10)), policy).unwrap();
     assert_eq!(engine.poll_timeout(), Some(ms(10)));
     let mut size = String::new();
     engine.policy().config(&mut |key, value| {

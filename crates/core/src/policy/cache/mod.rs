@@ -161,7 +161,7 @@ fn cache<R: Replacement + 'static>(
         periods: [count("period").max(1), count("store-period")],
         wakeup,
         next_wakeup: wakeup,
-        lists: Lists::new(context.total_pages_hint),
+        lists: Lists::new(context.table_pages()),
         changed: Changed::default(),
         counters: Counters::default(),
         rule,

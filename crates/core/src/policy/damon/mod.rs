@@ -113,7 +113,7 @@ impl Damon {
             goals: [settings.number("used"), settings.number("free")],
             memory: Memory::default(),
             scattered: match settings.word("frames") {
-                "scattered" => PageCount((2 * context.total_pages_hint.0).max(1 << 16)),
+                "scattered" => PageCount((2 * context.table_pages().0).max(1 << 16)),
                 _ => PageCount::ZERO,
             },
             promoter: worker(Scheme::Promote),

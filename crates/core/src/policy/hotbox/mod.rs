@@ -121,7 +121,7 @@ impl Hotbox {
             deviation: settings.number("deviation"),
         };
         let batch = Bytes(settings.count("batch")).pages();
-        let hint = context.total_pages_hint;
+        let hint = context.table_pages();
         Self {
             remote: Remote::new(batch, settings.duration("period"), settings.count("scans"), hint),
             lru: Lru::new(hint),

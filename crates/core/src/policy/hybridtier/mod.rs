@@ -39,6 +39,11 @@ use tracker::{Exact, Filters, Tracker};
 /// average; that all four of a page reach 3 by others is then rarer than 1 in 100.
 const COUNTERS_PER_SAMPLE: u64 = 5;
 
+/// Pages that are expected where that many are said to come, before any is seen.
+const EXPECTED: u64 = 1 << 20;
+/// Pages of fast memory that filters are made for even where the program is small.
+const LEAST_CONCERNED: u64 = 1 << 18;
+
 /// HybridTier; made by [`super::make`].
 struct HybridTier {
     settings: Settings,
@@ -124,7 +129,11 @@ impl HybridTier {
         let per_key = counters_per_key(self.settings.number("error").clamp(1e-9, 0.999));
         let of_keys = |keys: u64| libm::ceil(keys as f64 * per_key) as u64;
         let span = u64::from(span);
-        let units = view.limits(TierId::FAST).capacity.0.div_ceil(span);
+        // Of fast memory that is much larger than the program, as much as may concern it.
+        let seen = u64::from(view.pages());
+        let known = self.total_pages.min((64 * seen).max(EXPECTED)).max(seen);
+        let concerned = known.saturating_mul(4).max(LEAST_CONCERNED);
+        let units = view.limits(TierId::FAST).capacity.0.min(concerned).div_ceil(span);
         let frequency = match self.settings.number("filter-size") {
             bytes if bytes > 0.0 => (bytes * units as f64 * 8.0 / bits).max(1.0) as u64,
             _ => of_keys(units),
@@ -133,6 +142,7 @@ impl HybridTier {
             "paper" => frequency.div_ceil(128),
             _ => {
                 let pages = self.total_pages.max(view.resident().0).div_ceil(span);
+                let pages = pages.min(concerned);
                 (self.rules.cool_momentum.saturating_mul(COUNTERS_PER_SAMPLE)).min(of_keys(pages))
             }
         };

@@ -5,6 +5,9 @@ use crate::policy::registry::{Entry, Group};
 use crate::policy::settings::{Kind, Param};
 use alloc::boxed::Box;
 
+/// Most bytes of filters for a page: 16 bits for each of 32 counters, four times what the smallest error takes.
+const MOST_FILTER_BYTES: u32 = 64;
+
 /// `hybridtier`.
 pub const ENTRY: Entry = Entry {
     name: "hybridtier",
@@ -65,7 +68,7 @@ const PARAMS: &[Param] = &[
     Param::fixed("error", Kind::Ratio, "0.1%", "", "probability of error that sizes the filters"),
     Param::fixed(
         "filter-size",
-        Kind::Float,
+        Kind::Most(MOST_FILTER_BYTES),
         "0",
         "bytes per page of fast memory",
         "size of the frequency filter; 0: what `error` makes it",

@@ -50,7 +50,7 @@ pub struct HintScan {
 impl HintScan {
     /// Begins after twice the pace's delay.
     pub fn new(arms: Arms, counts: Counts, pace: Pace, context: &PolicyContext) -> Self {
-        let pages = usize::try_from(context.total_pages_hint.0).unwrap_or(0);
+        let pages = usize::try_from(context.table_pages().0).unwrap_or(0);
         let remembers = counts == Counts::All;
         Self {
             arms,

@@ -44,7 +44,7 @@ impl World {
         let policy = make(spec, &context).unwrap();
         let config = EngineConfig::two_tiers(PageCount(fast), PageCount(1 << 20));
         Self {
-            engine: Engine::new(config, policy),
+            engine: Engine::new(config, policy).unwrap(),
             now: Nanos(1),
             outcome: MoveOutcome::Moved,
             moved: Vec::new(),

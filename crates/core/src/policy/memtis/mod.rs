@@ -209,7 +209,7 @@ impl Memtis {
             _ => Refill::AtOnce,
         };
         let mut memtis = Self {
-            tracker: Tracker::new(binning, refill, context.total_pages_hint),
+            tracker: Tracker::new(binning, refill, context.table_pages()),
             thresholds: Thresholds::INITIAL,
             base_thresholds: Thresholds::INITIAL,
             limits: Limits { hot: 0, cold: 0, base_hot: 0 },

@@ -85,10 +85,13 @@ impl PetOracle {
         let known = self.coming.back().map_or(epoch, |(number, _)| number + 1);
         for number in known..epoch.saturating_add(self.horizon) {
             let mut runs: Vec<PageRun> = Vec::new();
-            read(number, &mut |saving| match runs.last_mut() {
+            let there = read(number, &mut |saving| match runs.last_mut() {
                 Some(run) if run.end() == saving.page.0 => run.pages += 1,
                 _ => runs.push(PageRun::single(saving.page)),
             });
+            if !there {
+                break;
+            }
             self.coming.push_back((number, runs));
         }
         let mut accessed = BTreeSet::new();

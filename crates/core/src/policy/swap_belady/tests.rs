@@ -17,7 +17,7 @@ struct Known(Vec<u32>);
 impl Oracle for Known {
     fn totals(&self, _: &mut dyn FnMut(PageSaving)) {}
     fn epochs(&self) -> EpochReader {
-        Box::new(|_, _| {})
+        Box::new(|_, _| false)
     }
     fn accesses(&self) -> AccessReader {
         let (pages, mut at) = (self.0.clone(), 0);
@@ -48,7 +48,7 @@ fn faults(pages: &[u32], fast: usize) -> u64 {
     // Nothing leaves ahead of need.
     config.migration_bytes_per_second = Some(Bytes::ZERO);
     config.migration_burst = Bytes::ZERO;
-    let mut engine = Engine::new(config, make("swap-belady", &context).unwrap());
+    let mut engine = Engine::new(config, make("swap-belady", &context).unwrap()).unwrap();
     let (mut faults, now) = (0, Nanos(1));
     let room = |engine: &mut Engine| {
         if engine.view().free(TierId::FAST).0 == 0 {
