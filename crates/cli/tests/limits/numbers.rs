@@ -96,7 +96,6 @@ fn absurd_sizes_end_with_2_and_a_hint() {
         "--fast=-1",
         "--fast=1e40",
         "--scale=nan",
-        "--seed=-1",
         "--lost-samples=2",
         "--busy-pages=-1",
         "--guest gpac:memory=1e300",

@@ -113,8 +113,8 @@ impl Value {
         match (good, self) {
             (true, Self::Number(x)) => Ok(Self::Number(x + 0.0)),
             (true, value) => Ok(value),
-            (false, value) => Err(SpecError::new(
-                format!("`{text}` is {}, which is not within its range", value.show(kind)),
+            (false, _) => Err(SpecError::new(
+                format!("`{text}` is out of range"),
                 format!("the least is 0, and the most {}", Self::Integer(most).show(kind)),
             )),
         }
