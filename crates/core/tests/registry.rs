@@ -78,7 +78,7 @@ fn who_begins_new_memory_in_slow_tiers_says_so() {
         }
         let says = policy.starts_slow();
         let room = PageCount(4096);
-        let mut engine = Engine::new(EngineConfig::two_tiers(room, room), policy);
+        let mut engine = Engine::new(EngineConfig::two_tiers(room, room), policy).unwrap();
         let begins_slow = (0..16).any(|page| {
             let run = PageRun { start: PageId(page), pages: 1 };
             let allocation = Allocation { run, huge: false, process: ProcessId(0) };

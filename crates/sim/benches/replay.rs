@@ -79,7 +79,9 @@ impl Counts {
 impl Oracle for Counts {
     fn totals(&self, sink: &mut dyn FnMut(PageSaving)) {
         let mut read = self.epochs();
-        (0..self.epochs.len() as u64).for_each(|epoch| read(epoch, sink));
+        (0..self.epochs.len() as u64).for_each(|epoch| {
+            read(epoch, sink);
+        });
     }
     fn epochs(&self) -> EpochReader {
         let (epochs, ns) = (Arc::clone(&self.epochs), self.saving_ns);

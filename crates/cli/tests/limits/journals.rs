@@ -54,7 +54,8 @@ fn populated(run: PageRun) -> Event {
 fn engines_that_cannot_be_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("j");
-    let absurd: [(&str, fn(&mut Setup)); 10] = [
+    type Change = fn(&mut Setup);
+    let absurd: [(&str, Change); 10] = [
         ("no tier", |s| s.tiers = tiers(0)),
         ("one tier", |s| s.tiers = tiers(1)),
         ("nine tiers", |s| s.tiers = tiers(9)),

@@ -570,8 +570,8 @@ mod tests {
             let rounds = *times.iter().max().unwrap();
             let plan = Plan { target: 0, start: 0, end: 7, rounds, regions };
             let mut ours: Vec<Round> = Vec::new();
-            for region in 0..times.len() {
-                ours.extend((0..times[region]).map(|loads| plan.round(0, region, loads)));
+            for (region, times) in times.iter().enumerate() {
+                ours.extend((0..*times).map(|loads| plan.round(0, region, loads)));
             }
             ours.sort_unstable();
             let ours: Vec<_> = ours.iter().map(|round| (round.round, round.region)).collect();
