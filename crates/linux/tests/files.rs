@@ -7,7 +7,7 @@ use frostline_linux::files::closings::Closings;
 use frostline_linux::files::holders::held_open;
 use frostline_linux::topology::Topology;
 use frostline_linux::{LinuxError, Root, Target};
-use frostline_testing::{Requirement, skip};
+use frostline_testing::{Requirement, skip, wait_for, wait_until};
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
@@ -38,7 +38,8 @@ fn closings(folder: &Path) -> Option<Closings> {
     };
     closings.watch(&Root::system(), std::process::id());
     write(&folder.join("probe"), b"x");
-    if heard(&mut closings, &folder.join("probe")).is_none() {
+    // A program that is just being started has what we have open, and may be the last to close it.
+    if !(0..50).any(|_| closes(&mut closings, &folder.join("probe")).is_some()) {
         let why = format!("{} is on no disk that can be watched", folder.display());
         skip(Requirement::Closings, why);
         return None;
@@ -61,13 +62,24 @@ fn heard(closings: &mut Closings, path: &Path) -> Option<File> {
     found
 }
 
+/// Opens and closes a file; that closing, if it was ours.
+fn closes(closings: &mut Closings, path: &Path) -> Option<File> {
+    drop(std::fs::File::open(path).expect("there"));
+    heard(closings, path)
+}
+
+/// A file, once its closing is told.
+fn closed(closings: &mut Closings, path: &Path) -> File {
+    wait_for("a closing is told", || closes(closings, path).ok_or_else(String::new))
+}
+
 #[test]
 fn closings_are_told_and_files_that_are_held_open_are_known() {
     let folder = tempfile::tempdir().expect("a folder");
     let Some(mut closings) = closings(folder.path()) else { return };
     let path = folder.path().join("a file");
     write(&path, &contents(3));
-    let file = heard(&mut closings, &path).expect("told");
+    let file = closed(&mut closings, &path);
     assert_eq!((file.path.as_path(), file.bytes), (path.as_path(), PAGES * 4096 - 100));
 
     let root = Root::system();
@@ -76,8 +88,8 @@ fn closings_are_told_and_files_that_are_held_open_are_known() {
     assert_eq!(held_open(&root, &asked).expect("readable"), asked);
     assert_eq!(heard(&mut closings, &path), None);
     drop(held);
-    assert!(held_open(&root, &asked).expect("readable").is_empty());
-    assert_eq!(heard(&mut closings, &path), Some(file));
+    wait_until("nobody has it", || held_open(&root, &asked).expect("readable").is_empty());
+    assert_eq!(closed(&mut closings, &path), file);
     let _folder = std::fs::File::open(folder.path()).expect("there");
     drop(_folder);
     assert_eq!(heard(&mut closings, folder.path()), None, "a folder is no file");
@@ -89,7 +101,7 @@ fn what_is_cached_is_dropped_and_contents_stay() {
     let Some(mut closings) = closings(folder.path()) else { return };
     let path = folder.path().join("file");
     write(&path, &contents(5));
-    let file = heard(&mut closings, &path).expect("told");
+    let file = closed(&mut closings, &path);
     assert_eq!(std::fs::read(&path).expect("there"), contents(5));
     let cached = CachedFile::open(&file).expect("the same file");
     assert_eq!(cached.pages(), PAGES);
@@ -99,8 +111,10 @@ fn what_is_cached_is_dropped_and_contents_stay() {
     // A large folio goes only as a whole.
     assert!(dropped.gone + dropped.kept <= 10, "{dropped:?}");
 
-    let rest = cached.drop_cache(0..PAGES).expect("a disk");
-    assert_eq!((rest.kept, cached.cached(0..PAGES).expect("told")), (0, 0), "{rest:?}");
+    wait_until("nothing is cached", || {
+        let rest = cached.drop_cache(0..PAGES).expect("a disk");
+        (rest.kept, cached.cached(0..PAGES).expect("told")) == (0, 0)
+    });
     assert_eq!(std::fs::read(&path).expect("there"), contents(5));
 }
 
@@ -111,20 +125,18 @@ fn pages_that_a_program_has_mapped_stay() {
     let path = folder.path().join("sleep");
     std::fs::copy("/bin/sleep", &path).expect("there");
     std::fs::File::open(&path).and_then(|file| file.sync_all()).expect("a disk");
-    let file = heard(&mut closings, &path).expect("told");
+    let file = closed(&mut closings, &path);
     let mut program = std::process::Command::new(&path).arg("100").spawn().expect("it starts");
     let exe = format!("/proc/{}/exe", program.id());
     while std::fs::read_link(&exe).is_ok_and(|exe| exe != path) {
         std::thread::yield_now();
     }
-    std::thread::sleep(std::time::Duration::from_millis(100));
     let cached = CachedFile::open(&file).expect("the same file");
-    let dropped = cached.drop_cache(0..cached.pages()).expect("a disk");
-    assert!(dropped.kept >= 1, "{dropped:?}");
+    let drop_all = || cached.drop_cache(0..cached.pages()).expect("a disk").kept;
+    wait_until("it has mapped some", || drop_all() >= 1);
     assert!(program.try_wait().expect("ours").is_none(), "it runs");
     program.kill().and_then(|()| program.wait()).expect("ours");
-    let rest = cached.drop_cache(0..cached.pages()).expect("a disk");
-    assert_eq!(rest.kept, 0, "{rest:?}");
+    wait_until("nobody has any", || drop_all() == 0);
 }
 
 /// A program writes, shortens, lengthens and reads a file all the time, whose pages are dropped and
@@ -136,7 +148,7 @@ fn a_file_that_changes_meanwhile_has_what_was_written() {
     let Some(mut closings) = closings(folder.path()) else { return };
     let path = folder.path().join("file");
     write(&path, &contents(1));
-    let file = heard(&mut closings, &path).expect("told");
+    let file = closed(&mut closings, &path);
     let done = std::sync::atomic::AtomicBool::new(false);
     let dropped = std::thread::scope(|scope| {
         let dropper = scope.spawn(|| {
@@ -172,7 +184,7 @@ fn another_file_by_the_same_name_is_left_alone() {
     let Some(mut closings) = closings(folder.path()) else { return };
     let path = folder.path().join("file");
     write(&path, &contents(5));
-    let file = heard(&mut closings, &path).expect("told");
+    let file = closed(&mut closings, &path);
     assert!(CachedFile::open(&file).is_some());
     write(&folder.path().join("other"), &contents(7));
     std::fs::rename(folder.path().join("other"), &path).expect("a disk");

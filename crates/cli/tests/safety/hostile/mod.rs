@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use std::fs::{self, File, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdout, Command, Output, Stdio};
@@ -221,6 +221,7 @@ fn another_user_changes_nothing_of_roots_daemon() {
     table.add("has a name that leads terminals", names(&stage));
     table.add("reserves address space", reserves(&stage));
     table.add("plants an agent", plants(&stage));
+    table.add("puts links in the place of outputs", links(&stage));
 
     daemon.works();
     assert_eq!(fs::read_to_string(stage.precious()).expect("ours"), "precious");
@@ -330,4 +331,22 @@ fn plants(stage: &Stage) -> String {
     assert!(is_refused(&output) && !mark.exists(), "{}", text(&output.stderr));
     load.end();
     "2 of 2 refused".into()
+}
+
+/// Root's frostline is to write to his folder.
+fn links(stage: &Stage) -> String {
+    let link = stage.theirs.path().join("link");
+    let mut replaced = 0;
+    for option in ["--journal", "--summary", "--series"] {
+        let _ = fs::remove_file(&link);
+        symlink(stage.precious(), &link).expect("we are root");
+        lchown(&link, Some(NOBODY), Some(NOBODY)).expect("we are root");
+        let mut command = frostline();
+        command.args(["run", "--slow", "none", option]).arg(&link).args(["--", "sleep", "0.3"]);
+        let output = command.output().expect("it runs");
+        assert!(output.status.success(), "the program runs: {}", text(&output.stderr));
+        assert_eq!(fs::read_to_string(stage.precious()).expect("ours"), "precious", "{option}");
+        replaced += usize::from(!link.is_symlink());
+    }
+    format!("none of 3 followed, {replaced} replaced")
 }
