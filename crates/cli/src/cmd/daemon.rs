@@ -54,13 +54,18 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     while !cancel::requested() {
         if reload.swap(false, Ordering::Relaxed) {
             let taken = Config::load(&args.config).and_then(|config| {
-                // First what can fail.
                 teller.apply(&fleet, &config.metrics)?;
-                fleet.apply(&config)?;
                 Ok(config)
             });
             match taken {
-                Ok(config) => note(&format!("reloaded: {}", config.count())),
+                // From here on there is no way back.
+                Ok(config) => match fleet.apply(&config) {
+                    Ok(()) => note(&format!("reloaded: {}", config.count())),
+                    Err(error) => {
+                        let why = errors::text(&error);
+                        note(&format!("reloaded, but not all targets could begin: {why}"));
+                    }
+                },
                 Err(error) => {
                     note(&format!("not reloaded, all goes on as before: {}", errors::text(&error)));
                 }

@@ -61,7 +61,7 @@ impl Fleet {
     /// new ones begin, all others go on as they are.
     ///
     /// # Errors
-    /// Where no thread can be started.
+    /// Where no thread can be started for one of them; the others go on.
     pub fn apply(&mut self, config: &Config) -> anyhow::Result<()> {
         let stays = |worker: &Worker| {
             let mut targets = config.targets.iter();
@@ -80,16 +80,17 @@ impl Fleet {
         // What they say last must not enter them again.
         end(leaving);
         self.common.board.configure(config);
+        let mut failed = None;
         for target in &config.targets {
             match self.workers.get_mut(&target.name) {
                 Some(worker) => worker.target = target.clone(),
-                None => {
-                    let worker = Worker::start(&self.common, target)?;
-                    self.workers.insert(target.name.clone(), worker);
-                }
+                None => match Worker::start(&self.common, target) {
+                    Ok(worker) => drop(self.workers.insert(target.name.clone(), worker)),
+                    Err(error) => failed = Some(error),
+                },
             }
         }
-        Ok(())
+        failed.map_or(Ok(()), Err)
     }
 
     /// The latest numbers of all targets.

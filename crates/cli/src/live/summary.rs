@@ -142,6 +142,25 @@ impl Series {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use frostline_driver::groups::GroupStatus;
+
+    #[test]
+    fn a_control_group_that_is_full_is_named() {
+        let with = |swap_room: u64, memory_room: u64| {
+            let group = GroupStatus {
+                name: "/a\u{1b}".into(),
+                swap_limit_bytes: Some(64 << 20),
+                swap_room_bytes: Some(swap_room),
+                memory_limit_bytes: Some(96 << 20),
+                memory_room_bytes: Some(memory_room),
+            };
+            text(&Status { groups: vec![group], ..Status::default() })
+        };
+        assert!(!with(LITTLE_ROOM, 1).contains("control group"));
+        let swap = with(LITTLE_ROOM - 1, 1);
+        assert!(swap.contains(r"/a\u{1b} has all of the 64.0 MiB in swap"), "{swap}");
+        assert!(with(LITTLE_ROOM, 0).contains("all of the 96.0 MiB of memory"));
+    }
 
     #[test]
     fn a_limit_that_is_not_kept_is_mentioned_with_a_hint() {

@@ -67,8 +67,9 @@ impl Driver {
     fn let_go(&mut self, pids: &BTreeSet<u32>, events: &mut Vec<Event>) {
         let inside = self.own.is_some();
         let leaves = |pid: &u32| {
-            let gone = || self.selection.lets_go() || LeftAlone::of(&self.root, *pid).is_some();
-            !inside && !pids.contains(pid) && gone()
+            // Whose parent has ended may have another frostline as its next one.
+            let itself = || matches!(LeftAlone::when_named(&self.root, *pid), Ok(Some(_)));
+            !inside && !pids.contains(pid) && (self.selection.lets_go() || itself())
         };
         let leaving: Vec<u32> = self.watched.keys().copied().filter(leaves).collect();
         for pid in leaving {

@@ -114,6 +114,29 @@ fn swap_with_pages_of_programs_stays_on() {
 }
 
 #[test]
+fn a_device_stays_on_that_a_group_has_no_room_for() {
+    let tree = tree(&record(true));
+    with_swap(&tree, 4096);
+    let mount = "23 31 0:22 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+    tree.file("proc/self/mountinfo", mount);
+    for (name, text) in [
+        ("cgroup.procs", "70"),
+        ("memory.max", "8388608"),
+        ("memory.current", "6291456"),
+        ("memory.swap.current", "4194304"),
+    ] {
+        tree.file(format!("sys/fs/cgroup/a/{name}"), text);
+    }
+    let undo = || record(true).undo(tree.root(), SwapOff::WhenItFits).expect_err("it stays");
+    assert!(undo().contains("control group /a has 4 MiB in swap"), "{}", undo());
+    tree.file("sys/fs/cgroup/a/memory.max", "damaged");
+    assert!(undo().contains("/a/memory.max"), "{}", undo());
+    // With room, the kernel is asked.
+    tree.file("sys/fs/cgroup/a/memory.max", "max");
+    assert!(undo().starts_with("swapoff:"), "{}", undo());
+}
+
+#[test]
 fn swap_that_is_not_in_use_is_turned_off() {
     // The file is no swap device of this system: the kernel says so, hence it was asked.
     let tree = tree(&record(true));
