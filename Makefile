@@ -4,12 +4,13 @@ CARGO ?= cargo
 export RUST_BACKTRACE ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-all lint demo bench clean
+.PHONY: help build test test-all lint fuzz fuzz-min fuzz-campaign demo bench clean
 
 help:
 	@echo 'make build   the frostline program and its agent, in target/release'
 	@echo 'make test    every check: format, lints, documentation, tidiness, tests'
 	@echo 'make test-all  the same, and 300 kills of a running frostline'
+	@echo 'make fuzz    searches for input that a reader does not survive; SECONDS=60 TARGETS="trace journal"'
 	@echo 'make demo    tiers a redis-server, records it, compares placements of its memory'
 	@echo 'make bench   benchmarks, beside their peers where there are any'
 	@echo 'make clean   removes everything built'
@@ -23,17 +24,35 @@ build:
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) xtask tidy
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --features frostline-fuzz/libfuzzer --locked -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked --quiet
 
 test:
 	@scripts/setup test
 	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory fuzz SECONDS=5
 	@scripts/run-tests
 
 # The whole workspace is named so that nothing is built a second time with other features.
 test-all: test
 	FROSTLINE_KILLS=300 scripts/run-tests --test safety kill
+
+# For each target; TARGETS names some of them.
+SECONDS = 60
+MINUTES = 30
+TARGETS =
+
+fuzz:
+	@scripts/setup fuzz
+	$(CARGO) xtask fuzz --seconds $(SECONDS) --targets '$(TARGETS)'
+
+fuzz-min:
+	@scripts/setup fuzz
+	$(CARGO) xtask fuzz-min --targets '$(TARGETS)'
+
+fuzz-campaign:
+	@scripts/setup fuzz
+	$(CARGO) xtask fuzz --seconds $$((60 * $(MINUTES))) --targets '$(TARGETS)' --summary fuzz/campaign.md
 
 demo:
 	@scripts/setup demo

@@ -1,7 +1,8 @@
 //! Chores of this repository: `cargo xtask tidy` checks what no compiler checks, `cargo xtask lab`
-//! runs the emulated machine with two tiers of memory.
+//! runs the emulated machine with two tiers of memory, `cargo xtask fuzz` the fuzzer.
 #![forbid(unsafe_code)]
 
+mod fuzz;
 mod lab;
 mod tidy;
 
@@ -14,8 +15,13 @@ fn main() -> ExitCode {
     match args.as_slice() {
         ["tidy"] => tidy(),
         ["lab", command, rest @ ..] => lab::run(&root(), command, rest),
+        ["fuzz", rest @ ..] => fuzz::run(&root(), rest),
+        ["fuzz-min", rest @ ..] => fuzz::merge(&root(), rest),
         _ => {
-            eprintln!("usage: cargo xtask tidy\n       cargo xtask lab setup|run|compare|test ...");
+            eprintln!(
+                "usage: cargo xtask tidy\n       cargo xtask lab setup|run|compare|test ...\n       \
+                 cargo xtask fuzz|fuzz-min ..."
+            );
             ExitCode::from(2)
         }
     }

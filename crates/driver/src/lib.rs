@@ -25,6 +25,7 @@ pub mod start;
 pub mod status;
 mod tier;
 mod watched;
+pub mod words;
 
 pub use driver::{Audits, Driver, Options};
 pub use error::DriverError;

@@ -8,6 +8,7 @@ use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::Result;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 /// Values asked for at a time, so that a wrong row count allocates nothing.
@@ -18,6 +19,17 @@ const STEP: usize = 1 << 16;
 const ROWS_PER_BYTE: u64 = 1;
 /// Rows of a group that any file may have.
 const ROWS: u64 = 1 << 20;
+
+/// Calls the library, which panics on some damaged files: that, too, is an error here.
+fn call<T>(path: &Path, library: impl FnOnce() -> Result<T>) -> std::result::Result<T, TraceError> {
+    match catch_unwind(AssertUnwindSafe(library)) {
+        Ok(result) => result.map_err(|error| parquet_error(path, "read as Parquet", error)),
+        Err(_) => Err(TraceError::Foreign {
+            path: path.to_owned(),
+            what: "damaged: it says what cannot be".to_owned(),
+        }),
+    }
+}
 
 pub(crate) struct Table {
     path: PathBuf,
@@ -31,8 +43,7 @@ impl Table {
         let file = File::open(path).map_err(|error| io_error(path, "open", error))?;
         let len = file.metadata().map_err(|error| io_error(path, "open", error))?.len();
         let most_rows = len.saturating_mul(ROWS_PER_BYTE).saturating_add(ROWS);
-        let reader = SerializedFileReader::new(file)
-            .map_err(|error| parquet_error(path, "read as Parquet", error))?;
+        let reader = call(path, || SerializedFileReader::new(file))?;
         Ok(Self { path: path.to_owned(), most_rows, reader })
     }
 
@@ -100,17 +111,15 @@ impl Table {
     }
 
     fn reader(&self, group: usize, column: usize) -> std::result::Result<ColumnReader, TraceError> {
-        self.reader
-            .get_row_group(group)
-            .and_then(|group| group.get_column_reader(column))
-            .map_err(|error| parquet_error(&self.path, "read as Parquet", error))
+        let open = || self.reader.get_row_group(group)?.get_column_reader(column);
+        call(&self.path, open)
     }
 
     fn read<T: DataType>(
         &self,
         mut column: ColumnReaderImpl<T>,
     ) -> std::result::Result<Vec<T::T>, TraceError> {
-        let mut read = || -> Result<(Vec<T::T>, usize)> {
+        let read = || -> Result<(Vec<T::T>, usize)> {
             let (mut values, mut levels, mut rows) = (Vec::new(), Vec::new(), 0);
             loop {
                 levels.clear();
@@ -125,8 +134,7 @@ impl Table {
                 }
             }
         };
-        let (values, rows) =
-            read().map_err(|error| parquet_error(&self.path, "read as Parquet", error))?;
+        let (values, rows) = call(&self.path, read)?;
         if rows as u64 > self.most_rows {
             return Err(TraceError::Absurd {
                 path: self.path.clone(),

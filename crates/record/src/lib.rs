@@ -21,5 +21,5 @@ mod valgrind;
 
 pub use error::RecordError;
 pub use running::{CtrlC, Running};
-pub use session::{Options, Outcome, Progress, Stop, record};
+pub use session::{Options, Outcome, Progress, Stop, record, translate_packets};
 pub use tool::{Recorder, Tool};

@@ -1,7 +1,6 @@
 //! One recording: starts the program, reads the pipe, writes the trace, waits for the end.
 
 use crate::error::RecordError;
-use crate::packet::{HEADER_BYTES, Header};
 use crate::program;
 use crate::running::{CtrlC, Running};
 use crate::tool::Tool;
@@ -195,6 +194,29 @@ pub fn record(
     session.end(tool, stop, logs.path())
 }
 
+/// Turns packets, as they come through the pipe, into a trace: what [`record`] does with a program's. What
+/// stands before damage makes a whole trace.
+///
+/// # Errors
+/// [`RecordError::Damaged`] where a packet makes no sense, also where the last one is cut off.
+pub fn translate_packets(packets: &[u8], trace: &mut Vec<u8>) -> Result<(), RecordError> {
+    let output = Path::new("trace");
+    let failed = |error| RecordError::output(output, error);
+    let writer = TraceWriter::new(trace, output, &TraceHeader::named("packets")).map_err(failed)?;
+    let mut translator = Translator::new(writer);
+    let damaged = |offset: usize, what| Err(RecordError::Damaged { offset: offset as u64, what });
+    let result = match translator.packets(packets) {
+        Ok(taken) if taken < packets.len() => {
+            damaged(taken, "ends in the middle of a packet".into())
+        }
+        Ok(_) => Ok(()),
+        Err((offset, Failure::Damaged(what))) => damaged(offset, what),
+        Err((_, Failure::Output(error))) => return Err(failed(error)),
+    };
+    translator.finish(None).map_err(failed)?;
+    result
+}
+
 fn header(tool: &Tool, command: &[OsString], options: &Options) -> TraceHeader {
     let command: Vec<Foreign> =
         command.iter().map(|arg| arg.to_string_lossy().into_owned().into()).collect();
@@ -308,18 +330,12 @@ impl Session<'_> {
 
     /// Translates the whole packets that `bytes` begins with. Gives their length.
     fn take(&mut self, bytes: &[u8]) -> Result<usize, RecordError> {
-        let mut at = 0;
-        while let Some(head) = bytes[at..].first_chunk::<HEADER_BYTES>() {
-            let header = Header::decode(head).map_err(|what| self.damaged(what))?;
-            let Some(payload) = bytes[at..].get(HEADER_BYTES..header.bytes) else { break };
-            self.translator.packet(&header, payload).map_err(|failure| match failure {
-                Failure::Damaged(what) => self.damaged(what),
-                Failure::Output(error) => RecordError::output(self.output, error),
-            })?;
-            at += header.bytes;
-            self.offset += header.bytes as u64;
-        }
-        Ok(at)
+        let taken = self.translator.packets(bytes);
+        self.offset += *taken.as_ref().unwrap_or_else(|(before, _)| before) as u64;
+        taken.map_err(|(_, failure)| match failure {
+            Failure::Damaged(what) => self.damaged(what),
+            Failure::Output(error) => RecordError::output(self.output, error),
+        })
     }
 
     fn damaged(&self, what: String) -> RecordError {

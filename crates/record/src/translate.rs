@@ -2,7 +2,7 @@
 //! and one clock.
 
 use crate::address_space::AddressSpace;
-use crate::packet::{Header, Item, Items};
+use crate::packet::{HEADER_BYTES, Header, Item, Items};
 use frostline_core::types::{PageId, PageRun, ProcessId, Region};
 use frostline_trace::event::{FileId, MapKind, StreamId};
 use frostline_trace::{PageMapper, Totals, TraceError, TraceEvent, TraceWriter};
@@ -134,6 +134,21 @@ impl<W: Write> Translator<W> {
     pub fn is_cut_short(&self) -> bool {
         let main = self.main.and_then(|pid| self.processes.get(&pid));
         main.is_some_and(|process| process.exit.is_none() && !process.executes)
+    }
+
+    /// Takes the whole packets that `bytes` begins with, and gives their length.
+    ///
+    /// # Errors
+    /// As [`Self::packet`], with the length of the packets before that one.
+    pub fn packets(&mut self, bytes: &[u8]) -> Result<usize, (usize, Failure)> {
+        let mut at = 0;
+        while let Some(head) = bytes[at..].first_chunk::<HEADER_BYTES>() {
+            let header = Header::decode(head).map_err(|what| (at, what.into()))?;
+            let Some(payload) = bytes[at..].get(HEADER_BYTES..header.bytes) else { break };
+            self.packet(&header, payload).map_err(|failure| (at, failure))?;
+            at += header.bytes;
+        }
+        Ok(at)
     }
 
     /// Takes a packet; `payload` is what follows its header.
@@ -501,14 +516,17 @@ impl<W: Write> Translator<W> {
         len: u64,
     ) -> Vec<(PageRun, PageId)> {
         let mut moves: Vec<(PageRun, PageId)> = Vec::new();
-        for i in 0..len / PAGE {
-            let Some(from) = self.mapper.lookup(process, old_start / PAGE + i) else { continue };
-            let to = self.mapper.page(process, new_start / PAGE + i);
-            match moves.last_mut() {
-                Some((run, first)) if run.end() == from.0 && first.0 + run.pages == to.0 => {
-                    run.pages += 1;
+        for (first, known) in self.mapper.known(process, old_start, len) {
+            for i in 0..known.pages {
+                let from = PageId(known.start.0 + i);
+                let vpn = first + u64::from(i) - old_start / PAGE + new_start / PAGE;
+                let to = self.mapper.page(process, vpn);
+                match moves.last_mut() {
+                    Some((run, first)) if run.end() == from.0 && first.0 + run.pages == to.0 => {
+                        run.pages += 1;
+                    }
+                    _ => moves.push((PageRun { start: from, pages: 1 }, to)),
                 }
-                _ => moves.push((PageRun { start: from, pages: 1 }, to)),
             }
         }
         moves
@@ -596,3 +614,6 @@ fn round_up(len: u64) -> u64 {
 fn page_end(start: u64, len: u64) -> u64 {
     round_up(start.saturating_add(len))
 }
+
+#[cfg(test)]
+mod tests;

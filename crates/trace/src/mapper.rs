@@ -64,41 +64,37 @@ impl PageMapper {
     /// address order. Pages partly covered count.
     pub fn runs(&self, process: ProcessId, start: u64, len_bytes: u64) -> Vec<PageRun> {
         let mut runs: Vec<PageRun> = Vec::new();
-        let Some(last) = last_byte(start, len_bytes) else { return runs };
-        let (first_vpn, last_vpn) = (start >> PAGE_SHIFT, last >> PAGE_SHIFT);
-        let (first, last) = (first_vpn >> HUGE_VPN_SHIFT, last_vpn >> HUGE_VPN_SHIFT);
-        let mut add = |huge_vpn: u64, region: Region| {
-            let base = huge_vpn << HUGE_VPN_SHIFT;
-            let from = first_vpn.max(base) - base;
-            let to = last_vpn.min(base + 511) - base;
-            let run = PageRun {
-                start: PageId(region.first().0 + from as u32),
-                pages: (to - from) as u32 + 1,
-            };
+        for (_, run) in self.known(process, start, len_bytes) {
             match runs.last_mut() {
                 Some(previous) if previous.end() == run.start.0 => previous.pages += run.pages,
                 _ => runs.push(run),
             }
-        };
-        if last - first < self.regions.len() as u64 {
-            for huge_vpn in first..=last {
-                if let Some(&region) = self.regions.get(&(process, huge_vpn)) {
-                    add(huge_vpn, region);
-                }
-            }
-        } else {
-            let mut inside: Vec<_> = self
-                .regions
-                .iter()
-                .filter(|((p, h), _)| *p == process && (first..=last).contains(h))
-                .map(|((_, h), region)| (*h, *region))
-                .collect();
-            inside.sort_unstable();
-            for (huge_vpn, region) in inside {
-                add(huge_vpn, region);
-            }
         }
         runs
+    }
+
+    /// As [`Self::runs`], but a run for each region, with the virtual number of its first page. Takes time by how
+    /// many there are, not by how much address space is asked about.
+    pub fn known(&self, process: ProcessId, start: u64, len_bytes: u64) -> Vec<(u64, PageRun)> {
+        let Some(last) = last_byte(start, len_bytes) else { return Vec::new() };
+        let (first_vpn, last_vpn) = (start >> PAGE_SHIFT, last >> PAGE_SHIFT);
+        let (first, last) = (first_vpn >> HUGE_VPN_SHIFT, last_vpn >> HUGE_VPN_SHIFT);
+        let mut inside: Vec<(u64, Region)> = if last - first < self.regions.len() as u64 {
+            let region = |huge_vpn| Some((huge_vpn, *self.regions.get(&(process, huge_vpn))?));
+            (first..=last).filter_map(region).collect()
+        } else {
+            let regions = self.regions.iter();
+            let wanted = regions.filter(|((p, h), _)| *p == process && (first..=last).contains(h));
+            wanted.map(|((_, h), region)| (*h, *region)).collect()
+        };
+        inside.sort_unstable();
+        let run = |(huge_vpn, region): (u64, Region)| {
+            let base = huge_vpn << HUGE_VPN_SHIFT;
+            let (from, to) = (first_vpn.max(base), last_vpn.min(base + 511));
+            let start = PageId(region.first().0 + (from - base) as u32);
+            (from, PageRun { start, pages: (to - from) as u32 + 1 })
+        };
+        inside.into_iter().map(run).collect()
     }
 
     /// Regions named since the last call, for `RegionNamed` events ahead of their first record.
@@ -134,4 +130,34 @@ impl PageMapper {
 
 fn last_byte(start: u64, len_bytes: u64) -> Option<u64> {
     len_bytes.checked_sub(1).map(|more| start.saturating_add(more))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use frostline_core::rng::Rng;
+
+    #[test]
+    fn known_pages_are_those_that_looking_each_up_finds() {
+        let mut rng = Rng::new(4);
+        let (mut mapper, process) = (PageMapper::new(), ProcessId(1));
+        for _ in 0..300 {
+            mapper.page(process, rng.below(40 << 9));
+            mapper.page(ProcessId(2), rng.below(40 << 9));
+        }
+        for _ in 0..200 {
+            let (start, len) = (rng.below(45 << 9), 1 + rng.below(2000));
+            let found = mapper.known(process, start * 4096, len * 4096);
+            let found: Vec<(u64, PageId)> = found
+                .iter()
+                .flat_map(|(vpn, run)| {
+                    (0..run.pages).map(move |i| (vpn + u64::from(i), PageId(run.start.0 + i)))
+                })
+                .collect();
+            let looked_up: Vec<(u64, PageId)> = (start..start + len)
+                .filter_map(|vpn| Some((vpn, mapper.lookup(process, vpn)?)))
+                .collect();
+            assert_eq!(found, looked_up, "{start} {len}");
+        }
+    }
 }

@@ -21,12 +21,11 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("frostline-agent", &["frostline-core", "frostline-linux", "frostline-driver"]),
 ];
 
-/// A member of this workspace, parsed; fuzzing stands apart, as cargo-fuzz demands.
+/// A member of this workspace, parsed.
 fn member(file: &File) -> Option<Result<Table, toml::de::Error>> {
     let is_member = file.name() == "Cargo.toml"
         && (file.path.starts_with("crates/")
-            || ["demo/", "lab/", "xtask/"].iter().any(|f| file.path.starts_with(f)))
-        && !file.path.contains("/fuzz/");
+            || ["demo/", "fuzz/", "lab/", "xtask/"].iter().any(|f| file.path.starts_with(f)));
     is_member.then(|| file.text.parse())
 }
 
@@ -114,10 +113,8 @@ mod tests {
     }
 
     #[test]
-    fn the_workspace_itself_and_fuzzing_are_left_alone() {
-        for path in ["Cargo.toml", "crates/trace/fuzz/Cargo.toml", "fuzz/Cargo.toml"] {
-            let tree = Tree::of(&[(path, "[package]\n")]);
-            assert_eq!(lines(inherits, &tree, path), [], "{path}");
-        }
+    fn the_workspace_itself_is_left_alone() {
+        let tree = Tree::of(&[("Cargo.toml", "[package]\n")]);
+        assert_eq!(lines(inherits, &tree, "Cargo.toml"), []);
     }
 }

@@ -33,7 +33,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn text(status: &Status) -> String {
+/// One driver in a few lines.
+pub fn text(status: &Status) -> String {
     if status.targets.is_empty() {
         return format!("{}: frostline {}; does not run\n", status.name, status.pid);
     }

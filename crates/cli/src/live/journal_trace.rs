@@ -44,7 +44,11 @@ pub fn open(path: &Path) -> Result<JournalSource<BufReader<File>>, DriverError> 
     from_entries(path, Entries::open(path)?.within(crate::limit::current()))
 }
 
-fn from_entries<R: Read>(
+/// Reads entries from their beginning; `path` is for messages.
+///
+/// # Errors
+/// Where they do not begin with a setup.
+pub fn from_entries<R: Read>(
     path: &Path,
     mut entries: Entries<R>,
 ) -> Result<JournalSource<R>, DriverError> {

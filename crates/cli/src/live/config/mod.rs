@@ -26,8 +26,11 @@ pub const PLACE: &str = "/etc/frostline/frostline.toml";
 /// All of it, with defaults filled in.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Config {
+    /// What concerns all targets.
     pub daemon: Daemon,
+    /// Whom the numbers are told.
     pub metrics: Metrics,
+    /// Programs to manage; no two of the same name.
     #[serde(rename = "target")]
     pub targets: Vec<Target>,
 }

@@ -8,6 +8,8 @@ pub use picture::{draw, text};
 pub use rates::Rates;
 
 use frostline_driver::Status;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
 
 /// What is drawn.
 #[derive(Debug, Default)]
@@ -49,13 +51,21 @@ impl View {
     }
 }
 
+/// The picture of what runs now, `width` by `height` characters, where `before` ran a moment ago.
+pub fn screen(before: Vec<Status>, now: Vec<Status>, width: u16, height: u16) -> String {
+    let mut view = View::default();
+    view.update(before);
+    view.update(now);
+    let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
+    draw(&view, buffer.area, &mut buffer);
+    text(&buffer)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use frostline_core::foreign::leads;
     use frostline_driver::status::{BinStatus, TargetStatus, TierStatus};
-    use ratatui::buffer::Buffer;
-    use ratatui::layout::Rect;
 
     fn status(name: &str, seconds: f64, refaults: u64) -> Status {
         let tier = |name: &str, used_bytes, capacity_bytes| TierStatus {

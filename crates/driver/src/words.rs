@@ -1,0 +1,132 @@
+//! Variables of a program's environment that are meant for an agent, without memory of an allocator: they are
+//! read before the program begins, and forked children have them, too.
+
+use crate::environment::POLICY;
+
+/// Room for all variables together.
+const ROOM: usize = 16 << 10;
+/// What their names begin with.
+const PREFIX: &[u8] = POLICY.as_bytes();
+
+/// Variables, each as `NAME=value` with a zero at its end.
+#[derive(Debug)]
+pub struct Words {
+    bytes: [u8; ROOM],
+    len: usize,
+    /// Some did not fit.
+    cut: bool,
+}
+
+impl Words {
+    const fn new() -> Self {
+        Self { bytes: [0; ROOM], len: 0, cut: false }
+    }
+
+    /// Value of a variable; `None` where it is not set, or no text.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        let mut variables = self.bytes[..self.len].split(|byte| *byte == 0);
+        let value = variables
+            .find_map(|variable| variable.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
+        std::str::from_utf8(value).ok()
+    }
+
+    /// Whether not all of it is there.
+    pub fn is_cut(&self) -> bool {
+        self.cut
+    }
+}
+
+/// Takes variables out of an environment that comes in pieces.
+#[derive(Debug)]
+pub struct Collector {
+    words: Words,
+    /// Where the present variable began.
+    begin: usize,
+    /// It is not one of ours.
+    skips: bool,
+}
+
+impl Default for Collector {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Collector {
+    /// Of no environment yet.
+    pub fn new() -> Self {
+        Self { words: Words::new(), begin: 0, skips: false }
+    }
+
+    /// Takes the next piece.
+    pub fn add(&mut self, piece: &[u8]) {
+        piece.iter().for_each(|byte| self.push(*byte));
+    }
+
+    /// What was found.
+    pub fn words(self) -> Words {
+        self.words
+    }
+
+    fn push(&mut self, byte: u8) {
+        let words = &mut self.words;
+        if byte != 0 && self.skips {
+            return;
+        }
+        let at = words.len - self.begin;
+        let foreign = match byte {
+            0 => at < PREFIX.len(),
+            byte => PREFIX.get(at).is_some_and(|wanted| *wanted != byte),
+        };
+        let full = words.len == ROOM;
+        if foreign || full {
+            words.cut |= full && !foreign;
+            words.len = self.begin;
+            self.skips = byte != 0;
+            return;
+        }
+        words.bytes[words.len] = byte;
+        words.len += 1;
+        if byte == 0 {
+            self.begin = words.len;
+            self.skips = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn collected(environment: &[u8], piece: usize) -> Words {
+        let mut collector = Collector::new();
+        environment.chunks(piece).for_each(|piece| collector.add(piece));
+        collector.words()
+    }
+
+    #[test]
+    fn variables_are_found_however_they_come() {
+        let environment =
+            b"HOME=/\0FROSTLINE=hybridtier:momentum=2\0FROST=x\0\0PATH=a:FROSTLINE=b\0\
+            FROSTLINE_FAST=40%\0FROSTLINE_SLOW=\0LAST=1\0";
+        for piece in [1, 2, 7, 1000] {
+            let words = collected(environment, piece);
+            assert_eq!(words.get("FROSTLINE"), Some("hybridtier:momentum=2"));
+            assert_eq!(words.get("FROSTLINE_FAST"), Some("40%"));
+            assert_eq!(words.get("FROSTLINE_SLOW"), Some(""));
+            assert_eq!((words.get("HOME"), words.get("FROSTLINE_SEED")), (None, None));
+            assert!(!words.is_cut());
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_known_to_be_missing() {
+        let long = "x".repeat(ROOM);
+        let words = collected(format!("A={long}\0FROSTLINE=a\0").as_bytes(), 4096);
+        assert_eq!((words.get("FROSTLINE"), words.is_cut()), (Some("a"), false));
+        let text = format!("FROSTLINE_LOG={long}\0FROSTLINE=a\0");
+        let words = collected(text.as_bytes(), 4096);
+        assert_eq!((words.get("FROSTLINE"), words.get("FROSTLINE_LOG")), (Some("a"), None));
+        assert!(words.is_cut());
+    }
+}
