@@ -39,13 +39,26 @@ struct Sleeper(Child);
 
 impl Sleeper {
     fn start(folder: &Path, name: &str) -> Self {
+        let path = Self::program(folder, name);
+        Self(StdCommand::new(&path).arg("600").spawn().unwrap())
+    }
+
+    /// The same for user 65534, with the rights that `setpriv` gives.
+    fn start_as_nobody(folder: &Path, name: &str) -> Self {
+        let path = Self::program(folder, name);
+        let mut command = StdCommand::new("setpriv");
+        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+        Self(command.arg(&path).arg("600").spawn().unwrap())
+    }
+
+    fn program(folder: &Path, name: &str) -> PathBuf {
         let path = folder.join(name);
         if !path.exists() {
             let sleep =
                 ["/usr/bin/sleep", "/bin/sleep"].into_iter().find(|p| Path::new(p).exists());
             std::os::unix::fs::symlink(sleep.expect("sleep is installed"), &path).unwrap();
         }
-        Self(StdCommand::new(&path).arg("600").spawn().unwrap())
+        path
     }
 
     fn pid(&self) -> u32 {
@@ -311,6 +324,50 @@ fn no_reload_ends_the_daemon_whatever_names_hold() {
     daemon.signal(Signal::HUP);
     daemon.says("reloaded: 1 target");
     wait("the target that is left", || daemon.status().pop().filter(|run| run["name"] == "plain"));
+    daemon.end();
+}
+
+#[test]
+fn a_namesake_of_another_user_is_left_alone_and_told() {
+    if !may_manage() {
+        return;
+    }
+    let setpriv = StdCommand::new("setpriv").arg("--version").output();
+    if !rustix::process::geteuid().is_root() || !setpriv.is_ok_and(|done| done.status.success()) {
+        return skip(Requirement::Setpriv, "not root, or no setpriv here");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(folder.path(), open).unwrap();
+    let name = format!("sl4-{}", std::process::id());
+    let config = folder.path().join("f.toml");
+    let file = config.to_str().unwrap();
+    let nobodys = Sleeper::start_as_nobody(folder.path(), &name);
+    let comm = format!("/proc/{}/comm", nobodys.pid());
+    wait("the program", || {
+        (std::fs::read_to_string(&comm).unwrap_or_default().trim() == name).then_some(())
+    });
+    std::fs::write(&config, target("one", &name, "")).unwrap();
+    let (code, text, notes) = frostline(&["config", "check", "-c", file]);
+    assert_eq!(code, 0, "{notes}");
+    let line = text.lines().find(|line| line.starts_with("one: ")).expect("a line");
+    assert!(line.contains("root (0)") && line.contains("(65534) are left alone"), "{text}");
+    let mut daemon = Daemon::start(&config);
+    let said = daemon.says("one: waiting for it to run");
+    assert!(said.contains("(65534) are left alone: user = "), "{said}");
+    let own = Sleeper::start(folder.path(), &name);
+    daemon.says("one: managed");
+    let managed = |status: &Value| -> Vec<u64> {
+        let targets = status["targets"].as_array().unwrap().iter();
+        targets.map(|target| target["pid"].as_u64().unwrap()).collect()
+    };
+    assert_eq!(managed(&daemon.manages("one")), [u64::from(own.pid())]);
+    daemon.end();
+
+    std::fs::write(&config, target("one", &name, "user = 65534")).unwrap();
+    let mut daemon = Daemon::start(&config);
+    daemon.says("one: managed");
+    assert_eq!(managed(&daemon.manages("one")), [u64::from(nobodys.pid())]);
     daemon.end();
 }
 

@@ -74,6 +74,7 @@ impl fmt::Display for LeftAlone {
 mod tests {
     use super::*;
     use crate::Selection;
+    use crate::owner::Owner;
     use frostline_linux::groups::GroupName;
     use std::fs;
     use std::os::unix::fs::symlink;
@@ -125,7 +126,8 @@ mod tests {
         let group = GroupName::parse("g").unwrap();
         // What a frostline has started is in the same group; what that has started is not known as such.
         assert_eq!(pids(Selection::Cgroup(group)), [10, 14, 15, 16]);
-        let command = |tree| pids(Selection::Command { name: "same".into(), tree });
+        let command =
+            |tree| pids(Selection::Command { name: "same".into(), owner: Owner::Anybody, tree });
         assert_eq!(command(false), [10, 14, 15, 16]);
         assert_eq!(command(true), [10, 14, 15, 16]);
         assert_eq!(pids(Selection::Process { pid: 10, tree: true }), [10, 15, 16]);

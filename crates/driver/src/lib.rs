@@ -17,6 +17,7 @@ pub mod groups;
 pub mod instances;
 pub mod journal;
 pub mod left_alone;
+pub mod owner;
 pub mod place;
 mod reconcile;
 mod scans;

@@ -1,6 +1,7 @@
 //! The processes that a driver manages.
 
 use crate::left_alone::LeftAlone;
+use crate::owner::Owner;
 use frostline_core::Foreign;
 use frostline_core::event::Backing;
 use frostline_core::types::{Bytes, ProcessId, Vpn};
@@ -11,6 +12,7 @@ use frostline_linux::maps::{self, Kind, Mapping, MapsReader};
 use frostline_linux::pagemap::Pagemap;
 use frostline_linux::process::{self, Target};
 use frostline_linux::span::{Span, difference, joined};
+use frostline_linux::users::{self, User};
 use frostline_linux::{LinuxError, Root};
 use std::collections::BTreeSet;
 
@@ -32,6 +34,8 @@ pub enum Selection {
     Command {
         /// The name.
         name: String,
+        /// Whose they are.
+        owner: Owner,
         /// Also their descendants.
         tree: bool,
     },
@@ -51,12 +55,12 @@ impl Selection {
     /// Where `/proc` or the control group cannot be read; a group that is not there has no processes.
     pub fn pids(&self, root: &Root) -> Result<BTreeSet<u32>, LinuxError> {
         let manageable = |pid: &u32| LeftAlone::of(root, *pid).is_none();
-        let descendants = |pid| process::descendants(root, pid, |pid| manageable(&pid));
+        let descendants = |pids: &[u32]| process::descendants(root, pids, |pid| manageable(&pid));
         match self {
             Self::Process { pid, tree } => {
                 let mut pids = BTreeSet::from([*pid]);
                 if *tree {
-                    pids.extend(descendants(*pid)?);
+                    pids.extend(descendants(&[*pid])?);
                 }
                 Ok(pids)
             }
@@ -65,21 +69,25 @@ impl Selection {
                 let pids = group.map(|group| group.members(root)).transpose()?.unwrap_or_default();
                 Ok(pids.into_iter().filter(manageable).collect())
             }
-            Self::Command { name, tree } => {
-                let comm = &name.as_bytes()[..name.len().min(COMM_BYTES)];
-                let runs_it = |pid: &u32| {
-                    // Whoever ends meanwhile is none of them.
-                    let text = root.read(format!("/proc/{pid}/comm"));
-                    text.is_ok_and(|text| text.as_bytes() == comm) && manageable(pid)
-                };
-                let named: Vec<u32> = process::pids(root)?.into_iter().filter(runs_it).collect();
-                let mut pids = BTreeSet::from_iter(named.iter().copied());
-                for pid in named.into_iter().filter(|_| *tree) {
-                    pids.extend(descendants(pid)?);
-                }
-                Ok(pids)
+            Self::Command { name, owner, tree } => {
+                let mut named = named(root, name)?;
+                named.retain(|pid| manageable(pid) && owner.owns(root, *pid));
+                let started = if *tree { descendants(&named)? } else { Vec::new() };
+                Ok(named.into_iter().chain(started).collect())
             }
         }
+    }
+
+    /// Users of whom processes have the name, and are left alone because they are somebody else's.
+    ///
+    /// # Errors
+    /// Where `/proc` cannot be read.
+    pub fn namesakes(&self, root: &Root) -> Result<BTreeSet<User>, LinuxError> {
+        let Self::Command { name, owner, .. } = self else { return Ok(BTreeSet::new()) };
+        let mut named = named(root, name)?;
+        named.retain(|pid| LeftAlone::of(root, *pid).is_none() && !owner.owns(root, *pid));
+        let users = named.iter().filter_map(|pid| users::of_process(root, *pid));
+        Ok(users.map(|[real, ..]| User::of(real)).collect())
     }
 
     /// Whether a process that belonged to it and no longer does is let go. One whose parent has ended is not told from
@@ -87,6 +95,17 @@ impl Selection {
     pub fn lets_go(&self) -> bool {
         matches!(self, Self::Cgroup(_))
     }
+}
+
+/// Processes with this name, in the kernel's length; whoever ends meanwhile is none of them.
+fn named(root: &Root, name: &str) -> Result<Vec<u32>, LinuxError> {
+    let comm = &name.as_bytes()[..name.len().min(COMM_BYTES)];
+    let mut pids = process::pids(root)?;
+    pids.retain(|pid| {
+        let text = root.read(format!("/proc/{pid}/comm"));
+        text.is_ok_and(|text| text.as_bytes() == comm)
+    });
+    Ok(pids)
 }
 
 /// One process.
@@ -363,12 +382,42 @@ mod tests {
         }
         let root = Root::at(dir.path());
         let pids = |name: &str, tree: bool| {
-            let who = Selection::Command { name: name.into(), tree };
+            let who = Selection::Command { name: name.into(), owner: Owner::Anybody, tree };
             who.pids(&root).unwrap().into_iter().collect::<Vec<_>>()
         };
         assert_eq!(pids("redis-server", false), [7], "and not this process");
         assert_eq!(pids("redis-server", true), [7, 8]);
         assert_eq!(pids("a-very-long-name-indeed", true), [9]);
         assert!(pids("redis", true).is_empty());
+    }
+
+    #[test]
+    fn who_gives_a_program_the_name_of_another_users_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        // The last two have the rights of user 7, and were started by user 1000.
+        for (pid, users) in [
+            (20, "7 7 7 7"),
+            (21, "1000 1000 1000 1000"),
+            (22, "1000 7 7 7"),
+            (23, "1000 7 1000 7"),
+        ] {
+            let folder = dir.path().join(format!("proc/{pid}"));
+            std::fs::create_dir_all(&folder).unwrap();
+            let zeros = "0 ".repeat(40);
+            std::fs::write(folder.join("stat"), format!("{pid} (x) S 1 {zeros}")).unwrap();
+            std::fs::write(folder.join("comm"), "redis-server\n").unwrap();
+            std::fs::write(folder.join("status"), format!("Uid:\t{users}\n")).unwrap();
+        }
+        let root = Root::at(dir.path());
+        let found = |owner: Owner| {
+            let who = Selection::Command { name: "redis-server".into(), owner, tree: true };
+            let others = who.namesakes(&root).unwrap().into_iter().map(|user| user.id);
+            (who.pids(&root).unwrap().into_iter().collect::<Vec<_>>(), others.collect::<Vec<_>>())
+        };
+        let user = |id| Owner::User(User { id, name: "x".into() });
+        assert_eq!(found(user(7)), (vec![20], vec![1000]));
+        assert_eq!(found(user(1000)), (vec![21], vec![7, 1000]));
+        assert_eq!(found(user(0)).0, [0; 0]);
+        assert_eq!(found(Owner::Anybody), (vec![20, 21, 22, 23], vec![]));
     }
 }

@@ -34,6 +34,7 @@ pub mod swap;
 #[cfg(test)]
 mod testing;
 pub mod topology;
+pub mod users;
 pub mod zram;
 
 #[allow(unsafe_code)]

@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A process's number together with its start, which no later process of that number shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -347,7 +347,7 @@ pub fn children(root: &Root, pid: u32) -> Result<Vec<u32>, LinuxError> {
     Ok(found)
 }
 
-/// Children, their children and so on, each once, without `pid` itself, and without those of which `belongs` says
+/// Children of `pids`, their children and so on, each once, without `pids` themselves, and without those of which `belongs` says
 /// otherwise and what they have started. A process whose parent ended before the call belongs to another parent by
 /// now and is not among them.
 ///
@@ -355,16 +355,20 @@ pub fn children(root: &Root, pid: u32) -> Result<Vec<u32>, LinuxError> {
 /// Where `/proc` cannot be read.
 pub fn descendants(
     root: &Root,
-    pid: u32,
+    pids: &[u32],
     belongs: impl Fn(u32) -> bool,
 ) -> Result<Vec<u32>, LinuxError> {
+    if pids.is_empty() {
+        return Ok(Vec::new());
+    }
     let tree = by_parent(root)?;
+    let mut seen: BTreeSet<u32> = pids.iter().copied().collect();
     let mut found = Vec::new();
-    let mut next = vec![pid];
+    let mut next = pids.to_vec();
     while let Some(parent) = next.pop() {
         for &child in tree.get(&parent).into_iter().flatten() {
             // Numbers change hands while we read: without the check a cycle would not end.
-            if child != pid && !found.contains(&child) && belongs(child) {
+            if seen.insert(child) && belongs(child) {
                 found.push(child);
                 next.push(child);
             }

@@ -46,6 +46,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             let path = file.config.unwrap_or_else(|| PLACE.into());
             let config = Config::load(&path)?;
             output::text(&format!("{}: right, {}\n", path.display(), config.count()))?;
+            for target in &config.targets {
+                if let Some(who) = target.who(&Root::system()) {
+                    output::text(&format!("{}: {who}\n", target.name))?;
+                }
+            }
         }
     }
     Ok(ExitCode::SUCCESS)

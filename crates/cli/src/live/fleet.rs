@@ -20,6 +20,8 @@ use std::time::Duration;
 
 /// Between two looks for a target that does not run.
 const SEARCH: Duration = Duration::from_secs(1);
+/// Looking takes one part in so many of a core, at most.
+const SEARCH_PART: u32 = 100;
 /// Between two attempts at one that runs and cannot be managed.
 const RETRY: Duration = Duration::from_secs(5);
 
@@ -176,6 +178,7 @@ impl Tender {
     fn tend(&mut self) {
         self.wait_openly();
         while !self.stopped() {
+            let began = clock::thread_cpu();
             let pause = match self.find() {
                 Found::Here(who) => match self.manage(who) {
                     Ok(()) => SEARCH,
@@ -185,8 +188,12 @@ impl Tender {
                     }
                 },
                 Found::NotYet => {
-                    self.say("waiting for it to run");
-                    SEARCH
+                    let others = self.target.namesakes(&self.common.root);
+                    let others = others.map_or(String::new(), |others| format!("; {others}"));
+                    self.say(&format!("waiting for it to run{others}"));
+                    // Looking takes longer where there are more processes.
+                    let took = clock::thread_cpu().saturating_sub(began);
+                    SEARCH.max(Duration::from_nanos(took.0) * SEARCH_PART)
                 }
                 Found::Over => {
                     self.say("does not run, and a process number is not waited for");

@@ -9,12 +9,14 @@ use crate::units::bytes;
 use frostline_core::types::Nanos;
 use frostline_driver::instances::Instance;
 use frostline_driver::start::Stopwatch;
-use frostline_driver::{Driver, DriverError, Limit, Options, Selection, Status, start};
+use frostline_driver::{Driver, DriverError, Limit, Options, Selection, Status, clock, start};
 use frostline_linux::Root;
 use std::time::Duration;
 
-/// How often others are told.
+/// How often others are told; less often where that takes more than one part in so many of a core.
 const PUBLISH: Nanos = Nanos(1_000_000_000);
+const MOST_PUBLISH: Nanos = Nanos(60_000_000_000);
+const PUBLISH_PART: u64 = 250;
 
 /// Sees the numbers of every second, may correct what concerns several drivers, and sets the
 /// limit of fast memory.
@@ -125,7 +127,7 @@ impl Session {
         let now = self.watch.elapsed();
         let next = self.driver.step(now)?;
         if now >= self.publish_due {
-            self.publish_due = now.saturating_add(PUBLISH);
+            let began = clock::thread_cpu();
             let mut status = self.driver.status(&self.name);
             if let Some(overseer) = &mut self.overseer {
                 self.driver.set_fast(overseer(&mut status));
@@ -145,6 +147,10 @@ impl Session {
                 // Where there is no room for it, others see an older state.
                 let _ = instance.publish(&status);
             }
+            // What is told is longer where there are more processes.
+            let took = clock::thread_cpu().saturating_sub(began);
+            let rest = Nanos(took.0.saturating_mul(PUBLISH_PART)).clamp(PUBLISH, MOST_PUBLISH);
+            self.publish_due = now.saturating_add(rest);
         }
         Ok(Duration::from_nanos(next.saturating_sub(self.watch.elapsed()).0))
     }

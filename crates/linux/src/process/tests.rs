@@ -70,10 +70,10 @@ fn families_are_found_with_and_without_the_children_file() {
     }
     fs::create_dir_all(tree.root().path("/proc/sys")).expect("a directory");
     assert_eq!(children(tree.root(), 2).expect("read"), [3, 4]);
-    assert_eq!(descendants(tree.root(), 1, |_| true).expect("read"), [2, 3, 4, 9]);
-    assert_eq!(descendants(tree.root(), 3, |_| true).expect("read"), [0; 0]);
+    assert_eq!(descendants(tree.root(), &[1], |_| true).expect("read"), [2, 3, 4, 9]);
+    assert_eq!(descendants(tree.root(), &[3], |_| true).expect("read"), [0; 0]);
     assert_eq!(
-        descendants(tree.root(), 1, |pid| pid != 2).expect("read"),
+        descendants(tree.root(), &[1], |pid| pid != 2).expect("read"),
         [9],
         "with its children"
     );
@@ -104,7 +104,7 @@ fn a_real_process_is_followed_to_its_end() {
     assert_eq!(target.user(), Some(rustix::process::geteuid().as_raw()));
     assert!(children(&root, std::process::id()).expect("children").contains(&child.id()));
     assert!(
-        descendants(&root, std::process::id(), |_| true).expect("family").contains(&child.id())
+        descendants(&root, &[std::process::id()], |_| true).expect("family").contains(&child.id())
     );
     assert!(target.identity().is_alive(&root));
     child.kill().expect("killed");

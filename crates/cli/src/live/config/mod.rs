@@ -8,10 +8,14 @@ mod values;
 
 use super::options::{Tiering, default};
 use crate::errors::{ResultExt, usage};
+use frostline_core::Foreign;
 use frostline_core::spec::{SpecError, parse_bytes};
 use frostline_core::types::Bytes;
+use frostline_driver::owner::Owner;
 use frostline_driver::{Limit, Selection, SlowTier, SlowTiers};
+use frostline_linux::Root;
 use frostline_linux::groups::GroupName;
+use frostline_linux::users::User;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,6 +23,9 @@ use toml::Spanned;
 
 /// Where nothing better is known about a mistake.
 const HINT: &str = "`frostline config show` prints a complete file to compare with";
+
+/// Users that are named in one line.
+const MOST_SHOWN: usize = 4;
 
 /// Where it is looked for where no other place is named.
 pub const PLACE: &str = "/etc/frostline/frostline.toml";
@@ -83,6 +90,9 @@ pub struct Target {
         deserialize_with = "values::command"
     )]
     pub command: Option<String>,
+    /// Whose processes these are, by name or number, or `*`; none for those of who runs the daemon.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "values::user")]
+    pub user: Option<String>,
     /// Also the processes that they start.
     #[serde(default = "values::yes")]
     pub children: bool,
@@ -200,6 +210,12 @@ impl Config {
             if target.command.as_deref() == Some("") {
                 return wrong(format!("target '{name}' has an empty command"), "redis-server");
             }
+            if target.user.is_some() && target.command.is_none() {
+                return wrong(
+                    format!("target '{name}' names a user, and is not given by a command"),
+                    "take the line out: a process or a cgroup is whoever it is",
+                );
+            }
             if target.pid == Some(0) {
                 return wrong(format!("target '{name}' has no process 0"), "numbers begin at 1");
             }
@@ -244,10 +260,41 @@ impl Target {
         match (self.pid, &self.cgroup, &self.command) {
             (Some(pid), ..) => Selection::Process { pid, tree: self.children },
             (None, Some(group), _) => Selection::Cgroup(group.clone()),
-            (None, None, name) => {
-                Selection::Command { name: name.clone().unwrap_or_default(), tree: self.children }
-            }
+            (None, None, name) => Selection::Command {
+                name: name.clone().unwrap_or_default(),
+                owner: self.owner(),
+                tree: self.children,
+            },
         }
+    }
+
+    /// Whose processes have its command. A user who was there when the file was read and is not any more has none.
+    fn owner(&self) -> Owner {
+        let gone = || Owner::User(User { id: u32::MAX, name: Foreign::default() });
+        let named = |name: &String| Owner::parse(name).unwrap_or_else(|_| gone());
+        self.user.as_ref().map_or_else(Owner::own, named)
+    }
+
+    /// Who it is, where it is given by a command, and whose processes of that name are left alone now.
+    pub fn who(&self, root: &Root) -> Option<String> {
+        let command = self.command.as_deref()?;
+        let started = if self.children { ", and what they start" } else { "" };
+        let name = Foreign::from(command);
+        let who = format!("processes of {} named {name}{started}", self.owner());
+        Some(match self.namesakes(root) {
+            Some(others) => format!("{who}; {others}"),
+            None => who,
+        })
+    }
+
+    /// Says whose processes have the name of its command, and are left alone now.
+    pub fn namesakes(&self, root: &Root) -> Option<String> {
+        let users = self.selection().namesakes(root).ok()?;
+        let shown =
+            users.iter().take(MOST_SHOWN).map(User::to_string).collect::<Vec<_>>().join(", ");
+        let more = if users.len() > MOST_SHOWN { " and others" } else { "" };
+        let one = users.first()?;
+        Some(format!("those of {shown}{more} are left alone: user = \"{}\" takes them", one.name))
     }
 
     /// What is asked of tiering.

@@ -51,6 +51,12 @@ fn wrong_values_are_refused_with_line_and_remedy() {
         ("samples = \"damn\"", "unknown source of samples `damn`", "`damon`"),
         ("migration_limit = \"0\"", "too few", "no limit"),
         ("priority = 0", "0 is no priority", "to 100"),
+        (
+            "user = \"no-such-user-here\"",
+            "there is no user \"no-such-user-here\"",
+            "as `id` prints",
+        ),
+        ("user = -1", "name or the number of a user", "user = 101"),
         ("priority = 101", "101 is no priority", "to 100"),
         ("cgroup = \"\"", "every process", "system.slice"),
         ("cgroup = \"/\"", "every process", "system.slice"),
@@ -109,6 +115,23 @@ fn contradictions_name_the_target_and_its_line() {
     assert!(text.contains("'a'") && text.contains("`node:1`"), "{text}");
     let same = format!("{a}slow = \"zram:size=2048MiB\"\n{b}");
     assert_eq!(Config::parse("f", &same).unwrap().targets.len(), 2, "the same size");
+}
+
+#[test]
+fn a_command_is_of_the_user_who_runs_the_daemon_unless_another_is_named() {
+    let owner = |text: &str| match target(text).selection() {
+        Selection::Command { owner, .. } => owner,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(owner(""), Owner::own());
+    assert_eq!(owner("user = \"*\""), Owner::Anybody);
+    for text in ["user = \"root\"", "user = 0", "user = \"0\""] {
+        assert_eq!(owner(text), Owner::parse("root").unwrap(), "{text}");
+    }
+    let text = refused("[[target]]\nname = \"a\"\npid = 7\nuser = 0\n");
+    assert!(text.contains("'a' names a user") && text.contains("hint: "), "{text}");
+    let shown = toml::to_string(&target("user = 0")).unwrap();
+    assert!(shown.contains("user = \"0\""), "{shown}");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use crate::live::options::default;
 use frostline_core::foreign::leads;
 use frostline_core::policy::registry;
 use frostline_core::spec::{SpecError, parse_bytes, parse_ratio};
+use frostline_driver::owner::Owner;
 use frostline_driver::{Limit, Samples, SlowTiers};
 use serde::de::{Deserializer, Error};
 use serde::{Deserialize, Serialize, Serializer};
@@ -67,6 +68,27 @@ pub fn name<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
 pub fn command<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     let hint = "write the program's name as `ps -o comm` prints it, such as redis-server";
     text(from, |command| plain(command, "command", hint)).map(Some)
+}
+
+/// A name, or a number with or without quotes.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum NameOrNumber {
+    Name(String),
+    Number(u32),
+}
+
+pub fn user<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let text = match NameOrNumber::deserialize(from) {
+        Ok(NameOrNumber::Name(name)) => name,
+        Ok(NameOrNumber::Number(number)) => number.to_string(),
+        Err(_) => {
+            let what = "expected the name or the number of a user";
+            return Err(D::Error::custom(SpecError::new(what, "user = \"redis\", or user = 101")));
+        }
+    };
+    Owner::parse(&text).map_err(D::Error::custom)?;
+    Ok(Some(text))
 }
 
 /// Names are shown, and those of threads end at a zero byte.
