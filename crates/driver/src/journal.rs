@@ -164,7 +164,10 @@ impl Entries<BufReader<File>> {
     /// Where it cannot be read or is no journal.
     pub fn open(path: &Path) -> Result<Self, DriverError> {
         let file = File::open(path).map_err(|error| failed(path, error))?;
-        Entries::new(path, BufReader::new(file))
+        let len_bytes = file.metadata().map_or(0, |metadata| metadata.len());
+        let mut entries = Entries::new(path, BufReader::new(file))?;
+        entries.belief = Belief::new(Limit::default(), len_bytes);
+        Ok(entries)
     }
 }
 
@@ -181,14 +184,14 @@ impl<R: Read> Entries<R> {
                         `frostline run --journal FILE`";
             return Err(failed(path, what));
         }
-        let (at, belief) = (MAGIC.len() as u64, Belief::new(Limit::default()));
+        let (at, belief) = (MAGIC.len() as u64, Belief::new(Limit::default(), 0));
         Ok(Self { path: path.into(), input, at, cut_off: false, belief })
     }
 
-    /// Allows what is read to take this much memory where the events do not account for it.
+    /// Allows what is read to take this much memory where the journal's length does not account for it.
     #[must_use]
     pub fn within(mut self, limit: Limit) -> Self {
-        self.belief = Belief::new(limit);
+        self.belief = self.belief.within(limit);
         self
     }
 
@@ -228,7 +231,7 @@ impl<R: Read> Entries<R> {
         self.at += 8 + u64::from(length);
         let entry = postcard::from_bytes(&body)
             .map_err(|error| failed(&self.path, format!("byte {here}: {error}")))?;
-        self.belief.check(&entry).map_err(|wrong| DriverError::Unbelievable {
+        self.belief.check(&entry, self.at).map_err(|wrong| DriverError::Unbelievable {
             path: self.path.clone(),
             at: here,
             what: wrong.what,

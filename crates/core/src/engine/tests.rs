@@ -596,3 +596,24 @@ fn invariants_hold_in_random_worlds() {
         }
     });
 }
+
+#[test]
+fn engines_that_cannot_be_are_errors() {
+    let tier = EngineConfig::two_tiers(PageCount(1), PageCount(1)).tiers[0];
+    let made = |tiers: Vec<TierLimits>| {
+        let config =
+            EngineConfig { tiers, ..EngineConfig::two_tiers(PageCount::ZERO, PageCount::ZERO) };
+        let policy = crate::policy::make("first-touch", &crate::policy::PolicyContext::default());
+        Engine::new(config, policy.unwrap()).map(|engine| engine.view().tiers())
+    };
+    for number in [0, 1, 9] {
+        assert_eq!(made(alloc::vec![tier; number]), Err(EngineError::Tiers(number)));
+    }
+    for number in 2..=MAX_TIERS {
+        assert_eq!(made(alloc::vec![tier; number]), Ok(number));
+    }
+    let pages = PageCount(MOST_TIER_PAGES.0 + 1);
+    let error = Err(EngineError::Capacity { tier: TierId(1), pages });
+    assert_eq!(made(alloc::vec![tier, TierLimits { capacity: pages, ..tier }]), error);
+    assert_eq!(made(alloc::vec![tier, TierLimits { keep_free: pages, ..tier }]), error);
+}

@@ -1,12 +1,14 @@
 //! What a journal may say. The engine believes its world; a file is not a world.
 
 use super::{Entry, Setup};
+use frostline_core::engine::MOST_TIER_PAGES;
 use frostline_core::event::{Event, Fault};
+use frostline_core::limit::BYTES_PER_PAGE;
 use frostline_core::types::*;
 use frostline_core::{Limit, LimitError};
 
-/// Pages that one event may tell of for the first time without anything else: 1 GiB.
-const PAGES_PER_EVENT: u64 = 1 << 18;
+/// Page ids that each byte of a journal accounts for: 16 MiB of memory.
+const PAGES_PER_BYTE: u64 = 1 << 12;
 /// Latest time, in nanoseconds: 146 years.
 const LATEST: Nanos = Nanos(1 << 62);
 /// Most accesses or samples that an event may count.
@@ -19,8 +21,8 @@ const REGIONS: u64 = (1 << 32) / HUGE_PAGES as u64;
 pub(super) struct Belief {
     limit: Limit,
     tiers: usize,
-    /// Events so far, which account for page ids.
-    events: u64,
+    /// Length of the journal as far as it is known, which accounts for page ids.
+    len_bytes: u64,
 }
 
 /// What cannot be, and what helps.
@@ -48,16 +50,21 @@ impl From<LimitError> for Wrong {
 }
 
 impl Belief {
-    pub(super) fn new(limit: Limit) -> Self {
-        Self { limit, tiers: MAX_TIERS, events: 0 }
+    pub(super) fn new(limit: Limit, len_bytes: u64) -> Self {
+        Self { limit, tiers: MAX_TIERS, len_bytes }
     }
 
-    /// Checks the next entry of a journal.
-    pub(super) fn check(&mut self, entry: &Entry) -> Result<(), Wrong> {
+    /// The same with another limit.
+    pub(super) fn within(self, limit: Limit) -> Self {
+        Self { limit, ..self }
+    }
+
+    /// Checks the next entry of a journal, which ends at this byte.
+    pub(super) fn check(&mut self, entry: &Entry, end: u64) -> Result<(), Wrong> {
+        self.len_bytes = self.len_bytes.max(end);
         match entry {
             Entry::Setup(setup) => self.setup(setup),
             Entry::Events(now, events) => {
-                self.events = self.events.saturating_add(events.len() as u64);
                 time(*now)?;
                 events.iter().try_for_each(|event| self.event(event))
             }
@@ -109,7 +116,7 @@ impl Belief {
             }
             Event::TierUsage { tier, capacity } => {
                 self.tier(tier)?;
-                match capacity <= frostline_core::engine::MOST_TIER_PAGES {
+                match capacity <= MOST_TIER_PAGES {
                     true => Ok(()),
                     false => Err(Wrong::damaged(format!("a tier of {} pages", capacity.0))),
                 }
@@ -156,10 +163,9 @@ impl Belief {
 
     /// Page ids below `end` are spoken of.
     fn reach(&self, end: u64) -> Result<(), Wrong> {
-        let held =
-            self.events.saturating_mul(PAGES_PER_EVENT * frostline_core::limit::BYTES_PER_PAGE);
-        let wanted = Bytes(end * frostline_core::limit::BYTES_PER_PAGE);
-        let what = || format!("page {} after {} events", end - 1, self.events);
+        let held = self.len_bytes.saturating_mul(PAGES_PER_BYTE * BYTES_PER_PAGE);
+        let wanted = Bytes(end * BYTES_PER_PAGE);
+        let what = || format!("page {} in a journal of {} bytes", end - 1, self.len_bytes);
         Ok(self.limit.check(wanted, Bytes(held), what)?)
     }
 }
