@@ -569,6 +569,44 @@ mod tests {
     }
 
     #[test]
+    fn reserved_address_space_is_looked_through_in_parts_that_find_the_same() {
+        const MAPPED: usize = 64 << 30;
+        let target = Target::open(&Root::system(), std::process::id()).expect("opens");
+        let mut pagemap = Pagemap::open(&target).expect("opens");
+        let scans = pagemap.can_scan();
+        let mut memory = memmap2::MmapOptions::new()
+            .len(MAPPED)
+            .no_reserve_swap()
+            .map_anon()
+            .expect("address space");
+        let _ = memory.advise(memmap2::Advice::NoHugePage);
+        // Apart far and near, so that both limits of a part are met.
+        let bytes = PAGE_BYTES as usize;
+        let far = (0..40).map(|page| page * (1 << 30));
+        let near = (0..3000).map(|page| (50 << 30) + page * 2 * bytes);
+        far.chain(near).for_each(|at| memory[at] = 1);
+        let start = memory.as_ptr() as u64;
+        let span = Span::of_addresses(start, start + MAPPED as u64);
+        let mut all = Vec::new();
+        pagemap.places(span, &mut all).expect("read");
+        assert_eq!(all.iter().map(|(span, _)| span.pages).sum::<u64>(), 3040);
+        let (mut parts, mut looks, mut at) = (Vec::new(), 0, span.start);
+        while at < span.end() {
+            let rest = Span::between(at, span.end());
+            let before = parts.len();
+            let looked = pagemap.places_within(rest, 1024, &mut parts).expect("read");
+            assert!(looked.start == at && !looked.is_empty());
+            assert!(looked.end() == span.end() || looked.end().0.is_multiple_of(REGION_PAGES));
+            let found = parts[before..].iter().map(|(span, _)| span.pages).sum::<u64>();
+            assert!(!scans || found <= 1024, "{found}");
+            at = looked.end();
+            looks += 1;
+        }
+        assert_eq!(parts, all);
+        assert!(!scans || looks < 10, "{looks} looks at what is there");
+    }
+
+    #[test]
     fn the_pagemap_of_an_ended_process_says_so() {
         let mut child = std::process::Command::new("sleep").arg("100").spawn().expect("sleep");
         let target = Target::open(&Root::system(), child.id()).expect("opens");

@@ -25,6 +25,9 @@ const CLEARED: &str = "/run/frostline/soft-dirty";
 /// From this length on, that file is rid of processes that have ended.
 const MOST_BYTES: u64 = 64 << 10;
 
+/// Pages that are read one by one, at most: 16 GiB, some 10 ms.
+const MOST_READ: u64 = 4 << 20;
+
 /// Whether this kernel marks written pages, tried on a page of our own.
 ///
 /// # Errors
@@ -133,10 +136,12 @@ impl SoftDirty {
     /// Returns how many pages were looked at.
     ///
     /// # Errors
-    /// [`LinuxError::Gone`] where it has ended or runs another program by now.
+    /// [`LinuxError::Gone`] where it has ended or runs another program by now;
+    /// [`LinuxError::Unsupported`] where all pages would have to be read, and more than 16 GiB are mapped.
     pub fn written(&mut self, runs: &mut Vec<(Span, Categories)>) -> Result<u64, LinuxError> {
         self.maps.read(&self.target, &mut self.mappings)?;
         let (mut found, mut looked) = (Vec::new(), 0);
+        let mapped: u64 = tierable(&self.mappings).map(|span| span.pages).sum();
         for span in tierable(&self.mappings) {
             if self.scans {
                 found.clear();
@@ -153,6 +158,13 @@ impl SoftDirty {
                     }
                     Err(error) => return Err(error),
                 }
+            }
+            // All of it has to be read then, whether it is used or not.
+            if mapped > MOST_READ {
+                return Err(LinuxError::Unsupported {
+                    what: format!("process {} has mapped too much", self.target.pid()),
+                    hint: "Linux 6.7 tells what was written without reading all".into(),
+                });
             }
             if self.cleared.binary_search(&span).is_ok() {
                 let written = Categories::PRESENT.with(Categories::SOFT_DIRTY);
@@ -284,6 +296,15 @@ mod tests {
         assert_eq!(written(&mut bits), [single(2)], "page 3 is not in memory");
         let pages = [Vpn(1), Vpn(2), Vpn(3)];
         assert_eq!(bits.marked(&pages).expect("it runs"), (2, 1));
+    }
+
+    #[test]
+    fn without_scans_terabytes_of_reserved_memory_are_not_read() {
+        let (_tree, mut bits) =
+            fake("1000-4000 rw-p 0 00:00 0\n1000000-10001000000 rw-p 0 00:00 0\n", &[]);
+        bits.clear().expect("a file");
+        let refused = bits.written(&mut Vec::new()).expect_err("1 TiB");
+        assert!(matches!(refused, LinuxError::Unsupported { .. }), "{refused}");
     }
 
     #[test]
