@@ -188,6 +188,11 @@ impl Groups {
         }
     }
 
+    /// Whether so many pages of a process may be moved.
+    pub fn allows(&self, pid: u32, way: Way, pages: PageCount) -> bool {
+        self.room_of(pid, way) >= Ceiling::At(pages.bytes())
+    }
+
     /// What of `units` may be moved, in their order, and what not. Pages that are not `counted` may all be: they are no
     /// swap, and do not become any.
     pub fn admit(

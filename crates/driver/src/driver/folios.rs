@@ -2,6 +2,7 @@
 
 use super::Driver;
 use crate::error::DriverError;
+use crate::groups::{Groups, Way};
 use frostline_core::event::Event;
 use frostline_core::types::*;
 use frostline_linux::span::Span;
@@ -44,6 +45,12 @@ impl Driver {
         let Some((process, vpn)) = place.filter(|_| !self.options.dry_run) else {
             return Ok(false);
         };
+        // A folio is built beside the pages that it is made of, and takes in those that are in swap.
+        let takes = PageCount(HUGE_PAGES.into());
+        let allows = |groups: &Groups| split || groups.allows(process.0, Way::In, takes);
+        if !self.groups.as_ref().is_none_or(allows) {
+            return Ok(false);
+        }
         let Some(watched) = self.watched.get_mut(&process.0) else { return Ok(false) };
         match crate::place::reshape(&watched.target, &mut watched.pagemap, vpn, split) {
             Err(error) if error.is_gone() => Ok(false),

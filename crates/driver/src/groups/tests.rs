@@ -110,6 +110,8 @@ fn what_comes_back_leaves_a_part_of_the_limit_free() {
     assert_eq!(admitted(&groups, 5, Way::In), 0);
     groups.moved(5, Way::Out, 10);
     assert_eq!((admitted(&groups, 5, Way::In), groups.room(Way::In)), (10, pages(10)));
+    let allows = |pages| groups.allows(5, Way::In, PageCount(pages));
+    assert_eq!([allows(10), allows(11)], [true, false]);
     // What is no swap moves as it likes.
     let (units, held) = groups.admit(5, Way::In, &[base(0, 30)], |page| page.0 % 2 == 1);
     let sum = units.iter().map(|unit| unit.span.pages).sum::<u64>();
