@@ -104,3 +104,42 @@ fn exports_stop_when_asked() {
     let back = MemTrace::capture(&mut ParquetSource::open(&path).unwrap()).unwrap();
     assert_eq!(back.reader().unwrap().totals().unwrap().records, exported.records);
 }
+
+#[test]
+fn row_groups_of_more_rows_than_a_file_accounts_for_are_refused() {
+    use parquet::data_type::{Int32Type, Int64Type};
+    use parquet::file::writer::SerializedFileWriter;
+    use parquet::schema::parser::parse_message_type;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.parquet");
+    let write = |times: usize| {
+        let text = "message t { required int64 clock; required int64 page; required int32 kind; }";
+        let schema = std::sync::Arc::new(parse_message_type(text).unwrap());
+        let file = std::fs::File::create(&path).unwrap();
+        let mut writer =
+            SerializedFileWriter::new(file, schema, std::sync::Arc::default()).unwrap();
+        let mut group = writer.next_row_group().unwrap();
+        for column in 0..3 {
+            let mut out = group.next_column().unwrap().unwrap();
+            for _ in 0..times {
+                match column {
+                    2 => out.typed::<Int32Type>().write_batch(&vec![1; 1 << 18], None, None),
+                    _ => out.typed::<Int64Type>().write_batch(&vec![7; 1 << 18], None, None),
+                }
+                .unwrap();
+            }
+            out.close().unwrap();
+        }
+        group.close().unwrap();
+        writer.close().unwrap();
+    };
+    write(4);
+    let read = MemTrace::capture(&mut ParquetSource::open(&path).unwrap()).unwrap();
+    assert_eq!(read.reader().unwrap().totals().unwrap().records, 1 << 20);
+    write(12);
+    let len = path.metadata().unwrap().len();
+    assert!(len < 1 << 16, "{len} bytes hold three million rows");
+    let error = MemTrace::capture(&mut ParquetSource::open(&path).unwrap()).unwrap_err();
+    assert!(matches!(&error, TraceError::Absurd { .. }), "{error}");
+    assert!(error.to_string().contains("\nhint: "), "{error}");
+}

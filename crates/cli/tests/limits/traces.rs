@@ -74,6 +74,10 @@ fn one_access_far_out_costs_little_wherever_traces_are_read() {
         let bytes = write(&path, &named(), end, |writer| access(writer, page));
         assert!(bytes < 600, "{bytes} bytes");
         assert_read_by_all(folder.path(), &format!("page {page}"));
+        for looker in ["trace info t", "trace export t t.parquet", "trace import t.parquet t2"] {
+            let args: Vec<&str> = looker.split(' ').collect();
+            assert_good(&frostline(folder.path(), &args), &format!("page {page}: {looker}"));
+        }
     }
 }
 
