@@ -4,6 +4,7 @@ mod amounts;
 mod config;
 mod environment;
 mod events;
+mod groups;
 mod imports;
 mod journal;
 mod machine;
@@ -34,6 +35,7 @@ pub const ALL: &[Target] = &[
     amounts::TARGET,
     environment::TARGET,
     process::TARGET,
+    groups::TARGET,
     system::TARGET,
     events::TARGET,
     status::TARGET,
