@@ -1,6 +1,7 @@
 //! The limit of what a target may allocate.
 
 use cap::Cap;
+use frostline_core::limit;
 use std::alloc::System;
 
 /// What a process may have at all, so that absurd requests fail instead of stopping the machine. Never changed:
@@ -10,8 +11,8 @@ const MOST: usize = 4 << 30;
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, MOST);
 
-/// What any input may take: buffers of fixed size.
-const FIXED: usize = 64 << 20;
+/// What any input may take: tables of pages within their own limit, and as much again for buffers.
+const FIXED: usize = 2 * limit::FREE.0 as usize;
 /// What each byte of input may take.
 const PER_BYTE: usize = 64;
 /// Runs `check` on input of this length.

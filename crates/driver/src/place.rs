@@ -251,7 +251,9 @@ impl Places {
     /// As long as any other device comes first, nothing goes out at all.
     fn room(&self, devices: &[SwapDevice], taken: PageCount) -> Bytes {
         let free = |device: &SwapDevice| device.size.saturating_sub(device.used);
-        let Some(own) = &self.device else { return Bytes(devices.iter().map(|d| free(d).0).sum()) };
+        let Some(own) = &self.device else {
+            return Bytes(devices.iter().map(|d| free(d).0).fold(0, u64::saturating_add));
+        };
         let Some(own) = devices.iter().find(|device| device.path == *own) else {
             return Bytes::ZERO;
         };
@@ -260,7 +262,7 @@ impl Places {
         if first().any(|device| !is_compressed(device) && free(device) > Bytes::ZERO) {
             return Bytes::ZERO;
         }
-        let all = Bytes(first().map(|device| free(device).0).sum());
+        let all = Bytes(first().map(|device| free(device).0).fold(0, u64::saturating_add));
         own.size.saturating_sub(taken.bytes()).min(all)
     }
 

@@ -289,5 +289,5 @@ fn compressed(root: &Root, only: Option<&Path>) -> Option<u64> {
         let text = root.read(format!("/sys/block/{name}/mm_stat")).ok()?;
         text.split_whitespace().nth(2)?.parse::<u64>().ok()
     });
-    used.reduce(|a, b| a + b)
+    used.reduce(u64::saturating_add)
 }

@@ -106,10 +106,11 @@ pub fn plenty(root: &Root) -> Result<f64, LinuxError> {
     let mut most = 0.0f64;
     for node in topology.nodes.iter().filter(|node| !node.cpus.is_empty()) {
         let zones = || zones.iter().filter(|zone| zone.node == node.id && zone.present > 0);
-        let present: u64 = zones().map(|zone| zone.present).sum();
+        let present: u64 = zones().map(|zone| zone.present).fold(0, u64::saturating_add);
         let enough = (present / ENOUGH_PART).max(ENOUGH_PAGES);
         let share = |zone: &Zone| {
-            zone.free.saturating_sub(zone.watermark + zone.protected) as f64 / enough as f64
+            zone.free.saturating_sub(zone.watermark.saturating_add(zone.protected)) as f64
+                / enough as f64
         };
         most = zones().map(share).fold(most, f64::max);
     }

@@ -81,7 +81,7 @@ fn parse_device(line: &str) -> Option<SwapDevice> {
 /// As [`devices`].
 pub fn is_full(root: &Root) -> Result<bool, LinuxError> {
     let free = |device: &SwapDevice| device.size.saturating_sub(device.used).0;
-    Ok(devices(root)?.iter().map(free).sum::<u64>() < FULL_BYTES)
+    Ok(devices(root)?.iter().map(free).fold(0, u64::saturating_add) < FULL_BYTES)
 }
 
 /// Number of the swap device to which a page goes that is paged out now, as
@@ -169,6 +169,13 @@ mod tests {
         assert_eq!((devices[0].size, devices[0].used), (Bytes(1 << 20), Bytes(1_024_000)));
         assert!(devices[0].is_device && !devices[1].is_device);
         assert_eq!((devices[1].path.to_str(), devices[1].priority), (Some("/a b"), -2));
+        assert!(!is_full(tree.root()).expect("read"));
+    }
+
+    #[test]
+    fn room_beyond_every_number_is_room() {
+        let line = "/dev/a file 18446744073709551615 0 -2\n";
+        let tree = tree_of(&[("proc/swaps", &format!("Filename\n{line}{line}"))]);
         assert!(!is_full(tree.root()).expect("read"));
     }
 

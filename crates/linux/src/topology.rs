@@ -129,7 +129,7 @@ impl Topology {
 
     /// Memory of all nodes together.
     pub fn total(&self) -> Bytes {
-        Bytes(self.nodes.iter().map(|node| node.total_bytes).sum())
+        Bytes(self.nodes.iter().map(|node| node.total_bytes).fold(0, u64::saturating_add))
     }
 }
 

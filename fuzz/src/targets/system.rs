@@ -4,8 +4,8 @@ use super::tree::{Tree, joined};
 use crate::Target;
 use frostline_linux::frames::FrameNodes;
 use frostline_linux::perf::pmu;
-use frostline_linux::swap;
 use frostline_linux::topology::{Topology, format_list, parse_list};
+use frostline_linux::{balancing, swap};
 
 const PLACES: [&str; 18] = [
     "/proc/swaps",
@@ -95,5 +95,5 @@ fn check(bytes: &[u8]) {
     if let Ok(topology) = Topology::read(root) {
         let _ = (topology.total(), topology.lower_nodes(), topology.slow_tier_candidates());
     }
-    let _ = pmu::sources(root);
+    let _ = (pmu::sources(root), balancing::plenty(root));
 }
