@@ -5,9 +5,10 @@ use crate::Target;
 use frostline_core::types::Bytes;
 use frostline_linux::groups::{Ceiling, GroupName, Level, Trees, obstacle};
 
-const PLACES: [&str; 13] = [
+const PLACES: [&str; 14] = [
     "/proc/self/mountinfo",
     "/proc/1/cgroup",
+    "/sys/fs/cgroup/a/cgroup.procs",
     "/sys/fs/cgroup/a/memory.max",
     "/sys/fs/cgroup/a/memory.high",
     "/sys/fs/cgroup/a/memory.current",
@@ -31,7 +32,8 @@ pub const TARGET: Target = Target {
         let limits = ["67108864\n", "max\n", "20971520\n", "0\n", "4096\n"];
         let stat = "anon 5\ninactive_file 2097152\nactive_file 2097152\ntotal_swap 4096\n";
         let old = ["67108864\n", "100663296\n", "4096\n", "8192\n", stat];
-        let all = |mounts, of| joined(&[&[mounts, of][..], &limits, &[stat], &old].concat());
+        let all =
+            |mounts, of| joined(&[&[mounts, of, "1\n2\n"][..], &limits, &[stat], &old].concat());
         vec![
             all(V2, "0::/a/b\n"),
             all(V1, "9:cpu,cpuacct:/elsewhere\n4:memory:/a\n"),
@@ -66,6 +68,11 @@ fn check(bytes: &[u8]) {
     let root = &tree.root();
     let _ = obstacle(root, Bytes(1 << 20));
     let Ok(trees) = Trees::read(root) else { return };
+    if let Ok(Some(group)) = GroupName::parse("a").map_or(Ok(None), |name| trees.find(root, &name))
+    {
+        let members = group.members(root).unwrap_or_default();
+        assert!(members.is_sorted_by(|a, b| a < b), "{members:?}");
+    }
     let Ok(Some(group)) = trees.memory_group_of(root, 1) else { return };
     // A name may have any number of parts.
     for level in group.chain().take(20).filter_map(|group| Level::read(root, &group).ok()) {
