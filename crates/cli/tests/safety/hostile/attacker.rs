@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Which attempt this process is to make.
 pub const ORDER: &str = "FROSTLINE_TEST_HOSTILE";
 pub const MARK: &str = "attempt: ";
-/// Address space that nobody uses: 5 % of what sanitizers and virtual machines of languages reserve.
-pub const RESERVED: usize = 64 << 30;
+/// Address space that nobody uses: what sanitizers and virtual machines of languages reserve.
+pub const RESERVED: usize = 16 << 40;
 const USED: usize = 8 << 20;
 pub const CONNECTIONS: usize = 250;
 /// Leads a terminal: sets its title, and clears it.

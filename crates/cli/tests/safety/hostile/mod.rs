@@ -10,6 +10,7 @@ use crate::system::{System, status_kib};
 use attacker::{CONNECTIONS, MARK, ORDER, RESERVED};
 use frostline_core::foreign::leads;
 use rustix::process::Signal;
+use serde_json::Value;
 use std::fs::{self, File, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -20,7 +21,7 @@ use std::process::{ChildStdout, Command, Output, Stdio};
 
 const NOBODY: u32 = 65534;
 /// Most memory of a daemon whose target has reserved [`RESERVED`].
-const MOST_KIB: u64 = 256 << 10;
+const MOST_KIB: u64 = 64 << 10;
 
 #[test]
 fn serve_hostile() {
@@ -62,6 +63,16 @@ impl Stage {
 
     fn precious(&self) -> PathBuf {
         self.own.path().join("precious")
+    }
+
+    /// A program that a target names, which everybody may run.
+    fn namesake(&self) -> String {
+        let name = format!("named{}", std::process::id());
+        let program = self.public.path().join(&name);
+        if !program.exists() {
+            fs::copy("/bin/sleep", &program).expect("there");
+        }
+        name
     }
 
     fn as_nobody(&self, program: &str) -> Command {
@@ -124,9 +135,11 @@ impl Daemon {
         let config = stage.own.path().join("f.toml");
         let text = format!(
             "[metrics]\nlisten = \"127.0.0.1:0\"\ntextfile = \"{}/f.prom\"\n[[target]]\nname = \"t\"\n\
-             pid = {}\nfast = \"40%\"\nslow = \"zram:size=128MiB\"\ncpu_limit = \"20%\"\n",
+             pid = {}\nfast = \"40%\"\nslow = \"zram:size=128MiB\"\ncpu_limit = \"20%\"\n\
+             [[target]]\nname = \"named\"\ncommand = \"{}\"\nslow = \"none\"\n",
             stage.theirs.path().display(),
-            load.pid()
+            load.pid(),
+            stage.namesake(),
         );
         fs::write(&config, text).expect("room");
         let notes = stage.own.path().join("notes");
@@ -220,6 +233,7 @@ fn another_user_changes_nothing_of_roots_daemon() {
     table.add("exchanges the file of metrics in his folder", exchanges(&stage, &mut daemon));
     table.add("has a name that leads terminals", names(&stage));
     table.add("reserves address space", reserves(&stage));
+    table.add("runs a program that a target names", namesakes(&stage, &mut daemon));
     table.add("plants an agent", plants(&stage));
     table.add("puts links in the place of outputs", links(&stage));
 
@@ -310,6 +324,28 @@ fn reserves(stage: &Stage) -> String {
     attempt.end();
     assert!(!ended && most < MOST_KIB, "{most} KiB of memory");
     format!("{told}; root's frostline takes {} MiB", most >> 10)
+}
+
+/// The same program of root's is managed, and his is not.
+fn namesakes(stage: &Stage, daemon: &mut Daemon) -> String {
+    let name = stage.namesake();
+    let theirs = Running::start(stage.as_nobody(&name).arg("600"));
+    daemon.works();
+    let ours = Running::start(Command::new(stage.public.path().join(&name)).arg("600"));
+    let mut targets = Vec::new();
+    wait_until("root's is managed", || {
+        let output = frostline().args(["status", "--json"]).output().expect("it runs");
+        let all: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let runs = all["runs"].as_array().expect("an envelope").iter();
+        let mut runs =
+            runs.filter(|run| run["pid"] == daemon.process.pid() && run["name"] == "named");
+        let found = runs.next().and_then(|run| run["targets"].as_array()).cloned();
+        targets = found.unwrap_or_default();
+        !targets.is_empty()
+    });
+    let pids: Vec<u64> = targets.iter().filter_map(|target| target["pid"].as_u64()).collect();
+    assert_eq!(pids, [u64::from(ours.pid())], "not process {}", theirs.pid());
+    "1 of root's managed, 1 of his not".into()
 }
 
 /// In a home that root has been given, and where the environment points to.
