@@ -61,6 +61,9 @@ impl Names {
             TraceEvent::ThreadExit { stream }
             | TraceEvent::OpBegin { stream, .. }
             | TraceEvent::OpEnd { stream, .. } => self.thread(stream),
+            // There are many of them, and most traces have few threads.
+            TraceEvent::StoreSamples { samples }
+                if samples.iter().all(|(stream, _)| stream.0 < FREE_NAMES) => {}
             TraceEvent::StoreSamples { samples } => {
                 samples.iter_mut().for_each(|(stream, _)| self.thread(stream));
             }

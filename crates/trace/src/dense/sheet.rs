@@ -174,6 +174,10 @@ impl Sheet {
                 self.moves(moves, lost);
             }
             TraceEvent::StoreSamples { samples } => {
+                let plain = self.plain();
+                if samples.iter().all(|(_, page)| u64::from(page.0) < plain) {
+                    return Some(event);
+                }
                 samples.retain_mut(|(_, page)| match self.page(*page) {
                     Some(dense) => {
                         *page = dense;
