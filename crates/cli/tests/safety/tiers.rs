@@ -7,6 +7,7 @@ use frostline_core::types::{Bytes, Vpn};
 use frostline_linux::changes::{Changes, SwapOff};
 use frostline_linux::maps::MapsReader;
 use frostline_linux::pagemap::{PageEntry, Pagemap};
+use frostline_linux::swap;
 use frostline_linux::zram::{Zram, ZramOptions};
 use frostline_linux::{Root, Target};
 use frostline_testing::{Requirement, skip};
@@ -39,7 +40,7 @@ fn a_full_tier_is_said_and_not_tried_again_and_again() {
 fn what_does_not_fit_on_our_device_does_not_go_to_another() {
     let Some(system) = System::take() else { return };
     let folder = tempfile::tempdir().expect("a folder");
-    let Some(other) = OtherSwap::turn_on(folder.path(), 1) else { return };
+    let Some(other) = OtherSwap::turn_on(folder.path(), after_ours()) else { return };
     let load = Load::start("--size 96MiB --hot 20% --cold-rate 100/s --checksums");
     let options = format!("--slow zram:size=32MiB --fast 20% {EAGER}");
     let mut driver = Running::start(&mut attach(load.pid(), &options));
@@ -105,6 +106,14 @@ fn swap_that_is_never_filled_after_ours_is_named() {
 pub struct OtherSwap {
     device: String,
     file: File,
+}
+
+/// A priority with which swap is filled before all other that there is, and after zram that is set up
+/// later.
+fn after_ours() -> i16 {
+    let devices = swap::devices(&Root::system()).expect("listed");
+    let highest = devices.iter().map(|device| device.priority).max().unwrap_or(0);
+    highest.clamp(0, 32_765) as i16 + 1
 }
 
 impl OtherSwap {
