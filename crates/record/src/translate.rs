@@ -247,7 +247,7 @@ impl<W: Write> Translator<W> {
 
     #[inline]
     fn page(&mut self, place: &Place, vpn: u64) -> Result<PageId, TraceError> {
-        let page = self.mapper.page(place.process, vpn);
+        let page = self.mapper.page(place.process, vpn).ok_or(TraceError::Full)?;
         if self.mapper.has_fresh() {
             self.name_regions(place.clock)?;
         }
@@ -486,7 +486,7 @@ impl<W: Write> Translator<W> {
             Vec::new()
         } else {
             self.mapper.map(process, new_start, common);
-            self.moves(process, old_start, new_start, common)
+            self.moves(process, old_start, new_start, common)?
         };
         let lost = self.mapper.runs(process, old_start.saturating_add(common), old_len - common);
         let gained = match new_len - common {
@@ -514,13 +514,13 @@ impl<W: Write> Translator<W> {
         old_start: u64,
         new_start: u64,
         len: u64,
-    ) -> Vec<(PageRun, PageId)> {
+    ) -> Result<Vec<(PageRun, PageId)>, TraceError> {
         let mut moves: Vec<(PageRun, PageId)> = Vec::new();
         for (first, known) in self.mapper.known(process, old_start, len) {
             for i in 0..known.pages {
                 let from = PageId(known.start.0 + i);
                 let vpn = first + u64::from(i) - old_start / PAGE + new_start / PAGE;
-                let to = self.mapper.page(process, vpn);
+                let to = self.mapper.page(process, vpn).ok_or(TraceError::Full)?;
                 match moves.last_mut() {
                     Some((run, first)) if run.end() == from.0 && first.0 + run.pages == to.0 => {
                         run.pages += 1;
@@ -529,7 +529,7 @@ impl<W: Write> Translator<W> {
                 }
             }
         }
-        moves
+        Ok(moves)
     }
 
     // ---- processes ---------------------------------------------------------------------------

@@ -52,6 +52,12 @@ pub enum TraceError {
         /// What it is.
         source: LimitError,
     },
+    /// More pages than a trace has ids for.
+    #[error(
+        "more than 16 TiB are touched, in regions of 2 MiB; a trace holds no more\nhint: record fewer \
+         processes, or a part of the run"
+    )]
+    Full,
     /// Numbers that no trace can have.
     #[error("{path}: {what}\nhint: {hint}", path = path.display())]
     Absurd {

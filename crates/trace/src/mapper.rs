@@ -2,6 +2,7 @@
 
 use frostline_core::types::{PageId, PageRun, ProcessId, Region};
 use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
 
 /// Gives 2 MiB blocks of every process's address space their [`Region`] numbers, in order of
 /// appearance, so that neighbours in one allocation stay neighbours.
@@ -17,6 +18,10 @@ const HUGE_VPN_SHIFT: u32 = 9;
 const PAGE_SHIFT: u32 = 12;
 /// Largest stretch that gets its ids at once: 1 GiB, in 2 MiB regions.
 const GROUP_REGIONS: u64 = 512;
+/// Regions that can be named: ids have 32 bits, and the last region's would end beyond them.
+const MOST_REGIONS: u32 = (1 << 23) - 1;
+/// Regions that are named before they are touched. What is only mapped leaves ids to what is used.
+const MOST_AHEAD: u32 = MOST_REGIONS / 2;
 
 impl PageMapper {
     /// A mapper that has given out nothing.
@@ -25,33 +30,34 @@ impl PageMapper {
     }
 
     /// Announces an allocation, so that its pages get consecutive ids. Returns the runs assigned:
-    /// all of it up to 1 GiB; nothing of a larger one, whose aligned gigabytes get their ids when
-    /// they are first touched (address space that is only reserved costs nothing).
+    /// all of it up to 1 GiB; nothing of a larger one, nor of any once half of all ids are given out: their
+    /// regions get ids when they are first touched (address space that is only reserved costs nothing).
     pub fn map(&mut self, process: ProcessId, start: u64, len_bytes: u64) -> Vec<PageRun> {
         let Some(last) = last_byte(start, len_bytes) else { return Vec::new() };
         let (first, last) =
             (start >> PAGE_SHIFT >> HUGE_VPN_SHIFT, last >> PAGE_SHIFT >> HUGE_VPN_SHIFT);
-        if last - first <= GROUP_REGIONS {
+        if last - first <= GROUP_REGIONS && self.next < MOST_AHEAD {
             for huge_vpn in first..=last {
-                self.region(process, huge_vpn);
+                let _ = self.region(process, huge_vpn);
             }
         }
         self.runs(process, start, len_bytes)
     }
 
-    /// The page's id; assigns one at its region's first touch.
+    /// The page's id; assigns one at its region's first touch. `None` where all ids are given out: of
+    /// 16 TiB, in regions of 2 MiB.
     #[inline]
-    pub fn page(&mut self, process: ProcessId, vpn: u64) -> PageId {
+    pub fn page(&mut self, process: ProcessId, vpn: u64) -> Option<PageId> {
         let huge_vpn = vpn >> HUGE_VPN_SHIFT;
         let region = match self.recent {
             Some((p, h, region)) if p == process && h == huge_vpn => region,
             _ => {
-                let region = self.region(process, huge_vpn);
+                let region = self.region(process, huge_vpn)?;
                 self.recent = Some((process, huge_vpn, region));
                 region
             }
         };
-        PageId(region.first().0 + (vpn & 511) as u32)
+        Some(PageId(region.first().0 + (vpn & 511) as u32))
     }
 
     /// The page's id, if it has one.
@@ -113,18 +119,18 @@ impl PageMapper {
         Region(self.next).first().0
     }
 
-    fn region(&mut self, process: ProcessId, huge_vpn: u64) -> Region {
-        let next = &mut self.next;
-        let fresh = &mut self.fresh;
-        *self.regions.entry((process, huge_vpn)).or_insert_with(|| {
-            let region = Region(*next);
-            *next = next
-                .checked_add(1)
-                .filter(|&n| n < 1 << 23)
-                .expect("a trace holds at most 2^32 pages (16 TiB)");
-            fresh.push((region, process, huge_vpn));
-            region
-        })
+    fn region(&mut self, process: ProcessId, huge_vpn: u64) -> Option<Region> {
+        let entry = match self.regions.entry((process, huge_vpn)) {
+            Entry::Occupied(entry) => return Some(*entry.get()),
+            Entry::Vacant(entry) => entry,
+        };
+        if self.next == MOST_REGIONS {
+            return None;
+        }
+        let region = Region(self.next);
+        self.next += 1;
+        self.fresh.push((region, process, huge_vpn));
+        Some(*entry.insert(region))
     }
 }
 
@@ -136,6 +142,21 @@ fn last_byte(start: u64, len_bytes: u64) -> Option<u64> {
 mod tests {
     use super::*;
     use frostline_core::rng::Rng;
+
+    #[test]
+    fn when_all_ids_are_given_out_new_regions_have_none_and_old_ones_keep_theirs() {
+        let (mut mapper, process) = (PageMapper::new(), ProcessId(1));
+        let first = mapper.page(process, 7);
+        mapper.next = MOST_AHEAD;
+        assert_eq!(mapper.map(process, 1 << 40, 1 << 30), [], "not before they are touched");
+        assert!(mapper.page(process, 1 << 28).is_some());
+        mapper.next = MOST_REGIONS - 1;
+        let last = mapper.page(process, 1 << 30);
+        assert_eq!(last, Some(PageId(u32::MAX - 1023)));
+        assert_eq!(mapper.page(process, 1 << 31), None);
+        assert_eq!((mapper.page(process, 7), mapper.page(process, 1 << 30)), (first, last));
+        assert_eq!(mapper.take_fresh().count(), 3);
+    }
 
     #[test]
     fn known_pages_are_those_that_looking_each_up_finds() {

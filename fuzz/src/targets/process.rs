@@ -51,7 +51,7 @@ fn check(bytes: &[u8]) {
     if let Ok(stat) = stat(root, 1) {
         assert!(stat.user_ticks <= stat.cpu_ticks);
     }
-    for found in [children(root, 1), descendants(root, 1, |_| true)].into_iter().flatten() {
+    for found in [children(root, 1), descendants(root, &[1], |_| true)].into_iter().flatten() {
         assert!(found.is_sorted_by(|a, b| a < b), "{found:?}");
     }
 }

@@ -3,14 +3,12 @@
 use super::feed::{Access, Item};
 use crate::event::{StreamId, TimedEvent, TraceEvent};
 use crate::mapper::PageMapper;
-use frostline_core::types::{AccessKind, PAGE_BYTES, ProcessId, Region};
+use frostline_core::types::{AccessKind, PAGE_BYTES, ProcessId};
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use std::collections::VecDeque;
 
 const LINE_BYTES: u64 = 64;
-/// Page ids from here on are not given out: the mapper's last region.
-const FULL: u32 = Region((1 << 23) - 2).first().0;
 
 /// An access as a foreign format tells it.
 #[derive(Clone, Copy, Debug)]
@@ -56,10 +54,9 @@ impl Names {
             }
         };
         let vpn = touch.address / PAGE_BYTES;
-        if self.mapper.pages() >= FULL && self.mapper.lookup(process, vpn).is_none() {
+        let Some(page) = self.mapper.page(process, vpn) else {
             return Err("more than 16 TiB are touched, as 2 MiB regions; a trace holds no more");
-        }
-        let page = self.mapper.page(process, vpn);
+        };
         for (region, process, huge_vpn) in self.mapper.take_fresh() {
             let event = TraceEvent::RegionNamed { region, process, huge_vpn };
             self.items.push_back(Item::Event(TimedEvent { clock, event }));
