@@ -59,3 +59,20 @@ fn what_cannot_be_read_leaves_no_trace_behind() {
     }
     assert_eq!(std::fs::read_to_string(folder.path().join("in")).unwrap(), TEXT);
 }
+
+/// Files on which the library that reads Parquet panics: a length of 4 bytes, and the two files of a trace.
+#[test]
+fn damaged_parquet_is_an_error_in_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/parquet");
+    for find in ["column-before-the-file", "delta-of-nothing"] {
+        let bytes = std::fs::read(corpus.join(find)).unwrap();
+        let (head, files) = bytes.split_first_chunk::<4>().unwrap();
+        let (accesses, events) = files.split_at(u32::from_le_bytes(*head) as usize);
+        std::fs::write(folder.path().join("in.parquet"), accesses).unwrap();
+        std::fs::write(folder.path().join("in.events.parquet"), events).unwrap();
+        let (good, told) = frostline(&["trace", "import", "in.parquet", "out"], folder.path());
+        assert!(!good && told.contains("damaged: it says what cannot be"), "{find}: {told}");
+        assert!(!told.contains("panicked"), "{find}: {told}");
+    }
+}

@@ -7,9 +7,11 @@ use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::Result;
 use parquet::file::reader::{FileReader, SerializedFileReader};
+use std::cell::Cell;
 use std::fs::File;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 
 /// Values asked for at a time, so that a wrong row count allocates nothing.
 const STEP: usize = 1 << 16;
@@ -20,9 +22,31 @@ const ROWS_PER_BYTE: u64 = 1;
 /// Rows of a group that any file may have.
 const ROWS: u64 = 1 << 20;
 
+thread_local! {
+    /// Whether a panic of this thread will be an error, so that nobody needs to read of it.
+    static CAUGHT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Has the process's panic hook pass over panics that will be errors.
+fn hush() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = take_hook();
+        set_hook(Box::new(move |panic| {
+            if !CAUGHT.get() {
+                before(panic);
+            }
+        }));
+    });
+}
+
 /// Calls the library, which panics on some damaged files: that, too, is an error here.
 fn call<T>(path: &Path, library: impl FnOnce() -> Result<T>) -> std::result::Result<T, TraceError> {
-    match catch_unwind(AssertUnwindSafe(library)) {
+    hush();
+    CAUGHT.set(true);
+    let result = catch_unwind(AssertUnwindSafe(library));
+    CAUGHT.set(false);
+    match result {
         Ok(result) => result.map_err(|error| parquet_error(path, "read as Parquet", error)),
         Err(_) => Err(TraceError::Foreign {
             path: path.to_owned(),

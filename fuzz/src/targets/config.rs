@@ -21,7 +21,7 @@ pub const DAEMON: Target = Target {
         texts(&[
             include_str!("../../../configs/frostline.toml"),
             "[daemon]\nfast = \"4GiB\"\n[metrics]\nlisten = \"127.0.0.1:9177\"\ntextfile = \"/a/b\"\n[[target]]\n\
-             name = \"a\"\npid = 1\nslow = [\"node:1\", \"zram:size=1GiB:algorithm=zstd\"]\n\
+             name = \"a\"\npid = 9\nslow = [\"node:1\", \"zram:size=1GiB:algorithm=zstd\"]\n\
              limit = [\"node:1=30%\"]\npriority = 7\nsamples = \"damon\"\nmigration_limit = \"1MiB\"\n[[target]]\n\
              name = \"b\"\ncgroup = \"x.slice\"\nfast = \"1:4\"\npolicy = \"hybridtier:momentum=2\"\n\
              children = false\ndry_run = true\ncpu_limit = \"2%\"\nsettling_cpu_limit = \"1/10\"\n",

@@ -134,7 +134,7 @@ mod tests {
     use frostline_driver::status::TierStatus;
 
     const CONFIG: &str = "[daemon]\nfast = \"1000\"\n\
-        [[target]]\nname = \"a\"\npid = 1\nfast = \"50%\"\npriority = 90\n\
+        [[target]]\nname = \"a\"\npid = 9\nfast = \"50%\"\npriority = 90\n\
         [[target]]\nname = \"b\"\npid = 2\nfast = \"600\"\npriority = 10\n\
         [[target]]\nname = \"c\"\npid = 3\nfast = \"5000\"\nslow = \"none\"\n";
 

@@ -78,7 +78,7 @@ pub struct Target {
     #[serde(deserialize_with = "values::name")]
     pub name: String,
     /// One process, by its number.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "values::pid")]
     pub pid: Option<u32>,
     /// All processes of a cgroup.
     #[serde(skip_serializing_if = "Option::is_none")]

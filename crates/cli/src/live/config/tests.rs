@@ -29,7 +29,7 @@ fn unknown_keys_are_refused_with_line_and_nearest() {
     let text = refused("[metrics]\n\nlisten = \"127.0.0.1:1\"\ntextfil = \"x\"\n");
     assert!(text.starts_with("f.toml:4: unknown key `textfil`"), "{text}");
     assert!(text.ends_with("hint: did you mean `textfile`? known: listen, textfile"), "{text}");
-    let text = refused("[[target]]\nname = \"a\"\npid = 1\npolciy = \"lru\"\n");
+    let text = refused("[[target]]\nname = \"a\"\npid = 9\npolciy = \"lru\"\n");
     assert!(text.starts_with("f.toml:4: ") && text.contains("`policy`?"), "{text}");
     let text = refused("\n[[targets]]\nname = \"a\"\n");
     assert!(text.starts_with("f.toml:2: ") && text.contains("`target`?"), "{text}");
@@ -96,15 +96,23 @@ fn names_hold_nothing_that_a_terminal_obeys() {
 }
 
 #[test]
+fn processes_that_are_never_managed_are_refused_before_any_runs() {
+    for pid in [0, 1] {
+        let text = refused(&format!("[[target]]\nname = \"a\"\npid = {pid}\n"));
+        assert!(text.contains("f.toml:3") && text.contains("hint: "), "{text}");
+    }
+}
+
+#[test]
 fn contradictions_name_the_target_and_its_line() {
-    let a = "[[target]]\nname = \"a\"\npid = 1\n";
+    let a = "[[target]]\nname = \"a\"\npid = 9\n";
     let text = refused(&format!("{a}{a}"));
     assert!(text.starts_with("f.toml:4: two targets are named 'a'"), "{text}");
     let text = refused(&format!("{a}command = \"x\"\n"));
     assert!(text.starts_with("f.toml:1: ") && text.contains("in 2 ways"), "{text}");
     let text = refused("[[target]]\nname = \"a\"\n");
     assert!(text.contains("in 0 ways"), "{text}");
-    let text = refused("[[target]]\npid = 1\n");
+    let text = refused("[[target]]\npid = 9\n");
     assert!(text.contains("missing field `name`"), "{text}");
     let b = "[[target]]\nname = \"b\"\npid = 2\nslow = \"zram:size=2GiB\"\n";
     let text = refused(&format!("{a}slow = \"zram:size=1GiB\"\n{b}"));

@@ -65,6 +65,19 @@ pub fn name<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     })
 }
 
+pub fn pid<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    let pid = u32::deserialize(from)?;
+    let hint = "write the number of the program whose memory is to be tiered, as `pgrep` prints it";
+    match pid {
+        0 => Err(D::Error::custom(SpecError::new("no process has the number 0", hint))),
+        1 => {
+            let what = "process 1 is left alone: the system, or the container, ends with it";
+            Err(D::Error::custom(SpecError::new(what, hint)))
+        }
+        _ => Ok(Some(pid)),
+    }
+}
+
 pub fn command<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     let hint = "write the program's name as `ps -o comm` prints it, such as redis-server";
     text(from, |command| plain(command, "command", hint)).map(Some)
