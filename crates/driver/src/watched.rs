@@ -119,7 +119,7 @@ pub struct Watched {
     mappings: Vec<Mapping>,
     /// Address space whose pages may be moved, ascending, neighbours joined.
     pub spans: Vec<Span>,
-    /// What of it is new, and nobody has looked into.
+    /// What of it is new, and nobody has looked into; ascending, neighbours joined.
     pub fresh: Vec<Span>,
     /// Resident memory when that was last found to have changed.
     resident: Bytes,
@@ -245,12 +245,13 @@ impl Watched {
     /// Takes note of new address space.
     pub fn add(&mut self, span: Span) {
         add(&mut self.spans, span);
-        self.fresh.push(span);
+        add(&mut self.fresh, span);
     }
 
     /// Takes note that address space is gone.
     pub fn remove(&mut self, span: Span) {
         remove(&mut self.spans, span);
+        remove(&mut self.fresh, span);
     }
 
     /// The program that it runs has been replaced: the page table is another one.
@@ -295,6 +296,8 @@ mod tests {
     use frostline_testing::{Requirement, skip};
 
     use proptest::prelude::*;
+    use std::path::PathBuf;
+    use tempfile::TempDir;
 
     proptest! {
         #[test]
@@ -317,19 +320,42 @@ mod tests {
         }
     }
 
-    #[test]
-    fn neighbours_among_mappings_are_told_apart() {
-        let dir = tempfile::tempdir().unwrap();
+    /// This process, with mappings to be written into the folder.
+    fn watched(dir: &TempDir) -> Option<(Watched, PathBuf)> {
         let pid = std::process::id();
         let folder = dir.path().join(format!("proc/{pid}"));
         std::fs::create_dir_all(&folder).unwrap();
         let stat = std::fs::read("/proc/self/stat").unwrap();
         std::fs::write(folder.join("stat"), stat).unwrap();
         std::fs::write(folder.join("pagemap"), "").unwrap();
-        let root = Root::at(dir.path());
-        let Ok(mut watched) = Watched::open(&root, pid) else {
-            return skip(Requirement::OtherMemory, "this process cannot be opened by another root");
-        };
+        match Watched::open(&Root::at(dir.path()), pid) {
+            Ok(watched) => Some((watched, folder)),
+            Err(error) => {
+                skip(Requirement::OtherMemory, error);
+                None
+            }
+        }
+    }
+
+    /// Spans that overlap would be looked into twice, and windows over them have no end.
+    #[test]
+    fn address_space_that_comes_and_goes_between_two_looks_is_new_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let Some((mut watched, _)) = watched(&dir) else { return };
+        let span = |start, pages| Span::new(Vpn(start), pages);
+        watched.add(span(100, 50));
+        watched.remove(span(120, 10));
+        watched.add(span(110, 30));
+        watched.remove(span(145, 5));
+        watched.add(span(300, 1));
+        assert_eq!(watched.fresh, [span(100, 45), span(300, 1)]);
+        assert_eq!(watched.spans, watched.fresh);
+    }
+
+    #[test]
+    fn neighbours_among_mappings_are_told_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        let Some((mut watched, folder)) = watched(&dir) else { return };
         let line = |from: u64, to: u64, name: &str| {
             format!("{:x}-{:x} rw-p 00000000 00:00 0 {name}\n", from << 12, to << 12)
         };

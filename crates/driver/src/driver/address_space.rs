@@ -12,7 +12,7 @@ use frostline_core::event::{Backing, Event};
 use frostline_core::types::*;
 use frostline_linux::extents::ExtentChange;
 use frostline_linux::perf::monotonic_ns;
-use frostline_linux::span::{REGION_PAGES, Span, difference, joined};
+use frostline_linux::span::{REGION_PAGES, Span, difference};
 
 /// Times that new address space is looked into before the rest is left to the audit. Each finds 16 MiB,
 /// or that there is nothing in 4 GiB.
@@ -83,15 +83,13 @@ impl Driver {
 
     fn look_into_new(&mut self, pid: u32, events: &mut Vec<Event>) -> Result<(), DriverError> {
         let Some(watched) = self.watched.get_mut(&pid) else { return Ok(()) };
-        let mut fresh = std::mem::take(&mut watched.fresh);
+        let fresh = std::mem::take(&mut watched.fresh);
         if fresh.is_empty() {
             return Ok(());
         }
         let began = clock::thread_cpu();
         // What is found is compared with what the engine knows: that must be up to date.
         self.tell(std::mem::take(events))?;
-        fresh.sort_unstable();
-        let fresh = joined(fresh.into_iter());
         let mut at = Vpn(0);
         for _ in 0..MOST_LOOKS {
             let Some(span) = window(&fresh, at) else { break };
