@@ -46,10 +46,29 @@ fn newest(folder: &Path) -> SystemTime {
     times.max().expect("sources")
 }
 
-/// Runs the load under frostline, with options as for [`run`].
-pub fn run_load(options: &str, args: &str) -> Run {
-    let args: Vec<&str> = ["--json"].into_iter().chain(args.split(' ')).collect();
-    run(options, load_program(), &args)
+/// Runs the load under frostline, with options as for [`run`], for so many seconds, and three and nine times as long where not all has happened that the
+/// test wants to see: what is done in a second is up to the machine. It is whole each time. Gives the last run, and what
+/// the load told.
+pub fn run_load_until(
+    options: &str,
+    args: &str,
+    seconds: u32,
+    happened: impl Fn(&Run, &Value) -> bool,
+) -> (Run, Value) {
+    let again = |seconds: u32| {
+        let args = format!("--json {args} --seconds {seconds}");
+        let run = run(options, load_program(), &args.split(' ').collect::<Vec<_>>());
+        let load = run.whole();
+        (run, load)
+    };
+    let mut last = again(seconds);
+    for times in [3, 9] {
+        if happened(&last.0, &last.1) {
+            break;
+        }
+        last = again(times * seconds);
+    }
+    last
 }
 
 /// A running load.

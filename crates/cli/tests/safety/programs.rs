@@ -1,6 +1,6 @@
 //! Programs that fork, execute others, end at once, wait while stopped, or have many threads.
 
-use crate::load::{Load, load_program, run_load};
+use crate::load::{Load, load_program, run_load_until};
 use crate::support::{Running, attach, frostline, moved, run, text, wait_until};
 use crate::system::{System, number};
 use rustix::process::Signal;
@@ -13,12 +13,18 @@ const TIERING: &str = "--slow zram:size=256MiB --fast 40% --cpu-limit 30% --sett
 #[test]
 fn forks_and_areas_that_come_and_go_keep_their_contents() {
     let Some(system) = System::take() else { return };
-    let run = run_load(
+    let (run, load) = run_load_until(
         TIERING,
         "--size 64MiB --hot 20% --cold-rate 3000/s --writes 20% --threads 2 --checksums \
-         --fork-rate 30/s --churn 300/s --seconds 4",
+         --fork-rate 30/s --churn 300/s",
+        4,
+        |run, load| {
+            number(load, "forks") > 20
+                && number(load, "areas_unmapped") > 100
+                && moved(&run.summary, "verified") > 16 << 20
+                && number(&run.summary["accounts"], "refaults") > 0
+        },
     );
-    let load = run.whole();
     assert!(number(&load, "forks") > 20 && number(&load, "areas_unmapped") > 100, "{load}");
     assert!(moved(&run.summary, "verified") > 16 << 20, "{:#}", run.summary);
     assert!(number(&run.summary["accounts"], "refaults") > 0, "{:#}", run.summary);
@@ -29,12 +35,13 @@ fn forks_and_areas_that_come_and_go_keep_their_contents() {
 fn huge_pages_are_taken_apart_under_writers() {
     let Some(system) = System::take() else { return };
     let tiering = format!("{TIERING} --policy memtis:adaptation=100");
-    let run = run_load(
+    let (run, _) = run_load_until(
         &tiering,
         "--size 64MiB --huge --hot 40% --scatter block --cold-rate 3000/s --writes 50% \
-         --threads 2 --checksums --fork-rate 2/s --churn 50/s --seconds 5",
+         --threads 2 --checksums --fork-rate 2/s --churn 50/s",
+        5,
+        |run, _| moved(&run.summary, "verified") > 16 << 20,
     );
-    run.whole();
     assert!(moved(&run.summary, "verified") > 16 << 20, "{:#}", run.summary);
     system.finish();
 }

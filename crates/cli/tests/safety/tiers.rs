@@ -1,7 +1,7 @@
 //! Slow tiers that are full, were never there, or go away.
 
-use crate::load::{Load, run_load};
-use crate::support::{EAGER, Running, attach, frostline, moved, status_of, text, wait_until};
+use crate::load::{Load, run_load_until};
+use crate::support::{EAGER, Run, Running, attach, frostline, moved, status_of, text, wait_until};
 use crate::system::{System, number, status_kib, succeeds};
 use frostline_core::types::{Bytes, Vpn};
 use frostline_linux::changes::{Changes, SwapOff};
@@ -24,9 +24,12 @@ use std::time::Duration;
 fn a_full_tier_is_said_and_not_tried_again_and_again() {
     let Some(system) = System::take() else { return };
     let options = format!("--slow zram:size=16MiB --fast 20% {EAGER}");
-    let run =
-        run_load(&options, "--size 96MiB --hot 20% --cold-rate 100/s --checksums --seconds 5");
-    run.whole();
+    let full = |run: &Run, _: &Value| {
+        let tier = &run.summary["tiers"][1];
+        number(tier, "used_bytes") > number(tier, "capacity_bytes") / 10 * 9
+    };
+    let args = "--size 96MiB --hot 20% --cold-rate 100/s --checksums";
+    let (run, _) = run_load_until(&options, args, 5, full);
     let (verified, full) = (moved(&run.summary, "verified"), moved(&run.summary, "no_space"));
     let tier = &run.summary["tiers"][1];
     let (used, capacity) = (number(tier, "used_bytes"), number(tier, "capacity_bytes"));

@@ -62,7 +62,7 @@ const FAMILIES: &[Family] = &[
     gauge("frostline_class_bytes", "Memory by hotness.", |s, to| {
         let names = ["hot", "warm", "cold"];
         for (name, pages) in names.iter().zip(s.classes.iter().flatten()) {
-            to(&[("class", name)], (pages * PAGE_BYTES) as f64);
+            to(&[("class", name)], pages.saturating_mul(PAGE_BYTES) as f64);
         }
     }),
     gauge(
@@ -76,7 +76,7 @@ const FAMILIES: &[Family] = &[
     ),
     counter("frostline_samples_total", "Accesses sampled, other than refaults.", |s, to| {
         to(&[("hit", "fast")], s.accounts.sampled_fast as f64);
-        to(&[("hit", "slow")], (s.accounts.sampled - s.accounts.sampled_fast) as f64);
+        to(&[("hit", "slow")], s.accounts.sampled.saturating_sub(s.accounts.sampled_fast) as f64);
     }),
     counter("frostline_arrived_bytes_total", "Moves that were verified, by tier.", |s, to| {
         for tier in &s.tiers {

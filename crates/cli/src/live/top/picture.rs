@@ -159,7 +159,7 @@ fn details(status: &Status, rates: &Rates, rows: usize) -> Vec<Line<'static>> {
         let names = [("hot", Color::Red), ("warm", Color::Yellow), ("cold", Color::Blue)];
         for ((name, colour), pages) in names.into_iter().zip(classes) {
             let share = pages as f64 / all as f64;
-            let text = format!("{}, {}", size(pages * PAGE_BYTES), percent(share));
+            let text = format!("{}, {}", size(pages.saturating_mul(PAGE_BYTES)), percent(share));
             lines.push(bar(name, share, colour, text));
         }
     }

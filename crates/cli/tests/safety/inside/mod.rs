@@ -115,8 +115,17 @@ impl Inside {
 fn a_load_tiers_itself_and_stays_whole() {
     let Some(system) = System::take() else { return };
     let args = "--json --size 64MiB --hot 20% --cold-rate 3000/s --writes 20% --threads 8 \
-                --checksums --fork-rate 30/s --churn 100/s --seconds 5";
-    let run = run(TIERING, load_program(), args, |_| {});
+                --checksums --fork-rate 30/s --churn 100/s --seconds";
+    let mut seconds = 5;
+    let run = loop {
+        let run = run(TIERING, load_program(), &format!("{args} {seconds}"), |_| {});
+        let refaults = |run: &Value| number(&run["accounts"], "refaults");
+        let done = run.runs.iter().all(|run| moved(run, "verified") > MUCH && refaults(run) > 0);
+        if done || seconds > 40 {
+            break run;
+        }
+        seconds *= 3;
+    };
     let told = text(&run.output.stderr);
     assert_eq!(run.output.status.code(), Some(0), "{told}");
     let load: Value = serde_json::from_slice(&run.output.stdout).expect("JSON");
