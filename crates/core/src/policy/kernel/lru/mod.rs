@@ -152,8 +152,8 @@ impl Lru {
         let (inactive, active) = (self.pages(tier, List::Inactive), self.pages(tier, List::Active));
         let bytes = PageCount(inactive + active).bytes().0 as f64 * scale;
         let gib = (bytes / f64::from(1 << 30)) as u64;
-        let ratio = if gib == 0 { 1 } else { (10 * gib).isqrt() };
-        inactive * ratio < active
+        let ratio = if gib == 0 { 1 } else { gib.saturating_mul(10).isqrt() };
+        inactive.saturating_mul(ratio) < active
     }
 
     /// The known unit that holds a page.

@@ -444,4 +444,5 @@ fn the_inactive_list_is_low_by_the_square_root_of_the_size() {
     world.step(&Step::File(1024, true));
     assert!(world.lru.inactive_is_low(TierId::FAST, 1.0), "below 1 GiB the ratio is 1");
     assert!(!world.lru.inactive_is_low(TierId::FAST, 200.0), "1.2 GiB: 3 times as many active");
+    assert!(!world.lru.inactive_is_low(TierId::FAST, f64::MAX), "the ratio is as large as can be");
 }
