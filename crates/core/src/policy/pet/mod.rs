@@ -398,7 +398,9 @@ fn units_in(run: PageRun, view: &View<'_>) -> impl Iterator<Item = PageRun> {
 
 /// A random page of a run whose access bit tells something; `None` where none was found quickly.
 fn pick(run: PageRun, rng: &mut Rng, view: &View<'_>) -> Option<PageId> {
-    (0..TRIES).find_map(|_| {
+    // A damaged journal may tell of extents of no pages.
+    let tries = if run.pages == 0 { 0 } else { TRIES };
+    (0..tries).find_map(|_| {
         let page = PageId(run.start.0 + rng.below(u64::from(run.pages)) as u32);
         let state = view.state(page);
         let first = view.unit(page).start;
