@@ -37,7 +37,7 @@ test:
 test-all: test
 	FROSTLINE_KILLS=300 scripts/run-tests --test safety kill
 
-# For each target; TARGETS names some of them.
+# Of a processor, for each target; TARGETS names some of them. A campaign adds to what its table has.
 SECONDS = 60
 MINUTES = 30
 TARGETS =

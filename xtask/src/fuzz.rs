@@ -4,12 +4,13 @@ mod outcome;
 
 use anyhow::{Context, Result, ensure};
 use outcome::Outcome;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::Mutex;
-use std::time::Instant;
+use std::time::Duration;
 
 /// Seconds after which a single input takes too long.
 const LONGEST_INPUT_SECONDS: u32 = 10;
@@ -17,15 +18,20 @@ const LONGEST_INPUT_SECONDS: u32 = 10;
 const MOST_MIB: u32 = 3000;
 /// Files of a target that are kept in the repository, besides those that have a name.
 const KEPT_FILES: usize = 40;
+/// Between two looks at the time that a fuzzer has had.
+const LOOK: Duration = Duration::from_millis(100);
+/// Of processor time in `/proc`: `USER_HZ`.
+const TICKS_PER_SECOND: u32 = 100;
 /// Bytes of such a file.
 const KEPT_BYTES: u64 = 4096;
 
 /// What is asked for.
 struct Options {
+    /// Of a processor, for each target.
     seconds: u32,
     targets: Vec<String>,
     jobs: usize,
-    /// A file for a table of what came of it.
+    /// A file with a table of what came of it, to which this run is added.
     summary: Option<PathBuf>,
 }
 
@@ -60,7 +66,8 @@ pub fn run(root: &Path, args: &[&str]) -> ExitCode {
             Ok(outcome)
         })?;
         if let Some(path) = &options.summary {
-            fs::write(path, outcome::table(&outcomes))
+            let before = fs::read_to_string(path).unwrap_or_default();
+            fs::write(path, outcome::table(&before, &outcomes))
                 .with_context(|| format!("cannot write {}", path.display()))?;
             println!("{}", path.display());
         }
@@ -213,22 +220,20 @@ impl Fuzzer {
         let before = files(&finds)?;
         let log = self.work.join(target).join("log");
         let mut command = self.command(target)?;
-        let began = Instant::now();
-        let status = command
-            .arg(format!("-max_total_time={seconds}"))
+        let child = command
             .arg("-print_final_stats=1")
             .arg(format!("-artifact_prefix={}/", finds.display()))
             .args([self.collected(target), self.corpus(target), self.seeds(target)])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(File::create(&log)?)
-            .status()?;
-        let elapsed = began.elapsed();
+            .spawn()?;
+        let (status, time) = watch(child, seconds)?;
         let text = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
         let mut found = files(&finds)?;
         found.retain(|path| !before.contains(path));
         let corpus = files(&self.collected(target))?.len() + files(&self.corpus(target))?.len();
-        let outcome = Outcome::new(target, elapsed, &text, corpus, found);
+        let outcome = Outcome::new(target, time, &text, corpus, found);
         ensure!(status.success() || !outcome.found.is_empty(), "failed; see {}", log.display());
         Ok(outcome)
     }
@@ -271,6 +276,41 @@ fn is_collected(path: &Path) -> bool {
     name.len() == 40 && name.iter().all(u8::is_ascii_hexdigit)
 }
 
+/// Waits for a fuzzer, and asks it to end after a time on a processor: others may want that as well. How it has ended,
+/// and its time.
+fn watch(mut child: Child, seconds: u32) -> Result<(ExitStatus, Duration)> {
+    let pid = Pid::from_child(&child);
+    let most = Duration::from_secs(seconds.into());
+    // Its numbers are there until its parent has asked how it ended.
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    let mut asked = false;
+    while waitid(WaitId::Pid(pid), options | WaitIdOptions::NOHANG)?.is_none() {
+        if asked || processor_time(pid)? < most {
+            std::thread::sleep(LOOK);
+        } else {
+            // It ends after the input at which it is.
+            kill_process(pid, Signal::USR1)?;
+            asked = true;
+        }
+    }
+    let time = processor_time(pid)?;
+    Ok((child.wait()?, time))
+}
+
+fn processor_time(pid: Pid) -> Result<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let ticks = processor_ticks(&stat).context("/proc/PID/stat has no times")?;
+    Ok(Duration::from_secs(ticks) / TICKS_PER_SECOND)
+}
+
+/// Fields 14 and 15, `utime` and `stime`. The second is a name, which may hold anything.
+fn processor_ticks(stat: &str) -> Option<u64> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace().skip(11);
+    let mut next = || fields.next()?.parse::<u64>().ok();
+    Some(next()? + next()?)
+}
+
 fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries =
         fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?;
@@ -306,6 +346,23 @@ mod tests {
             assert!(Options::parse(wrong).is_none(), "{wrong:?}");
         }
         assert!(Options::parse(&["--targets", ""]).is_some_and(|all| all.targets.is_empty()));
+    }
+
+    #[test]
+    fn time_is_what_a_program_had_of_a_processor() {
+        let stat = "7 (a) b) R 1 2 3 4 5 6 7 8 9 10 300 45 0 0";
+        assert_eq!(processor_ticks(stat), Some(345));
+        assert_eq!(processor_ticks("7 (a) R 1"), None);
+        let shell = |script| {
+            let child = Command::new("sh").args(["-c", script]).spawn().expect("there is a shell");
+            watch(child, 1).expect("it ends")
+        };
+        let (status, time) = shell("trap 'exit 3' USR1; while :; do :; done");
+        assert_eq!(status.code(), Some(3), "it was asked to end");
+        assert!(time >= Duration::from_secs(1));
+        let (status, time) = shell("sleep 1.2; exit 4");
+        assert_eq!(status.code(), Some(4));
+        assert!(time < Duration::from_secs(1));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What came of fuzzing a target, by what libFuzzer wrote.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,7 +8,8 @@ use std::time::Duration;
 /// What came of one target.
 pub struct Outcome {
     target: String,
-    elapsed: Duration,
+    /// Of a processor.
+    time: Duration,
     executions: u64,
     /// Places of the code that were reached.
     coverage: u64,
@@ -27,29 +29,65 @@ pub fn head() -> String {
     )
 }
 
-/// A table for a document.
-pub fn table(outcomes: &[Outcome]) -> String {
+/// A table for a document: `before`, a table of earlier runs, with these added. Rows are in order of names.
+pub fn table(before: &str, outcomes: &[Outcome]) -> String {
+    let mut rows: BTreeMap<&str, Row> = before.lines().filter_map(Row::parse).collect();
+    for outcome in outcomes {
+        let row = rows.entry(&outcome.target).or_default();
+        row.hours += outcome.time.as_secs_f64() / 3600.0;
+        row.executions += outcome.executions;
+        row.coverage = row.coverage.max(outcome.coverage);
+        row.corpus = outcome.corpus as u64;
+        row.finds += outcome.found.len() as u64;
+    }
     let mut text = "| target | hours | executions | a second | coverage | corpus | finds |\n\
         | --- | --- | --- | --- | --- | --- | --- |\n"
         .to_owned();
-    for outcome in outcomes {
-        let Outcome { target, executions, coverage, corpus, found, .. } = outcome;
-        let hours = outcome.elapsed.as_secs_f64() / 3600.0;
-        let (rate, finds) = (outcome.rate(), found.len());
+    for (target, Row { hours, executions, coverage, corpus, finds }) in rows {
+        let rate = executions as f64 / (hours * 3600.0).max(1e-3);
         // Writing to a string does not fail, here and below.
         let _ = writeln!(
             text,
-            "| {target} | {hours:.2} | {executions} | {rate:.0} | {coverage} | {corpus} | {finds} |"
+            "| {target} | {hours:.3} | {executions} | {rate:.0} | {coverage} | {corpus} | {finds} |"
         );
     }
     text
 }
 
+/// A target in a table.
+#[derive(Default)]
+struct Row {
+    hours: f64,
+    executions: u64,
+    coverage: u64,
+    corpus: u64,
+    finds: u64,
+}
+
+impl Row {
+    /// A line of a table with the name of its target; none for the title's lines.
+    fn parse(line: &str) -> Option<(&str, Self)> {
+        let cells: Vec<&str> = line.strip_prefix('|')?.split('|').map(str::trim).collect();
+        let [target, hours, executions, _, coverage, corpus, finds, _] = cells[..] else {
+            return None;
+        };
+        let number = |text: &str| text.parse().ok();
+        let row = Self {
+            hours: hours.parse().ok()?,
+            executions: number(executions)?,
+            coverage: number(coverage)?,
+            corpus: number(corpus)?,
+            finds: number(finds)?,
+        };
+        Some((target, row))
+    }
+}
+
 impl Outcome {
-    /// By the log of a run.
+    /// By the log of a run and the time that it had a processor.
     pub fn new(
         target: &str,
-        elapsed: Duration,
+        time: Duration,
         log: &str,
         corpus: usize,
         found: Vec<PathBuf>,
@@ -64,7 +102,7 @@ impl Outcome {
         });
         Self {
             target: target.to_owned(),
-            elapsed,
+            time,
             executions: last("number_of_executed_units:").or(begun).unwrap_or(0),
             coverage: last(" cov: ").unwrap_or(0),
             corpus,
@@ -74,7 +112,7 @@ impl Outcome {
     }
 
     fn rate(&self) -> f64 {
-        self.executions as f64 / self.elapsed.as_secs_f64().max(1e-3)
+        self.executions as f64 / self.time.as_secs_f64().max(1e-3)
     }
 
     /// In one line, below [`head`].
@@ -128,7 +166,29 @@ mod tests {
             ["a", "1001", "250", "36", "9", "0"]
         );
         assert_eq!(clean.finds(Path::new("p")), "");
-        assert!(table(&[clean]).ends_with("| a | 0.00 | 1001 | 250 | 36 | 9 | 0 |\n"));
+    }
+
+    #[test]
+    fn a_table_adds_to_what_it_has() {
+        let run = |target, executions| Outcome {
+            target: String::from(target),
+            time: Duration::from_mins(30),
+            executions,
+            coverage: executions % 1000,
+            corpus: 9,
+            found: Vec::new(),
+            why: String::new(),
+        };
+        let first = table("", &[run("b", 3_600_036), run("a", 1800)]);
+        assert!(
+            first.ends_with(
+                "| a | 0.500 | 1800 | 1 | 800 | 9 | 0 |\n| b | 0.500 | 3600036 | 2000 | 36 | 9 | 0 |\n"
+            ),
+            "{first}"
+        );
+        let second = table(&first, &[run("a", 9000)]);
+        assert!(second.contains("| a | 1.000 | 10800 | 3 | 800 | 9 | 0 |\n"), "{second}");
+        assert!(second.ends_with("| b | 0.500 | 3600036 | 2000 | 36 | 9 | 0 |\n"), "{second}");
     }
 
     #[test]
