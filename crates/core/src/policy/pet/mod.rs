@@ -49,8 +49,20 @@ pub const ENTRY: Entry = Entry {
             "without access after which memory is cold",
         ),
         Param::fixed("least", Kind::Bytes, "128KiB", "", "allocation that is managed"),
-        Param::scaled("max-block", Kind::Bytes, "1GiB", "", "of an allocation in one block"),
-        Param::scaled("temporary", Kind::Bytes, "128MiB", "", "part of a block that may be cold"),
+        Param::scaled(
+            "max-block",
+            Kind::Bytes,
+            "1GiB",
+            "",
+            "of an allocation in one block, 32KiB or more",
+        ),
+        Param::scaled(
+            "temporary",
+            Kind::Bytes,
+            "128MiB",
+            "",
+            "part of a block that may be cold, 32KiB or more",
+        ),
         Param::fixed("canaries", Kind::Ratio, "10%", "", "of a block demoted first, to fault"),
         Param::fixed("slowdown", Kind::Ratio, "3%", "", "that demoted memory may cost"),
         Param::fixed("penalty", Kind::Duration, "8.3us", "", "of an access to a demoted page"),
@@ -69,6 +81,8 @@ pub const NO_FILES: Entry = Entry {
     ..ENTRY
 };
 
+/// Pages of a block, and of a part, at least: what is known of each takes as much memory as tables of some pages.
+const SMALLEST: u32 = 8;
 /// Pages tried until one is found that can be watched.
 const TRIES: usize = 8;
 
@@ -111,8 +125,8 @@ impl Rules {
             sampling: interval("sampling"),
             scan: interval("scan"),
             least: pages("least"),
-            most: pages("max-block"),
-            part: pages("temporary"),
+            most: pages("max-block").max(SMALLEST),
+            part: pages("temporary").max(SMALLEST),
             canaries,
             faults: per_second * interval("sampling").0 as f64 * 1e-9,
             files: settings.switch("files"),

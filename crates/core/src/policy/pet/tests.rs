@@ -1,4 +1,5 @@
 use super::*;
+use crate::EngineConfig;
 use crate::event::Fault;
 use crate::policy::testing::{SLOW, World};
 use proptest::prelude::*;
@@ -55,6 +56,15 @@ fn in_second_phase() -> World {
     (0..3).for_each(|_| interval(&mut w, NOTHING));
     assert_eq!(w.metric("blocks_in_second_phase_total"), 1.0);
     w
+}
+
+#[test]
+fn no_scale_makes_blocks_of_single_pages() {
+    let context = PolicyContext { scale: 1e12, ..PolicyContext::default() };
+    let tiers = EngineConfig::two_tiers(PageCount(1 << 20), PageCount(1 << 20));
+    let mut w = World::with(tiers, "pet", &context);
+    map(&mut w, run(0, 1 << 20), Backing::Anonymous);
+    assert_eq!(w.metric("blocks"), f64::from(1_u32 << 17));
 }
 
 #[test]
