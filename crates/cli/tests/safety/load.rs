@@ -1,6 +1,6 @@
 //! The load generator, which checks its memory.
 
-use crate::support::{Run, Running, run, text};
+use crate::support::{Run, Running, longer_until, run, text};
 use crate::system::status_kib;
 use frostline_testing::MemoryGroup;
 use rustix::process::Signal;
@@ -46,9 +46,8 @@ fn newest(folder: &Path) -> SystemTime {
     times.max().expect("sources")
 }
 
-/// Runs the load under frostline, with options as for [`run`], for so many seconds, and three and nine times as long where not all has happened that the
-/// test wants to see: what is done in a second is up to the machine. It is whole each time. Gives the last run, and what
-/// the load told.
+/// Runs the load under frostline, with options as for [`run`], and [longer](longer_until) until that has happened which the
+/// test wants to see. It is whole each time. Gives the last run, and what the load told.
 pub fn run_load_until(
     options: &str,
     args: &str,
@@ -61,14 +60,7 @@ pub fn run_load_until(
         let load = run.whole();
         (run, load)
     };
-    let mut last = again(seconds);
-    for times in [3, 9] {
-        if happened(&last.0, &last.1) {
-            break;
-        }
-        last = again(times * seconds);
-    }
-    last
+    longer_until(seconds, again, |(run, load)| happened(run, load))
 }
 
 /// A running load.

@@ -17,6 +17,19 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// Runs something for so many seconds, and three and nine times as long where that has not `happened` which the test wants to
+/// see: what is done in a second is up to the machine. Gives the last run.
+pub fn longer_until<T>(seconds: u32, run: impl Fn(u32) -> T, happened: impl Fn(&T) -> bool) -> T {
+    let mut last = run(seconds);
+    for times in [3, 9] {
+        if happened(&last) {
+            break;
+        }
+        last = run(times * seconds);
+    }
+    last
+}
+
 /// A process that does not outlive the test, however that ends.
 pub struct Running(pub Child);
 

@@ -2,7 +2,7 @@
 //! were moved in fact.
 
 use crate::load::{built, load_program};
-use crate::support::{Running, frostline, moved, status_of, text, wait_until};
+use crate::support::{Running, frostline, longer_until, moved, status_of, text, wait_until};
 use crate::system::{System, number, status_kib, succeeds};
 use frostline_testing::{Requirement, skip};
 use serde_json::Value;
@@ -63,27 +63,21 @@ impl Built {
         run(options, &self.path("program"), mode, prepare)
     }
 
-    /// As [`Self::run_with`] for as long as the mode says, and three and nine times as long where so many processes
-    /// have not moved much: what is done in a second is up to the machine.
+    /// Runs the program in a mode of so many seconds, and [longer](longer_until) until so many processes have moved much.
     fn run_until_moved(
         &self,
-        mode: &str,
-        options: &str,
+        (mode, seconds): (&str, u32),
         processes: usize,
         prepare: impl Fn(&mut Command),
     ) -> Inside {
-        let (what, seconds) = mode.rsplit_once(' ').expect("a mode and seconds");
-        let seconds: f64 = seconds.parse().expect("seconds");
-        let mut last = self.run_with(mode, options, &prepare);
-        for times in [3.0, 9.0] {
-            let much = |run: &&Value| moved(run, "verified") > MUCH;
-            if last.runs.iter().filter(much).count() >= processes {
-                break;
-            }
-            last = self.run_with(&format!("{what} {}", times * seconds), options, &prepare);
-        }
-        last.moved_in(processes);
-        last
+        let again = |seconds| {
+            self.run_with(&format!("{mode} {seconds}"), TIERING, |command| prepare(command))
+        };
+        let run = longer_until(seconds, again, |run| {
+            run.runs.iter().filter(|run| moved(run, "verified") > MUCH).count() >= processes
+        });
+        run.moved_in(processes);
+        run
     }
 }
 
@@ -139,16 +133,11 @@ fn a_load_tiers_itself_and_stays_whole() {
     let Some(system) = System::take() else { return };
     let args = "--json --size 64MiB --hot 20% --cold-rate 3000/s --writes 20% --threads 8 \
                 --checksums --fork-rate 30/s --churn 100/s --seconds";
-    let mut seconds = 5;
-    let run = loop {
-        let run = run(TIERING, load_program(), &format!("{args} {seconds}"), |_| {});
+    let again = |seconds| run(TIERING, load_program(), &format!("{args} {seconds}"), |_| {});
+    let run = longer_until(5, again, |run| {
         let refaults = |run: &Value| number(&run["accounts"], "refaults");
-        let done = run.runs.iter().all(|run| moved(run, "verified") > MUCH && refaults(run) > 0);
-        if done || seconds > 40 {
-            break run;
-        }
-        seconds *= 3;
-    };
+        run.runs.iter().all(|run| moved(run, "verified") > MUCH && refaults(run) > 0)
+    });
     let told = text(&run.output.stderr);
     assert_eq!(run.output.status.code(), Some(0), "{told}");
     let load: Value = serde_json::from_slice(&run.output.stdout).expect("JSON");
@@ -163,7 +152,7 @@ fn a_load_tiers_itself_and_stays_whole() {
 fn children_tier_themselves_however_they_end() {
     let (Some(system), Some(built)) = (System::take(), Built::new()) else { return };
     // One ends by exit, one by _exit, one aborts, and one is killed.
-    let run = built.run_until_moved("family 4", TIERING, 5, |_| {});
+    let run = built.run_until_moved(("family", 4), 5, |_| {});
     run.whole(0);
     system.finish();
 }
@@ -361,11 +350,10 @@ fn without_rights_a_program_tiers_itself_all_the_same() {
 #[test]
 fn the_programs_allocator_is_left_alone() {
     let (Some(system), Some(built)) = (System::take(), Built::new()) else { return };
-    for mode in ["family heap 5", "forks heap 3"] {
+    for (mode, seconds, processes) in [("family heap", 5, 5), ("forks heap", 3, 1)] {
         let counts = built.path("counts");
         let _ = std::fs::remove_file(&counts);
-        let processes = if mode.starts_with("family") { 5 } else { 1 };
-        let run = built.run_until_moved(mode, TIERING, processes, |command| {
+        let run = built.run_until_moved((mode, seconds), processes, |command| {
             command.env("LD_PRELOAD", built.path("hooks.so")).env("HOOKS", &counts);
         });
         run.whole(0);
@@ -388,7 +376,7 @@ fn another_allocator_is_none_of_our_business() {
     if !Path::new(jemalloc).exists() {
         return skip(Requirement::Jemalloc, "no jemalloc here");
     }
-    let run = built.run_until_moved("family heap 5", TIERING, 5, |command| {
+    let run = built.run_until_moved(("family heap", 5), 5, |command| {
         command.env("LD_PRELOAD", jemalloc);
     });
     run.whole(0);
