@@ -42,6 +42,8 @@ mod refreshes;
 mod reserved_tests;
 mod targets;
 #[cfg(test)]
+mod testing;
+#[cfg(test)]
 mod tests;
 mod touches;
 

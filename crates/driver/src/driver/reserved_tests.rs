@@ -2,8 +2,6 @@
 //! engine knows, against a plain set of pages.
 
 use super::*;
-use crate::place::Place;
-use frostline_core::TierLimits;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::fs;
@@ -39,43 +37,8 @@ impl Program {
         }
         let path = folder.path().join(format!("proc/{pid}/pagemap"));
         let pagemap = fs::File::options().write(true).open(path).unwrap();
-        let tier = |capacity| TierLimits {
-            capacity: PageCount(capacity),
-            keep_free: PageCount::ZERO,
-            direct_access: true,
-        };
-        let options = Options {
-            samples: Samples::Auto,
-            policy: "first-touch".into(),
-            slow: SlowTiers::default(),
-            swap_device: None,
-            fast: Limit::Share(1.0),
-            cpu_share: 1.0,
-            settling_cpu_share: 1.0,
-            migration_bytes_per_second: None,
-            seed: 1,
-            dry_run: true,
-            journal: None,
-            extents: false,
-        };
-        let setup = Setup {
-            policy: options.policy.clone(),
-            seed: 1,
-            scale: 1.0,
-            fast_pages: 1 << 20,
-            total_pages_hint: 1 << 10,
-            latency_gap: 1.0,
-            tiers: vec![tier(1 << 20), tier(0)],
-            migration_bytes_per_second: None,
-            migration_burst: Bytes::ZERO,
-        };
-        let selection = Selection::Process { pid, tree: false };
-        let tiers = vec![Place::Memory, Place::Swap];
-        let planned = Some(Bytes(1 << 30));
-        let places = Places { tiers, device: None, planned, frames: None };
         let root = Root::at(folder.path());
-        let choice = Choice::default();
-        let driver = Driver::new(root, options, selection, &setup, places, choice).unwrap();
+        let driver = testing::driver(root, 1 << 10, Some(Bytes(1 << 30)), None, Choice::default());
         let now = Nanos::ZERO;
         Self { folder, pagemap, spans: Vec::new(), resident: BTreeSet::new(), driver, now }
     }

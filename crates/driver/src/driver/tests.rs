@@ -1,9 +1,7 @@
 //! Access bits on demand, of our own memory, by a source that is made up.
 
 use super::*;
-use crate::place::Place;
 use crate::source::{Assignment, SourceStats, Touch, TouchKind};
-use frostline_core::TierLimits;
 use frostline_core::action::{Lane, Scan};
 use frostline_core::event::{AccessBits, Level, SampleKind};
 use frostline_linux::LinuxError;
@@ -58,44 +56,10 @@ fn access_bits_are_read_when_they_are_asked_for() {
     let journal = folder.path().join("journal");
     // Large enough that it is a mapping of its own, and all of it in memory.
     let memory = std::hint::black_box(vec![1_u8; PAGES * PAGE_BYTES as usize]);
-    let tier = |capacity| TierLimits {
-        capacity: PageCount(capacity),
-        keep_free: PageCount::ZERO,
-        direct_access: true,
-    };
-    let options = Options {
-        samples: Samples::Auto,
-        policy: "first-touch".into(),
-        slow: SlowTiers::default(),
-        swap_device: None,
-        fast: Limit::Share(1.0),
-        cpu_share: 1.0,
-        settling_cpu_share: 1.0,
-        migration_bytes_per_second: None,
-        seed: 1,
-        dry_run: true,
-        journal: Some(journal.clone()),
-        extents: false,
-    };
-    let setup = Setup {
-        policy: options.policy.clone(),
-        seed: 1,
-        scale: 1.0,
-        fast_pages: 1 << 20,
-        total_pages_hint: 1 << 20,
-        latency_gap: 1.0,
-        tiers: vec![tier(1 << 20), tier(0)],
-        migration_bytes_per_second: None,
-        migration_burst: Bytes::ZERO,
-    };
-    let selection = Selection::Process { pid: std::process::id(), tree: false };
-    let tiers = vec![Place::Memory, Place::Swap];
-    let places = Places { tiers, device: None, planned: None, frames: None };
     let even = Even::default();
     let turns = Rc::clone(&even.turns);
-    let root = Root::system();
     let choice = Choice { sources: vec![Box::new(even)], ..Choice::default() };
-    let mut driver = Driver::new(root, options, selection, &setup, places, choice).unwrap();
+    let mut driver = testing::driver(Root::system(), 1 << 20, None, Some(journal.clone()), choice);
     driver.step(Nanos(0)).unwrap();
     assert_eq!(turns.borrow().len(), 0, "nobody has asked for anything");
     let process = ProcessId(std::process::id());
