@@ -1,8 +1,10 @@
 //! Control groups of the second version: what a group may have of memory and swap is kept to.
 
-use frostline_guest::{Guest, Outcome, program};
-use frostline_testing::{Requirement, skip};
+mod support;
+
+use frostline_guest::{Guest, Outcome};
 use std::sync::LazyLock;
+use support::{passed, ran, run_with_frostline};
 
 /// What the kernel refused to a group is counted by the kernel.
 const SCRIPT: &str = r#"
@@ -77,29 +79,11 @@ section high high
 section swap_off swap_off
 "#;
 
-static GROUPS: LazyLock<Outcome> = LazyLock::new(|| {
-    let mut guest = Guest::default().timeout_s(400);
-    for name in ["frostline", "frostline-load"] {
-        match program(name) {
-            Ok(path) => guest = guest.file(path),
-            Err(error) => return Outcome::Failed(error),
-        }
-    }
-    guest.run(SCRIPT)
-});
+static GROUPS: LazyLock<Outcome> =
+    LazyLock::new(|| run_with_frostline(Guest::default().timeout_s(400), SCRIPT));
 
-/// What a section has printed; `None`, with the reason printed, where this machine cannot run a guest.
 fn section(name: &str) -> Option<&'static str> {
-    match &*GROUPS {
-        Outcome::Ran(report) => {
-            Some(report.passed(name).unwrap_or_else(|problem| panic!("{problem}")))
-        }
-        Outcome::Impossible(reason) => {
-            skip(Requirement::Guest, reason);
-            None
-        }
-        Outcome::Failed(reason) => panic!("{reason}"),
-    }
+    ran(&GROUPS).map(|report| passed(report, name))
 }
 
 /// The last numbers of all lines that begin with `head`.

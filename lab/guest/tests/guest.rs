@@ -1,11 +1,14 @@
 //! The guest is what it claims to be: two nodes, two tiers where firmware tells of them, and
 //! everything at hand that the live engine uses.
 
+mod support;
+
 use frostline_guest::{Guest, Outcome, Report, built_tests};
 use frostline_testing::{Requirement, skip};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::LazyLock;
+use support::{passed, ran};
 
 /// What the kernel says of nodes and tiers; the same in both configurations.
 const MACHINE: &str = r#"
@@ -80,44 +83,24 @@ static TWO_TIERS: LazyLock<Outcome> =
     LazyLock::new(|| guest().run(&format!("{NO_KHUGEPAGED}{MACHINE}{FACILITIES}")));
 static ONE_TIER: LazyLock<Outcome> = LazyLock::new(|| guest().hmat(false).run(MACHINE));
 
-/// The report of a boot; `None`, with the reason printed, where this machine cannot run a guest.
-fn report(outcome: &'static LazyLock<Outcome>) -> Option<&'static Report> {
-    ran(outcome)
-}
-
-fn ran(outcome: &Outcome) -> Option<&Report> {
-    match outcome {
-        Outcome::Ran(report) => Some(report),
-        Outcome::Impossible(reason) => {
-            skip(Requirement::Guest, reason);
-            None
-        }
-        Outcome::Failed(reason) => panic!("{reason}"),
-    }
-}
-
-fn text<'a>(report: &'a Report, section: &str) -> &'a str {
-    report.passed(section).unwrap_or_else(|problem| panic!("{problem}"))
-}
-
 #[test]
 fn with_hmat_there_are_two_tiers_and_without_there_is_one() {
-    let (Some(two), Some(one)) = (report(&TWO_TIERS), report(&ONE_TIER)) else { return };
+    let (Some(two), Some(one)) = (ran(&TWO_TIERS), ran(&ONE_TIER)) else { return };
     let nodes = |report: &Report| -> Vec<String> {
-        let lines = text(report, "tiers").lines();
+        let lines = passed(report, "tiers").lines();
         lines.map(|line| line.rsplit(' ').next().unwrap_or("").to_owned()).collect()
     };
-    assert_eq!(nodes(two), ["0", "1"], "{}", text(two, "tiers"));
-    assert_eq!(nodes(one), ["0-1"], "{}", text(one, "tiers"));
-    assert_eq!(text(two, "demotion"), "true");
+    assert_eq!(nodes(two), ["0", "1"], "{}", passed(two, "tiers"));
+    assert_eq!(nodes(one), ["0-1"], "{}", passed(one, "tiers"));
+    assert_eq!(passed(two, "demotion"), "true");
     assert_eq!(one.code, 0, "{}", one.stderr);
 }
 
 #[test]
 fn nodes_have_their_sizes_and_all_processors_are_of_the_first() {
     for outcome in [&TWO_TIERS, &ONE_TIER] {
-        let Some(report) = report(outcome) else { return };
-        let text = text(report, "nodes");
+        let Some(report) = ran(outcome) else { return };
+        let text = passed(report, "nodes");
         let mut sizes = Vec::new();
         for line in text.lines() {
             let (node, size) = line.split_once(" MiB=").expect("a line of the script");
@@ -133,48 +116,48 @@ fn nodes_have_their_sizes_and_all_processors_are_of_the_first() {
 
 #[test]
 fn the_kernel_offers_what_the_live_engine_uses() {
-    let Some(report) = report(&TWO_TIERS) else { return };
-    assert_eq!(text(report, "latency"), "80\n250");
-    let operations: Vec<&str> = text(report, "damon").split_whitespace().collect();
+    let Some(report) = ran(&TWO_TIERS) else { return };
+    assert_eq!(passed(report, "latency"), "80\n250");
+    let operations: Vec<&str> = passed(report, "damon").split_whitespace().collect();
     assert!(operations.contains(&"fvaddr"), "{operations:?}");
-    let mounts = text(report, "mounts");
+    let mounts = passed(report, "mounts");
     for controller in ["memory", "cpuset"] {
         let last = mounts.lines().last().unwrap_or("");
         assert!(last.split(' ').any(|word| word == controller), "{mounts}");
     }
-    assert!(text(report, "zram").contains("/dev/zram0"));
-    assert_eq!(text(report, "balancing"), "0");
+    assert!(passed(report, "zram").contains("/dev/zram0"));
+    assert_eq!(passed(report, "balancing"), "0");
 }
 
 #[test]
 fn our_view_of_the_tiers_is_the_kernel_s() {
-    let (Some(two), Some(one)) = (report(&TWO_TIERS), report(&ONE_TIER)) else { return };
-    let told = text(two, "topology");
+    let (Some(two), Some(one)) = (ran(&TWO_TIERS), ran(&ONE_TIER)) else { return };
+    let told = passed(two, "topology");
     assert!(told.starts_with("lower nodes: [1]\n"), "{told}");
     assert!(told.contains("Some((80, 102400))") && told.contains("Some((250, 30720))"), "{told}");
-    let told = text(one, "topology");
+    let told = passed(one, "topology");
     assert!(told.starts_with("lower nodes: []\n"), "{told}");
 }
 
 #[test]
 fn base_and_huge_pages_are_demoted_and_promoted() {
-    let Some(report) = report(&TWO_TIERS) else { return };
+    let Some(report) = ran(&TWO_TIERS) else { return };
     for section in ["move-base", "move-huge"] {
-        let told = text(report, section);
+        let told = passed(report, section);
         assert!(told.ends_with("moved there and back"), "{told}");
     }
 }
 
 #[test]
 fn huge_pages_are_split_spread_and_rebuilt_under_a_writer() {
-    let Some(report) = report(&TWO_TIERS) else { return };
-    assert_eq!(text(report, "folios"), "split 8\n704 single pages moved\ncollapsed 8");
+    let Some(report) = ran(&TWO_TIERS) else { return };
+    assert_eq!(passed(report, "folios"), "split 8\n704 single pages moved\ncollapsed 8");
 }
 
 #[test]
 fn a_cpuset_keeps_pages_from_a_node() {
-    let Some(report) = report(&TWO_TIERS) else { return };
-    assert!(text(report, "cpuset").contains("cpuset.mems"));
+    let Some(report) = ran(&TWO_TIERS) else { return };
+    assert!(passed(report, "cpuset").contains("cpuset.mems"));
 }
 
 #[test]
@@ -182,13 +165,13 @@ fn a_node_that_is_full_takes_no_more_and_nothing_is_lost() {
     let small = guest().memory_mib(512, 256);
     let outcome = small.run("section full guest-probe full 300\n");
     if let Some(report) = ran(&outcome) {
-        assert!(text(report, "full").contains("without space"));
+        assert!(passed(report, "full").contains("without space"));
     }
 }
 
 /// What `doctor` answers: whether, and why.
 fn doctor<'a>(report: &'a Report, section: &str) -> BTreeMap<&'a str, (bool, &'a str)> {
-    let lines = text(report, section).lines();
+    let lines = passed(report, section).lines();
     lines
         .map(|line| {
             let (name, answer) = line.split_once(": ").expect("a line of the probe");
@@ -200,7 +183,7 @@ fn doctor<'a>(report: &'a Report, section: &str) -> BTreeMap<&'a str, (bool, &'a
 
 #[test]
 fn doctor_says_yes_to_what_is_there_and_no_to_what_is_not() {
-    let (Some(two), Some(one)) = (report(&TWO_TIERS), report(&ONE_TIER)) else { return };
+    let (Some(two), Some(one)) = (ran(&TWO_TIERS), ran(&ONE_TIER)) else { return };
     let told = doctor(two, "doctor");
     let there = "numa-nodes memory-tiers hmat numa-balancing-off huge-pages zram cgroup-v2 advise \
         move-pages collapse split fault-sampling tracefs allocation-tracing pagemap page-frames \
@@ -256,14 +239,14 @@ fn the_tests_of_frostline_linux_pass_on_this_kernel() {
     let Some(report) = ran(&outcome) else { return };
     for (name, _) in &programs {
         for section in [(*name).to_owned(), format!("{name}-nobody")] {
-            assert!(text(report, &section).contains("test result: ok. "), "{report:?}");
+            assert!(passed(report, &section).contains("test result: ok. "), "{report:?}");
         }
     }
 }
 
 #[test]
 fn what_a_job_says_comes_back() {
-    let Some(report) = report(&TWO_TIERS) else { return };
+    let Some(report) = ran(&TWO_TIERS) else { return };
     assert_eq!(report.code, 3, "{}", report.stderr);
     let failing = report.section("failing").expect("a section that fails");
     assert_eq!((failing.code, failing.text.as_str()), (Some(7), "out\nerr"));

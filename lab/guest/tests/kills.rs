@@ -2,10 +2,12 @@
 //!
 //! `FROSTLINE_GUEST_KILLS=300` is a campaign (docs/reliability.md); without it, the same runs short.
 
+mod support;
+
 use frostline_core::rng::Rng;
-use frostline_guest::{Guest, Outcome, program};
-use frostline_testing::{Requirement, skip};
+use frostline_guest::Guest;
 use std::fmt::Write;
+use support::{passed, ran, run_with_frostline};
 
 const KILLS: u64 = 8;
 const KILLS_VARIABLE: &str = "FROSTLINE_GUEST_KILLS";
@@ -107,17 +109,11 @@ fn killed_at_random_moments_nothing_is_lost_between_nodes() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("kills");
     std::fs::write(&file, list).expect("room");
-    let mut guest = Guest::default().timeout_s(BOOT_S + KILL_S * kills).file(file);
-    for name in ["frostline", "frostline-load"] {
-        guest = guest.file(program(name).unwrap_or_else(|error| panic!("{error}")));
-    }
+    let guest = Guest::default().timeout_s(BOOT_S + KILL_S * kills).file(file);
     let script = SCRIPT.replace("PER_PROGRAM", &PER_PROGRAM.to_string());
-    let report = match guest.run(&script) {
-        Outcome::Ran(report) => report,
-        Outcome::Impossible(reason) => return skip(Requirement::Guest, reason),
-        Outcome::Failed(reason) => panic!("{reason}"),
-    };
-    let told = report.passed("kills").unwrap_or_else(|problem| panic!("{problem}"));
+    let outcome = run_with_frostline(guest, &script);
+    let Some(report) = ran(&outcome) else { return };
+    let told = passed(report, "kills");
     println!("seed {seed}\n{told}");
     let number = |head: &str| {
         let line = told.lines().find_map(|line| line.strip_prefix(head)?.strip_prefix(' '));

@@ -1,9 +1,11 @@
 //! The live engine between two nodes: `frostline run` tiers a load whose hot pages are known and
 //! whose memory is checked.
 
-use frostline_guest::{Guest, Outcome, Report, agent, program};
-use frostline_testing::{Requirement, skip};
+mod support;
+
+use frostline_guest::{Guest, Outcome, agent};
 use std::sync::LazyLock;
+use support::{passed, ran, run_with_frostline};
 
 /// An emulated processor is slow, hence the shares of it. What the kernel counted and what
 /// frostline says it moved are compared in the guest, both in pages.
@@ -169,18 +171,9 @@ section files files pet:sampling=200ms:scan=1s:temporary=8MiB:max-block=32MiB
 section orphan orphan
 "#;
 
-static LIVE: LazyLock<Outcome> = LazyLock::new(|| {
-    let mut guest = Guest::default().timeout_s(600);
-    for name in ["frostline", "frostline-load"] {
-        match program(name) {
-            Ok(path) => guest = guest.file(path),
-            Err(error) => return Outcome::Failed(error),
-        }
-    }
-    match agent() {
-        Ok(path) => guest.file(path).run(SCRIPT),
-        Err(error) => Outcome::Failed(error),
-    }
+static LIVE: LazyLock<Outcome> = LazyLock::new(|| match agent() {
+    Ok(path) => run_with_frostline(Guest::default().timeout_s(600).file(path), SCRIPT),
+    Err(error) => Outcome::Failed(error),
 });
 
 /// With more than 1 GiB free in fast memory, the kernel promotes whatever is touched, at any rate.
@@ -213,21 +206,8 @@ plenty() {
 section plenty plenty
 "#;
 
-/// The text of a section that passed; `None`, with the reason printed, where this machine cannot
-/// run a guest.
 fn section(name: &str) -> Option<&'static str> {
-    match &*LIVE {
-        Outcome::Ran(report) => Some(passed(report, name)),
-        Outcome::Impossible(reason) => {
-            skip(Requirement::Guest, reason);
-            None
-        }
-        Outcome::Failed(reason) => panic!("{reason}"),
-    }
-}
-
-fn passed<'a>(report: &'a Report, name: &str) -> &'a str {
-    report.passed(name).unwrap_or_else(|problem| panic!("{problem}"))
+    ran(&LIVE).map(|report| passed(report, name))
 }
 
 /// The words of the line that begins with `head`, after it.
@@ -396,16 +376,8 @@ fn a_program_whose_pages_are_out_needs_nobody_outside() {
 
 #[test]
 fn hint_faults_wait_until_less_fast_memory_is_free() {
-    let mut guest = Guest::default().memory_mib(2048, 512);
-    for name in ["frostline", "frostline-load"] {
-        guest = guest.file(program(name).unwrap_or_else(|error| panic!("{error}")));
-    }
-    let outcome = guest.run(PLENTY);
-    let report = match &outcome {
-        Outcome::Ran(report) => report,
-        Outcome::Impossible(reason) => return skip(Requirement::Guest, reason),
-        Outcome::Failed(reason) => panic!("{reason}"),
-    };
+    let outcome = run_with_frostline(Guest::default().memory_mib(2048, 512), PLENTY);
+    let Some(report) = ran(&outcome) else { return };
     let text = passed(report, "plenty");
     assert!(text.contains("as soon as less fast memory is free"), "{text}");
     assert!(text.contains("free: mode 0, faults 0\nfilled: mode 2\n"), "{text}");

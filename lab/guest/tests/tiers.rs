@@ -1,8 +1,10 @@
 //! Three tiers: two nodes and compressed memory below them.
 
-use frostline_guest::{Guest, Outcome, program};
-use frostline_testing::{Requirement, skip};
+mod support;
+
+use frostline_guest::{Guest, Outcome};
 use std::sync::LazyLock;
+use support::{passed, ran, run_with_frostline};
 
 /// Waits until every limit holds with pages in each tier, has a look from outside, and kills
 /// frostline. The load checks its memory when it is interrupted.
@@ -45,29 +47,11 @@ three_tiers() {
 section three_tiers three_tiers
 "#;
 
-static TIERS: LazyLock<Outcome> = LazyLock::new(|| {
-    let mut guest = Guest::default().timeout_s(300);
-    for name in ["frostline", "frostline-load"] {
-        match program(name) {
-            Ok(path) => guest = guest.file(path),
-            Err(error) => return Outcome::Failed(error),
-        }
-    }
-    guest.run(SCRIPT)
-});
+static TIERS: LazyLock<Outcome> =
+    LazyLock::new(|| run_with_frostline(Guest::default().timeout_s(300), SCRIPT));
 
-/// What was printed; `None`, with the reason printed, where this machine cannot run a guest.
 fn text() -> Option<&'static str> {
-    match &*TIERS {
-        Outcome::Ran(report) => {
-            Some(report.passed("three_tiers").unwrap_or_else(|problem| panic!("{problem}")))
-        }
-        Outcome::Impossible(reason) => {
-            skip(Requirement::Guest, reason);
-            None
-        }
-        Outcome::Failed(reason) => panic!("{reason}"),
-    }
+    ran(&TIERS).map(|report| passed(report, "three_tiers"))
 }
 
 /// The numbers of the line that begins with `head`.
