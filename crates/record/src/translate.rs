@@ -611,8 +611,9 @@ fn round_up(len: u64) -> u64 {
     len.saturating_add(PAGE - 1) & !(PAGE - 1)
 }
 
+/// Never before `start`, which may lie in the last page of all.
 fn page_end(start: u64, len: u64) -> u64 {
-    round_up(start.saturating_add(len))
+    round_up(start.saturating_add(len)).max(start)
 }
 
 #[cfg(test)]

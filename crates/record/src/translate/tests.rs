@@ -29,6 +29,15 @@ fn translated(payload: &[Vec<u64>]) -> MemTrace {
 }
 
 #[test]
+fn no_stretch_of_memory_ends_before_it_begins() {
+    for start in [0, 1, PAGE - 1, PAGE, u64::MAX - PAGE, u64::MAX - 7, u64::MAX] {
+        for len in [0, 1, PAGE, u64::MAX - start, u64::MAX] {
+            assert!(page_end(start, len) >= start, "{start} {len}");
+        }
+    }
+}
+
+#[test]
 fn moving_reserved_address_space_takes_time_by_what_was_touched_of_it() {
     const OLD: u64 = 1 << 40;
     const NEW: u64 = 1 << 44;
