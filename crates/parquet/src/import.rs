@@ -112,8 +112,9 @@ impl TraceSource for ParquetSource {
         }
         if let Err(error) = self.fill(batch) {
             self.done = true;
-            // Columns are set together with the pages, or not at all.
+            // Columns are set together with the pages, or not at all; so no time passes, either.
             batch.pages.clear();
+            batch.clock_start = batch.clock_end;
             if batch.events.is_empty() {
                 return Err(error);
             }
