@@ -179,12 +179,11 @@ fn inside(system: &System, policy: &str, load: &str, last: bool, rng: &mut Rng, 
     command.args("--json --seconds 36000".split(' ')).args(load.split(' '));
     let mut outer = Running::start(command.stdout(Stdio::piped()).stderr(Stdio::null()));
     let mut out = outer.0.stdout.take().expect("piped");
+    let outer_pid = outer.pid();
     let child = || {
-        let file = format!("/proc/{0}/task/{0}/children", outer.pid());
+        let file = format!("/proc/{outer_pid}/task/{outer_pid}/children");
         let children = std::fs::read_to_string(file).unwrap_or_default();
-        let pid: u32 = children.split_whitespace().next()?.parse().ok()?;
-        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        (name == "frostline-load\n").then_some(pid)
+        children.split_whitespace().next()?.parse::<u32>().ok()
     };
     let mut program = None;
     let waits_for_pages = rng.below(2) == 0 || last;
@@ -195,8 +194,8 @@ fn inside(system: &System, policy: &str, load: &str, last: bool, rng: &mut Rng, 
         });
     }
     std::thread::sleep(Duration::from_millis(rng.below(SOON_MS)));
-    program = child();
-    let signal_program = |signal| {
+    program = child().filter(|pid| is_load(*pid));
+    let signal_program = |program: Option<u32>, signal| {
         let pid = program.and_then(|pid| Pid::from_raw(pid as i32));
         pid.map(|pid| kill_process(pid, signal))
     };
@@ -204,19 +203,28 @@ fn inside(system: &System, policy: &str, load: &str, last: bool, rng: &mut Rng, 
     let program_dies = program.is_some() && rng.below(4) == 0 && !last;
     if program_dies {
         // The agent dies with it.
-        let _ = signal_program(Signal::KILL);
+        let _ = signal_program(program, Signal::KILL);
         tally.killed += 1;
         outer.end();
     } else {
+        // Whoever stands starts nothing: this is all that it leaves.
+        outer.signal(Signal::STOP);
+        wait_until("it stands", || state(outer_pid) == Some('T'));
+        let left = child();
         tally.note_end(outer.kill());
         tally.note_left(system);
         // It goes on by itself, where it has begun.
         std::thread::sleep(Duration::from_millis(rng.below(SOON_MS)));
+        let begun = || left.filter(|pid| is_load(*pid));
+        wait_until("the program begins, or does not", || {
+            begun().is_some() || left.is_none_or(|pid| matches!(state(pid), None | Some('Z')))
+        });
+        program = begun();
         if waits_for_pages {
             let pid = program.expect("seen");
             assert!(status_kib(pid, "VmSwap") > 0, "it is gone, or its pages are back");
         }
-        let _ = signal_program(Signal::INT);
+        let _ = signal_program(program, Signal::INT);
     }
     let mut told = Vec::new();
     out.read_to_end(&mut told).expect("readable");
@@ -229,6 +237,18 @@ fn inside(system: &System, policy: &str, load: &str, last: bool, rng: &mut Rng, 
     if rng.below(2) == 0 {
         system.clean(&[]);
     }
+}
+
+/// Whether it is the program, and not what is to become it.
+fn is_load(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/comm"))
+        .is_ok_and(|name| name == "frostline-load\n")
+}
+
+/// What `/proc` tells: `T` stopped, `Z` ended and not yet waited for; `None` where it is gone.
+fn state(pid: u32) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
 }
 
 /// Who brings the library into a program, or asks the library that is there, is killed.
