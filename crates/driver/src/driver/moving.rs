@@ -38,7 +38,11 @@ impl Driver {
                 Action::SetSampling { kind, period } => {
                     self.sources.iter_mut().for_each(|source| source.set_period(kind, period));
                 }
-                Action::Scan { scan, lane } => self.scans.push(scan, lane, self.map.pages()),
+                Action::Scan { scan, lane } => {
+                    self.scans.push(scan, lane, self.map.pages());
+                    // To ask for the time takes longer, and a policy may want hundreds at a time.
+                    continue;
+                }
                 // What is in swap space faults by itself; policies that need more than can be had are
                 // turned down before they start.
                 Action::Arm { run, .. } => self.arm_next(run),
