@@ -60,17 +60,18 @@ pub fn run(root: &Path, args: &[&str]) -> ExitCode {
         let fuzzer = Fuzzer::build(root)?;
         let targets = fuzzer.chosen(&options.targets)?;
         println!("{}", outcome::head());
+        // One writer at a time. A row is written as soon as there is one: a campaign may be interrupted.
+        let summary = Mutex::new(options.summary);
         let outcomes = on_threads(&targets, options.jobs, |target| {
             let outcome = fuzzer.run(target, options.seconds)?;
             println!("{}", outcome.line());
+            if let Some(path) = &*locked(&summary) {
+                let before = fs::read_to_string(path).unwrap_or_default();
+                fs::write(path, outcome::table(&before, &outcome))
+                    .with_context(|| format!("cannot write {}", path.display()))?;
+            }
             Ok(outcome)
         })?;
-        if let Some(path) = &options.summary {
-            let before = fs::read_to_string(path).unwrap_or_default();
-            fs::write(path, outcome::table(&before, &outcomes))
-                .with_context(|| format!("cannot write {}", path.display()))?;
-            println!("{}", path.display());
-        }
         outcomes.iter().for_each(|outcome| print!("{}", outcome.finds(&fuzzer.program)));
         Ok(outcomes.iter().all(|outcome| outcome.found.is_empty()))
     })

@@ -29,17 +29,15 @@ pub fn head() -> String {
     )
 }
 
-/// A table for a document: `before`, a table of earlier runs, with these added. Rows are in order of names.
-pub fn table(before: &str, outcomes: &[Outcome]) -> String {
+/// A table for a document: `before`, a table of earlier runs, with this one added. Rows are in order of names.
+pub fn table(before: &str, outcome: &Outcome) -> String {
     let mut rows: BTreeMap<&str, Row> = before.lines().filter_map(Row::parse).collect();
-    for outcome in outcomes {
-        let row = rows.entry(&outcome.target).or_default();
-        row.hours += outcome.time.as_secs_f64() / 3600.0;
-        row.executions += outcome.executions;
-        row.coverage = row.coverage.max(outcome.coverage);
-        row.corpus = outcome.corpus as u64;
-        row.finds += outcome.found.len() as u64;
-    }
+    let row = rows.entry(&outcome.target).or_default();
+    row.hours += outcome.time.as_secs_f64() / 3600.0;
+    row.executions += outcome.executions;
+    row.coverage = row.coverage.max(outcome.coverage);
+    row.corpus = outcome.corpus as u64;
+    row.finds += outcome.found.len() as u64;
     let mut text = "| target | hours | executions | a second | coverage | corpus | finds |\n\
         | --- | --- | --- | --- | --- | --- | --- |\n"
         .to_owned();
@@ -179,14 +177,14 @@ mod tests {
             found: Vec::new(),
             why: String::new(),
         };
-        let first = table("", &[run("b", 3_600_036), run("a", 1800)]);
+        let first = table(&table("", &run("b", 3_600_036)), &run("a", 1800));
         assert!(
             first.ends_with(
                 "| a | 0.500 | 1800 | 1 | 800 | 9 | 0 |\n| b | 0.500 | 3600036 | 2000 | 36 | 9 | 0 |\n"
             ),
             "{first}"
         );
-        let second = table(&first, &[run("a", 9000)]);
+        let second = table(&first, &run("a", 9000));
         assert!(second.contains("| a | 1.000 | 10800 | 3 | 800 | 9 | 0 |\n"), "{second}");
         assert!(second.ends_with("| b | 0.500 | 3600036 | 2000 | 36 | 9 | 0 |\n"), "{second}");
     }
