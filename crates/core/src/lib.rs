@@ -13,7 +13,6 @@ extern crate alloc;
 pub mod action;
 pub mod budget;
 pub mod consolidation;
-pub mod daemon;
 pub mod engine;
 pub mod event;
 pub mod foreign;

@@ -14,17 +14,16 @@ use crate::source::rotation::Rotation;
 use crate::watched::{Selection, Watched};
 use crate::{Limit, SlowTiers};
 use frostline_core::Action;
-use frostline_core::daemon::{Growth, Pacer, Rounds};
 use frostline_core::engine::Engine;
 use frostline_core::event::Event;
 use frostline_core::hotness::bitmap::Bitmap;
 use frostline_core::rng::Rng;
 use frostline_core::types::*;
+use frostline_daemon::{Growth, Pacer, Queue, Reclaimer, Rounds};
 use frostline_linux::Root;
 use frostline_linux::next_touch::NextTouch;
 use frostline_linux::process::Target;
 use frostline_linux::span::{Span, joined};
-use queue::Queue;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -36,7 +35,6 @@ mod limit;
 mod listen;
 mod moving;
 mod numbering;
-mod queue;
 mod refreshes;
 #[cfg(test)]
 mod reserved_tests;
@@ -49,7 +47,6 @@ mod touches;
 
 pub use audit::Audits;
 use closed_files::ClosedFiles;
-use limit::Keeper;
 use moving::Purpose;
 use numbering::Numbering;
 use refreshes::Refreshes;
@@ -125,10 +122,10 @@ pub struct Driver {
     auditor: Pacer,
     rounds: Rounds,
     rng: Rng,
-    /// Pages that came back since the hand last passed.
-    spared: Bitmap,
+    /// Pages that were touched since the reclaimer last passed.
+    referenced: Bitmap,
     /// Of each tier but the slowest.
-    keepers: Vec<Keeper>,
+    reclaimers: Vec<Reclaimer>,
     growth: Growth,
     settling_since: Option<Nanos>,
     refreshes: Refreshes,
@@ -182,7 +179,7 @@ impl Driver {
             chosen,
             engine,
             groups: swaps.then(|| Groups::new(&root)).transpose()?,
-            keepers: vec![Keeper::default(); places.tiers.len() - 1],
+            reclaimers: vec![Reclaimer::default(); places.tiers.len() - 1],
             growth: Growth::default(),
             arrivals: vec![Account::default(); places.tiers.len()],
             places,
@@ -202,7 +199,7 @@ impl Driver {
             auditor: Pacer::new(options.cpu_share * AUDIT_PART, Nanos::ZERO),
             rounds: Rounds::default(),
             rng: Rng::new(options.seed),
-            spared: Bitmap::default(),
+            referenced: Bitmap::default(),
             settling_since: None,
             refreshes: Refreshes::new(options.cpu_share),
             report_due: Nanos::ZERO,

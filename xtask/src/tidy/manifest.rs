@@ -11,13 +11,14 @@ const DEPENDENCIES: &[&str] = &["dependencies", "dev-dependencies", "build-depen
 /// may name everything.
 const LAYERS: &[(&str, &[&str])] = &[
     ("frostline-core", &[]),
+    ("frostline-daemon", &["frostline-core"]),
     ("frostline-trace", &["frostline-core"]),
     ("frostline-parquet", &["frostline-core", "frostline-trace"]),
     ("frostline-record", &["frostline-core", "frostline-trace"]),
     ("frostline-bound", &["frostline-core", "frostline-trace"]),
-    ("frostline-sim", &["frostline-core", "frostline-trace", "frostline-bound"]),
+    ("frostline-sim", &["frostline-core", "frostline-daemon", "frostline-trace"]),
     ("frostline-linux", &["frostline-core"]),
-    ("frostline-driver", &["frostline-core", "frostline-trace", "frostline-linux"]),
+    ("frostline-driver", &["frostline-core", "frostline-daemon", "frostline-linux"]),
     ("frostline-agent", &["frostline-core", "frostline-linux", "frostline-driver"]),
 ];
 

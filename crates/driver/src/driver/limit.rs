@@ -4,7 +4,6 @@ use super::moving::{Demoted, Purpose};
 use super::{AUDIT_PART, Driver, MOVE_PAGES, Options};
 use crate::clock;
 use crate::error::DriverError;
-use frostline_core::daemon::Patience;
 use frostline_core::types::*;
 
 /// Pages paged out at random per second to see who comes back: this share of the fast tier.
@@ -18,16 +17,6 @@ const SETTLES: Nanos = Nanos(60_000_000_000);
 const KEPT_PART: u64 = 64;
 /// Largest part of it that is made free in advance where a faster tier exceeds its limit.
 const COMING_PART: u64 = 16;
-
-/// What is known about keeping one tier within its limit.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Keeper {
-    hand: u32,
-    patience: Patience,
-    /// Pages that the hand has passed since the patience was last put to the test.
-    passed: u64,
-    over_since: Option<Nanos>,
-}
 
 impl Driver {
     /// Makes room where the program has outgrown a limit and the policy has not: pages that have
@@ -45,7 +34,7 @@ impl Driver {
         let audit = if self.rounds.allows(self.now) { cpu_share * AUDIT_PART } else { 0.0 };
         self.pacer.set_share(share - audit);
         // The slowest first: what leaves it makes room for what comes from above.
-        for index in (0..self.keepers.len()).rev() {
+        for index in (0..self.reclaimers.len()).rev() {
             self.keep_limit(TierId(index as u8), grace)?;
         }
         Ok(())
@@ -66,40 +55,42 @@ impl Driver {
 
     fn keep_limit(&mut self, tier: TierId, grace: Nanos) -> Result<(), DriverError> {
         let mut left = self.excess(tier);
-        let keeper = &mut self.keepers[tier.index()];
+        let reclaimer = &mut self.reclaimers[tier.index()];
         if left == 0 || self.options.slow.is_empty() || self.options.dry_run {
-            (keeper.over_since, keeper.patience) = (None, Patience::default());
+            reclaimer.reset();
             return Ok(());
         }
-        let since = *keeper.over_since.get_or_insert(self.now);
-        if self.now.saturating_sub(since) < grace || !keeper.patience.allows(self.now) {
+        if !reclaimer.is_due(self.now, grace) {
             return Ok(());
         }
         let to = tier.slower();
         let mut looked_at = 0;
         while left > 0 && self.pacer.allows() && looked_at <= 2 * u64::from(self.map.pages()) {
-            let room = self.engine.view().free(to).0;
-            let mut runs = Vec::new();
+            let view = self.engine.view();
+            let room = view.free(to).0;
             let wanted = left.min(u64::from(MOVE_PAGES)).min(room);
-            let passed = self.pick_victims(tier, wanted, room, &mut runs);
+            let mut runs: Vec<PageRun> = Vec::new();
+            let reclaimer = &mut self.reclaimers[tier.index()];
+            let referenced = &mut self.referenced;
+            let pass = reclaimer.pass(&view, tier, (wanted, room), referenced, |unit| {
+                match runs.last_mut() {
+                    Some(last) if last.end() == unit.start.0 && unit.start.offset() != 0 => {
+                        last.pages += unit.pages;
+                    }
+                    _ => runs.push(unit),
+                }
+            });
             self.pacer.charge(clock::thread_cpu());
-            looked_at += passed;
-            let tried: u64 = runs.iter().map(|run| u64::from(run.pages)).sum();
-            let done = match tried {
+            looked_at += pass.looked_at;
+            let done = match pass.taken {
                 0 => Demoted { moved: 0, no_space: room == 0 },
                 _ => self.demote(&runs, to, Purpose::Limit)?,
             };
             left = left.saturating_sub(done.moved);
-            let keeper = &mut self.keepers[tier.index()];
-            // A full tier is in vain, whether the kernel was asked or not.
-            keeper.patience.note(tried.max(u64::from(room == 0)), done.moved);
-            // A round over all pages, or a full tier, shows that it is in vain.
-            keeper.passed += passed;
-            if done.no_space || keeper.passed > u64::from(self.map.pages()) {
-                keeper.passed = 0;
-                if !keeper.patience.conclude(self.now) {
-                    return Ok(());
-                }
+            let (reclaimer, pages) =
+                (&mut self.reclaimers[tier.index()], u64::from(self.map.pages()));
+            if !reclaimer.note(self.now, pages, pass, done.moved, done.no_space) {
+                return Ok(());
             }
         }
         Ok(())
@@ -108,47 +99,6 @@ impl Driver {
     /// For how long fast memory has been exceeded by more than 2 %.
     pub(crate) fn over_limit(&self) -> Nanos {
         self.settling_since.map_or(Nanos::ZERO, |since| self.now.saturating_sub(since))
-    }
-
-    /// Goes round over all pages from the tier's hand on until enough are found or eight regions'
-    /// worth has been looked at; pages that were seen since the hand last passed get another
-    /// round. No more than `room` pages. Returns how many pages were looked at.
-    fn pick_victims(
-        &mut self,
-        tier: TierId,
-        wanted: u64,
-        room: u64,
-        runs: &mut Vec<PageRun>,
-    ) -> u64 {
-        let pages = self.map.pages();
-        let hand = &mut self.keepers[tier.index()].hand;
-        let (mut found, mut looked_at) = (0, 0);
-        while found < wanted && looked_at < 8 * u64::from(HUGE_PAGES) && pages > 0 {
-            if *hand >= pages {
-                *hand = 0;
-            }
-            let page = PageId(*hand);
-            let state = self.engine.view().state(page);
-            let run = if state.is_huge() { page.region().run() } else { PageRun::single(page) };
-            *hand = run.end();
-            looked_at += u64::from(run.pages);
-            let fits = found + u64::from(run.pages) <= room;
-            if state.tier() != Some(tier) || state.is_in_flight() || !fits {
-                continue;
-            }
-            if self.spared.contains(page.0) {
-                self.spared.remove(page.0);
-                continue;
-            }
-            found += u64::from(run.pages);
-            match runs.last_mut() {
-                Some(last) if last.end() == run.start.0 && page.offset() != 0 => {
-                    last.pages += run.pages;
-                }
-                _ => runs.push(run),
-            }
-        }
-        looked_at
     }
 
     /// Pages out a few pages at random: who comes back is in use.

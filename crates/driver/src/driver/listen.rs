@@ -26,7 +26,7 @@ impl Driver {
             let Some(page) = self.map.page(process, touch.page) else { continue };
             self.scans.touched(page);
             let Some(tier) = self.engine.view().state(page).tier() else { continue };
-            self.spared.insert(page.0);
+            self.referenced.insert(page.0);
             if let Some(returned) = &mut self.returned {
                 returned.insert(page.0);
             }

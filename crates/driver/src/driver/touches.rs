@@ -109,7 +109,7 @@ impl Driver {
             let Some(page) = self.map.page(process, touch.page) else { continue };
             let Some(tier) = self.engine.view().state(page).tier() else { continue };
             self.accounts.armed_touched += 1;
-            self.spared.insert(page.0);
+            self.referenced.insert(page.0);
             let fault = Fault { page, tier, write: touch.write, process, thread: 0 };
             let decision = self.engine.on_fault(self.now, &fault);
             if let Some(journal) = &mut self.journal {

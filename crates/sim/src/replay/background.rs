@@ -33,7 +33,7 @@ pub(super) enum Job {
     Scan(Scan),
     /// Arming: the engine has set the marks already; this is the end of the work.
     Arm(PageRun),
-    /// What the keeper has picked goes to the next tier.
+    /// What is reclaimed goes to the next tier.
     Reclaim,
 }
 

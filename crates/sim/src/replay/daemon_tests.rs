@@ -61,7 +61,7 @@ fn what_brings_pages_up_goes_before_what_brings_them_down() {
 }
 
 #[test]
-fn a_kernel_gives_more_than_the_limit_and_the_keeper_takes_it_back() {
+fn a_kernel_gives_more_than_the_limit_and_the_daemon_takes_it_back() {
     let steps: Vec<Step> = (0..300_000).map(|i| load(i % 1000)).collect();
     let mut options = options("", 500);
     options.kernel_fast = Some(PageCount(700).bytes());
@@ -77,7 +77,7 @@ fn a_kernel_gives_more_than_the_limit_and_the_keeper_takes_it_back() {
 }
 
 #[test]
-fn the_keeper_spares_what_was_sampled() {
+fn reclaim_gives_a_second_chance_to_what_was_sampled() {
     // Pages 0 to 99 are used, the others touched once.
     let mut steps: Vec<Step> = (0..700).map(load).collect();
     steps.extend((0..300_000).map(|i| load(i % 100)));

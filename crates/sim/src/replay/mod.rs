@@ -6,11 +6,11 @@ mod background;
 mod daemon_tests;
 mod events;
 mod hot;
-mod keeper;
 #[cfg(test)]
 mod kernel_tests;
 mod limited;
 mod outcome;
+mod reclaim;
 mod sampling;
 #[cfg(test)]
 mod swap_tests;
@@ -50,8 +50,8 @@ use frostline_core::{Engine, EngineConfig, Foreign};
 use frostline_trace::batch::Want;
 use frostline_trace::header::ClockUnit;
 use frostline_trace::{Batch, TraceHeader, TraceSource};
-use keeper::Keeper;
 use outcome::SeriesBase;
+use reclaim::Reclaim;
 use together::{Alone, Feed, Turn};
 use unseen::Unseen;
 use zeroed::Zeroed;
@@ -361,7 +361,7 @@ struct Replay<'a> {
     unseen: Unseen,
     zeroed: Zeroed,
     moments: Vec<Moment>,
-    keeper: Keeper,
+    reclaim: Reclaim,
     dice: Dice,
     exits_left: u32,
     next_exit: u64,
@@ -467,7 +467,7 @@ impl<'a> Replay<'a> {
             unseen: Unseen::new(audit),
             zeroed: Zeroed::new(if machine.costs.zero_line_stalls > 0.0 { cache_bytes } else { 0 }),
             moments: Vec::new(),
-            keeper: Keeper::default(),
+            reclaim: Reclaim::default(),
             dice: Dice {
                 lost: dice.fork(),
                 busy: dice.fork(),

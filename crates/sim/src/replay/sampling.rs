@@ -14,7 +14,7 @@ impl Replay<'_> {
         }
         let keeps = self.options.kernel_fast.is_some();
         let Self { load_sampler, states, pending, totals, dice, process_of, unseen, .. } = self;
-        let (unsaid_lost, spared) = (&mut self.unsaid_lost, &mut self.keeper.spared);
+        let (unsaid_lost, referenced) = (&mut self.unsaid_lost, &mut self.reclaim.referenced);
         let lost_share = self.options.faults.lost_samples;
         let mut taken = 0;
         let mut take = |i: usize| {
@@ -29,7 +29,7 @@ impl Replay<'_> {
                 return;
             }
             if keeps {
-                spared.insert(batch.pages[i]);
+                referenced.insert(batch.pages[i]);
             }
             let stream = batch.streams.get(i) as usize;
             pending.push(Event::Sample(Sample {

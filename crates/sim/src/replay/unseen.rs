@@ -6,10 +6,10 @@
 //! little. Until it comes by, a page counts nowhere, and samples of it mean nothing to it.
 
 use super::{Replay, Wait};
-use frostline_core::daemon::{Pacer, Rounds};
 use frostline_core::event::Event;
 use frostline_core::placement::PageState;
 use frostline_core::types::*;
+use frostline_daemon::{Pacer, Rounds};
 use frostline_trace::TraceEvent;
 use std::collections::{BTreeMap, BTreeSet};
 

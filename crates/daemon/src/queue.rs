@@ -1,15 +1,15 @@
-//! What the policy wants done, until our share of a core allows it.
+//! Work queue: actions of the policy that are not carried out yet.
 
+use alloc::collections::VecDeque;
 use frostline_core::action::Action;
 use frostline_core::types::TierId;
-use std::collections::VecDeque;
 
 /// Actions in the order in which they are carried out: those that make room wait until all others
 /// are done. The engine has reserved room for whatever it wants moved to fast memory, so that
 /// these never wait for them, while a thousand demotions in front would keep hot pages slow for as
 /// long as they take.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
+pub struct Queue {
     first: VecDeque<Action>,
     demotions: VecDeque<Action>,
 }
@@ -23,27 +23,27 @@ impl Queue {
         }
     }
 
-    /// Adds one behind its like.
+    /// Appends an action to those of its kind.
     pub fn push(&mut self, action: Action) {
         self.of(&action).push_back(action);
     }
 
-    /// Puts one back, in front of its like.
+    /// Puts an action back in front of those of its kind.
     pub fn push_front(&mut self, action: Action) {
         self.of(&action).push_front(action);
     }
 
-    /// The next one.
+    /// The action that is next.
     pub fn front(&self) -> Option<&Action> {
         self.first.front().or_else(|| self.demotions.front())
     }
 
-    /// Takes the next one.
+    /// Takes the action that is next.
     pub fn pop(&mut self) -> Option<Action> {
         self.first.pop_front().or_else(|| self.demotions.pop_front())
     }
 
-    /// Gives up room that is not used.
+    /// Frees memory that holds nothing.
     pub fn shrink(&mut self) {
         self.first.shrink_to_fit();
         self.demotions.shrink_to_fit();
@@ -74,7 +74,7 @@ mod tests {
         queue.push_front(migrate(5, 1));
         assert!(matches!(queue.front(), Some(Action::Migrate { id: MoveId(5), .. })));
         queue.push(migrate(6, 0));
-        let left: Vec<Action> = std::iter::from_fn(|| queue.pop()).collect();
+        let left: alloc::vec::Vec<Action> = core::iter::from_fn(|| queue.pop()).collect();
         assert_eq!(left, [migrate(6, 0), migrate(5, 1), migrate(3, 2)]);
     }
 }

@@ -1,0 +1,221 @@
+//! Reclaim by second chance: a hand goes round over all pages and takes those of a tier that were not referenced since it
+//! last passed.
+
+use crate::Backoff;
+use frostline_core::View;
+use frostline_core::hotness::bitmap::Bitmap;
+use frostline_core::types::*;
+
+/// Pages that one pass of the hand looks at, at most: the clock is read in between.
+const PASS_PAGES: u64 = 8 * HUGE_PAGES as u64;
+
+/// Keeps one tier within its limit.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reclaimer {
+    hand: u32,
+    backoff: Backoff,
+    /// Pages that the hand has passed since the back-off last judged.
+    passed: u64,
+    over_since: Option<Nanos>,
+}
+
+/// How one pass of the hand went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pass {
+    /// Pages that were looked at.
+    pub looked_at: u64,
+    /// Pages of the units that were taken.
+    pub taken: u64,
+}
+
+impl Reclaimer {
+    /// Forgets that the tier was over its limit.
+    pub fn reset(&mut self) {
+        (self.over_since, self.backoff) = (None, Backoff::default());
+    }
+
+    /// Whether a tier that holds too much at `now` has done so for `grace`, the time in which the policy can make room
+    /// itself, and reclaim has not turned out to be in vain.
+    pub fn is_due(&mut self, now: Nanos, grace: Nanos) -> bool {
+        let since = *self.over_since.get_or_insert(now);
+        now.saturating_sub(since) >= grace && self.backoff.allows(now)
+    }
+
+    /// One pass of the hand over the pages that `view` knows: units of `tier` are given to `take`, in the order of their
+    /// ids from the hand on, until `wanted` pages or more are taken, and never more than `room`. Those in `referenced` are
+    /// left, and lose that mark.
+    pub fn pass(
+        &mut self,
+        view: &View<'_>,
+        tier: TierId,
+        (wanted, room): (u64, u64),
+        referenced: &mut Bitmap,
+        mut take: impl FnMut(PageRun),
+    ) -> Pass {
+        let mut pass = Pass::default();
+        while pass.taken < wanted && pass.looked_at < PASS_PAGES && view.pages() > 0 {
+            if self.hand >= view.pages() {
+                self.hand = 0;
+            }
+            let page = PageId(self.hand);
+            let (state, unit) = (view.state(page), view.unit(page));
+            let pages = u64::from(unit.pages);
+            self.hand = unit.end();
+            pass.looked_at += pages;
+            if state.tier() != Some(tier) || state.is_in_flight() || pass.taken + pages > room {
+                continue;
+            }
+            if referenced.contains(page.0) {
+                referenced.remove(page.0);
+                continue;
+            }
+            pass.taken += pages;
+            take(unit);
+        }
+        pass
+    }
+
+    /// Takes in what came of a pass at `now` over one of `pages` in all: so many pages were `moved`; the next tier
+    /// `is_full`. Whether to go on: not where a round over all pages, or a full tier, shows that it is in vain.
+    pub fn note(&mut self, now: Nanos, pages: u64, pass: Pass, moved: u64, is_full: bool) -> bool {
+        // A full tier is in vain, whether pages were tried or not.
+        self.backoff.note(pass.taken.max(u64::from(is_full)), moved);
+        self.passed += pass.looked_at;
+        if !is_full && self.passed <= pages {
+            return true;
+        }
+        self.passed = 0;
+        self.backoff.conclude(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeSet;
+    use alloc::vec::Vec;
+    use frostline_core::policy::{PolicyContext, make};
+    use frostline_core::{Engine, EngineConfig, Event};
+    use proptest::prelude::*;
+
+    const FAST: TierId = TierId::FAST;
+    const SLOW: TierId = TierId(1);
+
+    fn engine(regions: &[Kind]) -> Engine {
+        let policy = make("first-touch", &PolicyContext::default()).unwrap();
+        let tiers = EngineConfig::two_tiers(PageCount(1 << 20), PageCount(1 << 20));
+        let mut engine = Engine::new(tiers, policy).unwrap();
+        let populated = |(region, kind): (usize, &Kind)| {
+            let run = Region(region as u32).run();
+            match *kind {
+                Kind::Huge(tier) => Some(Event::Populated { run, tier, huge: true }),
+                Kind::Base(tier) => Some(Event::Populated { run, tier, huge: false }),
+                Kind::Absent => None,
+            }
+        };
+        let events: Vec<Event> = regions.iter().enumerate().filter_map(populated).collect();
+        engine.handle_events(Nanos(1), &events);
+        engine
+    }
+
+    #[derive(Clone, Copy, Debug)]
+    enum Kind {
+        Huge(TierId),
+        Base(TierId),
+        Absent,
+    }
+
+    fn kind() -> impl Strategy<Value = Kind> {
+        prop_oneof![
+            Just(Kind::Huge(FAST)),
+            Just(Kind::Base(FAST)),
+            Just(Kind::Huge(SLOW)),
+            Just(Kind::Base(SLOW)),
+            Just(Kind::Absent),
+        ]
+    }
+
+    proptest! {
+        /// Whoever passes often enough takes every unit of the tier once, referenced ones last, and nothing else.
+        #[test]
+        fn all_units_are_taken_and_referenced_ones_a_round_later(
+            regions in prop::collection::vec(kind(), 1..12),
+            referenced in prop::collection::btree_set(0u32..12 * HUGE_PAGES, 0..300),
+            wanted in 1u64..2000,
+        ) {
+            let engine = engine(&regions);
+            let view = engine.view();
+            let mut marks = Bitmap::default();
+            for page in &referenced {
+                marks.insert(*page);
+            }
+            let all: BTreeSet<u32> = (0..view.pages())
+                .filter(|page| view.state(PageId(*page)).tier() == Some(FAST))
+                .map(|page| view.unit(PageId(page)).start.0)
+                .collect();
+            let mut reclaimer = Reclaimer::default();
+            let (mut order, mut looked_at) = (Vec::new(), 0);
+            while looked_at < 2 * u64::from(view.pages()) {
+                let before = order.len();
+                let mut taken = 0;
+                let pass = reclaimer.pass(&view, FAST, (wanted, u64::MAX), &mut marks, |unit| {
+                    taken += u64::from(unit.pages);
+                    order.push(unit.start.0);
+                });
+                prop_assert_eq!(pass.taken, taken);
+                prop_assert!(pass.looked_at <= PASS_PAGES + u64::from(HUGE_PAGES));
+                prop_assert!(taken < wanted + u64::from(HUGE_PAGES));
+                prop_assert!(order.len() > before || pass.looked_at > 0);
+                looked_at += pass.looked_at;
+            }
+            let first: Vec<u32> =
+                all.iter().copied().filter(|unit| !referenced.contains(unit)).collect();
+            prop_assert_eq!(&order[..first.len().min(order.len())], &first[..]);
+            prop_assert_eq!(order.into_iter().collect::<BTreeSet<_>>(), all);
+        }
+
+        #[test]
+        fn no_more_is_taken_than_there_is_room_for(
+            regions in prop::collection::vec(kind(), 1..12),
+            room in 0u64..1500,
+        ) {
+            let engine = engine(&regions);
+            let mut reclaimer = Reclaimer::default();
+            for _ in 0..4 {
+                let mut taken = 0;
+                let mut marks = Bitmap::default();
+                let wanted = (5000, room);
+                reclaimer.pass(&engine.view(), FAST, wanted, &mut marks, |unit| {
+                    taken += u64::from(unit.pages);
+                });
+                prop_assert!(taken <= room);
+            }
+        }
+    }
+
+    fn seconds(n: u64) -> Nanos {
+        Nanos(n * 1_000_000_000)
+    }
+
+    #[test]
+    fn the_policy_has_its_time_first_each_time() {
+        let mut reclaimer = Reclaimer::default();
+        assert!(!reclaimer.is_due(seconds(1), seconds(2)));
+        assert!(reclaimer.is_due(seconds(3), seconds(2)));
+        reclaimer.reset();
+        assert!(!reclaimer.is_due(seconds(4), seconds(2)));
+    }
+
+    #[test]
+    fn reclaim_in_vain_is_put_off_after_a_round() {
+        let mut reclaimer = Reclaimer::default();
+        let pass = Pass { looked_at: 600, taken: 200 };
+        assert!(reclaimer.note(seconds(0), 1000, pass, 0, false), "not a round yet");
+        assert!(!reclaimer.note(seconds(0), 1000, pass, 0, false));
+        assert!(!reclaimer.is_due(seconds(0), Nanos::ZERO));
+        assert!(reclaimer.is_due(seconds(1), Nanos::ZERO));
+        assert!(reclaimer.note(seconds(1), 1000, pass, 200, false));
+        assert!(reclaimer.note(seconds(1), 1000, pass, 200, false), "worth it");
+        assert!(!reclaimer.note(seconds(1), 1000, Pass::default(), 0, true), "it is full");
+    }
+}
