@@ -222,6 +222,9 @@ impl Extents {
 
     /// Takes out all that lies in `span`, and gives it back in pieces.
     fn cut(&mut self, span: Span) -> Vec<Extent> {
+        if span.is_empty() {
+            return Vec::new();
+        }
         let reaches_in = |(_, extent): &(&Vpn, &Extent)| extent.span.end() > span.start;
         let first = self.by_start.range(..span.start).next_back().filter(reaches_in);
         let inside = self.by_start.range(span.start..span.end().max(span.start));
@@ -491,6 +494,21 @@ mod tests {
             },
             Op::Break(end) => Change::Break { end: bytes(end as u64) },
         }
+    }
+
+    #[test]
+    fn what_is_moved_to_where_no_whole_page_is_leaves_nothing_behind() {
+        let mut extents = Extents::default();
+        extents.compare(&[], 0, |_| {});
+        extents.apply(map(16, 4, true), 1, |_| {});
+        let (from_len_bytes, to_len_bytes) = (bytes(1), bytes(1));
+        let (from, to) = (bytes(17), bytes(100) + 1);
+        let mut told = Vec::new();
+        let moved = Change::Remap { from, from_len_bytes, to, to_len_bytes };
+        extents.apply(moved, 2, |change| told.push(change));
+        assert_eq!(told, [ExtentChange::Unmapped { span: Span::new(Vpn(17), 1) }]);
+        let left: Vec<Span> = extents.iter().map(|extent| extent.span).collect();
+        assert_eq!(left, [Span::new(Vpn(16), 1), Span::new(Vpn(18), 2)]);
     }
 
     proptest! {
