@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
-   The packet stream that leaves the recorder.  Format: docs/formats/recorder-pipe.md. */
+   The packet stream that leaves the recorder.  Format: docs/reference/formats/recorder-pipe.md. */
 #ifndef FROSTLINE_STREAM_H
 #define FROSTLINE_STREAM_H
 

@@ -1,4 +1,4 @@
-//! The lab (`docs/lab.md`): sets it up, builds what runs in it, and hands over to `frostline-lab`.
+//! The lab (`docs/notes/lab.md`): sets it up, builds what runs in it, and hands over to `frostline-lab`.
 
 use std::env;
 use std::path::Path;

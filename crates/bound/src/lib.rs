@@ -7,7 +7,7 @@
 //!
 //! The bound is a Lagrangian dual: every tick of time has a price for a page's worth of fast
 //! memory, each page chooses its best residencies at these prices on its own, and the prices are
-//! improved until supply meets demand. Every set of prices gives a valid bound. `docs/bound.md`
+//! improved until supply meets demand. Every set of prices gives a valid bound. `docs/notes/bound.md`
 //! states exactly which policies it binds, and proves it.
 //!
 //! ```no_run

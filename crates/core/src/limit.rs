@@ -2,7 +2,7 @@
 //!
 //! Tables are indexed by page, and page numbers come from files and command lines. Before a table grows to
 //! a number, [`Limit::check`] compares what the table would take with what is there to fill it.
-//! `docs/limits.md` has the rule for each kind of input.
+//! `docs/reference/limits.md` has the rule for each kind of input.
 
 use crate::types::Bytes;
 

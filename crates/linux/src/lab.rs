@@ -1,5 +1,5 @@
 //! The memory that the lab's emulated machine shares with programs in it: samples like those of a
-//! processor's sampling unit, and what the machine must know of its guest. `docs/formats/lab-memory.md`
+//! processor's sampling unit, and what the machine must know of its guest. `docs/reference/formats/lab-memory.md`
 //! is its layout.
 
 use crate::error::LinuxError;

@@ -4,7 +4,7 @@
 //! hierarchy and sends what misses it through a pipe; this crate finds or builds it ([`Tool`]), starts
 //! it, reads the pipe and writes a native trace ([`record`]). The recorders are separate programs with
 //! a licence of their own (GPL-2.0-or-later); the pipe is documented in
-//! `docs/formats/recorder-pipe.md`.
+//! `docs/reference/formats/recorder-pipe.md`.
 #![forbid(unsafe_code)]
 
 mod address_space;

@@ -1,4 +1,4 @@
-//! The recorder's packets, see `docs/formats/recorder-pipe.md`. Nothing here reads or keeps state.
+//! The recorder's packets, see `docs/reference/formats/recorder-pipe.md`. Nothing here reads or keeps state.
 
 use frostline_core::types::AccessKind;
 

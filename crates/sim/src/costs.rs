@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 ///
 /// Sources: *measured* means measured with small programs on Linux 6.18 in a virtual machine on an
 /// AMD EPYC; *published* names the publication; *assumed* is a round figure for bare metal where
-/// neither exists. `docs/machine-model.md` says for each cost who pays it.
+/// neither exists. `docs/reference/machines.md` says for each cost who pays it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Costs {

@@ -3,7 +3,7 @@
 //! [`measure_footprint`] reads a trace once to learn how much memory its program has;
 //! [`simulate`] replays it on a [`Machine`] under a placement policy, on a virtual clock. Nothing
 //! here reads a real clock but for [`report::Host`]: the same trace, machine, policy and seed give
-//! the same report, bit by bit. `docs/machine-model.md` describes the model and its costs.
+//! the same report, bit by bit. `docs/reference/machines.md` describes the model and its costs.
 #![forbid(unsafe_code)]
 
 mod address_space;

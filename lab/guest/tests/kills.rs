@@ -1,6 +1,6 @@
 //! Frostline killed at random moments between two nodes, while it watches by hint faults and by DAMON.
 //!
-//! `FROSTLINE_GUEST_KILLS=300` is a campaign (docs/reliability.md); without it, the same runs short.
+//! `FROSTLINE_GUEST_KILLS=300` is a campaign (docs/notes/reliability.md); without it, the same runs short.
 
 mod support;
 

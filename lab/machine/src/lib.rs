@@ -1,4 +1,4 @@
-//! What runs in the lab, and what comes back from it. `docs/lab.md` describes the lab.
+//! What runs in the lab, and what comes back from it. `docs/notes/lab.md` describes the lab.
 #![forbid(unsafe_code)]
 
 pub mod compare;

@@ -1,5 +1,5 @@
 # DAMON on physical addresses: one thread promotes what is accessed on node 1 in 8 of 20 samples or
-# more, another one demotes what is accessed on node 0 in 4 of 20 or less. docs/lab.md says what
+# more, another one demotes what is accessed on node 0 in 4 of 20 or less. docs/notes/lab.md says what
 # else was tried.
 admin=/sys/kernel/mm/damon/admin/kdamonds
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
    A QEMU plugin that makes a machine with two tiers of memory: slow memory takes longer, and what
-   really happened is counted. docs/lab.md describes it. */
+   really happened is counted. docs/notes/lab.md describes it. */
 #include "lab.h"
 
 #include <string.h>
@@ -116,7 +116,7 @@ static void on_exit(qemu_plugin_id_t id, void* data)
 int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t* info, int argc, char** argv)
 {
    if (!info->system_emulation || strcmp(info->target_name, "x86_64") != 0)
-      fl_die("this plugin is for qemu-system-x86_64", "docs/lab.md says how it is run");
+      fl_die("this plugin is for qemu-system-x86_64", "docs/notes/lab.md says how it is run");
    fl_options_read(argc, argv);
    fl_clock_check();
    fl_shared_open();

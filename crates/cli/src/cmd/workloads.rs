@@ -17,8 +17,8 @@ Examples:
   frostline workloads --validate gauss-kv etc --report v.html
   frostline compare synth:xsbench --policies memtis,first-touch
 
-`frostline synth NAME` says what a generator does and what can be set; docs/workloads.md what each
-leaves out. A real program is recorded by `frostline record`.")]
+`frostline synth NAME` says what a generator does and what can be set; docs/reference/workloads.md
+says what each leaves out. A real program is recorded by `frostline record`.")]
 pub struct Args {
     /// Of one paper only
     #[arg(long, value_enum)]

@@ -1,6 +1,6 @@
 //! A daemon for a long time, whose targets fork, execute, map, unmap, come and go.
 //!
-//! `FROSTLINE_SOAK=60m` is a campaign (docs/reliability.md); without it, the same runs short.
+//! `FROSTLINE_SOAK=60m` is a campaign (docs/notes/reliability.md); without it, the same runs short.
 
 use crate::load::load_program;
 use crate::support::{Running, frostline, wait_until};

@@ -14,7 +14,7 @@ pub(super) const PRESETS: &[(&str, &str)] = &[
     ("disaggregated-1500", "DRAM 80 ns, remote memory 1500 ns (HotBox)"),
     ("hbm-dram", "HBM 100 ns and 5 times the bandwidth, DRAM 130 ns"),
     ("dram-zram", "DRAM 80 ns, compressed memory without direct access"),
-    ("lab", "the emulated machine of docs/lab.md: 100 and 300 ns, an instruction takes 1 ns"),
+    ("lab", "the emulated machine of docs/notes/lab.md: 100 and 300 ns, an instruction takes 1 ns"),
 ];
 
 fn tier(name: &str, latency_ns: f64, read_gbps: f64, write_gbps: f64) -> TierModel {
@@ -81,7 +81,7 @@ pub(super) fn preset(name: &str) -> Option<Machine> {
 }
 
 /// What `lab/plugin` models, with live frostline as `lab/machine` starts it. Costs were measured by
-/// `lab-guest costs` and from what frostline used of the processor: `docs/validation.md` has them.
+/// `lab-guest costs` and from what frostline used of the processor: `docs/notes/validation.md` has them.
 fn lab() -> Machine {
     let without_queues = |name: &str, latency_ns: f64| TierModel {
         service_ns: Some(0.0),

@@ -1,7 +1,7 @@
 //! The native format: blocks of at most 256 records, bit-packed by columns, in checksummed frames
 //! with an index at the end.
 //!
-//! `docs/formats/trace-v1.md` describes every byte.
+//! `docs/reference/formats/trace-v1.md` describes every byte.
 
 mod block;
 mod column;

@@ -207,7 +207,7 @@ impl TraceReader {
     }
 
     /// Gives out dense numbers of pages, processes, threads and files, so that tables by number stay in
-    /// proportion to the trace: see `docs/limits.md`. A trace whose page ids are not dense is read once for
+    /// proportion to the trace: see `docs/reference/limits.md`. A trace whose page ids are not dense is read once for
     /// that.
     ///
     /// # Errors

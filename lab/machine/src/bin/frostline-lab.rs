@@ -17,7 +17,7 @@ const TOLERANCE: f64 = 0.02;
 
 /// An emulated machine with two tiers of memory, and what runs in it
 ///
-/// `docs/lab.md` describes it.
+/// `docs/notes/lab.md` describes it.
 #[derive(Parser)]
 #[command(name = "cargo xtask lab", max_term_width = 100)]
 struct Args {

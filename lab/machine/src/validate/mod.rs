@@ -1,5 +1,5 @@
 //! The simulator beside the lab: the same programs, recorded and simulated with the lab's
-//! parameters. `docs/validation.md` has the table.
+//! parameters. `docs/notes/validation.md` has the table.
 
 pub mod predict;
 pub mod recording;

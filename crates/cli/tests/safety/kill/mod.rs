@@ -1,6 +1,6 @@
 //! Frostline killed at random moments, over all that it does to programs here.
 //!
-//! `FROSTLINE_KILLS=2000` is a campaign (docs/reliability.md); without it, the same runs short.
+//! `FROSTLINE_KILLS=2000` is a campaign (docs/notes/reliability.md); without it, the same runs short.
 
 mod rounds;
 mod tally;
