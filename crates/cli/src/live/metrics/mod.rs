@@ -39,7 +39,7 @@ const fn counter(name: &'static str, help: &'static str, read: fn(&Status, Sink)
     Family { name, kind: Kind::Counter, help, read }
 }
 
-/// All that is told of a target; docs/reference/daemon.md repeats it.
+/// All that is told of a target; docs/reference/metrics.md repeats it.
 const FAMILIES: &[Family] = &[
     gauge("frostline_processes", "Processes that are managed.", |s, to| {
         to(&[], s.targets.len() as f64);

@@ -70,10 +70,10 @@ fn every_family_is_there_and_documented() {
     let page = page(&[]);
     let names: BTreeSet<&str> = FAMILIES.iter().map(|family| family.name).collect();
     assert_eq!(names.len(), FAMILIES.len(), "every name once");
-    let document = include_str!("../../../../../docs/reference/daemon.md");
+    let document = include_str!("../../../../../docs/reference/metrics.md");
     for name in names {
         assert!(page.contains(&format!("# TYPE {name} ")), "{name}");
-        assert!(document.contains(&format!("`{name}")), "docs/reference/daemon.md lacks {name}");
+        assert!(document.contains(&format!("`{name}")), "docs/reference/metrics.md lacks {name}");
     }
     assert!(parse(&page).len() == 2, "only the daemon's own numbers without a target");
 }
