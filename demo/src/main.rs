@@ -8,7 +8,7 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use frostline_core::types::AccessKind;
-use frostline_trace::{Batch, TraceSource, synth};
+use frostline_trace::{Batch, TraceSource};
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
@@ -75,7 +75,11 @@ impl Requests {
     /// `count` requests, 5 % of them `SET`, by Zipf's law with exponent 0.99.
     fn drive(keys: u32, count: u32) -> Result<Self> {
         let spec = format!("synth:zipf:pages={keys}:accesses={count}:init=off:writes=5%");
-        Ok(Self::Drive { source: synth::from_spec(&spec)?, batch: Box::new(Batch::new()), keys })
+        Ok(Self::Drive {
+            source: frostline_workloads::from_spec(&spec)?,
+            batch: Box::new(Batch::new()),
+            keys,
+        })
     }
 
     /// Replaces `out` by the next requests; none where there are no more.

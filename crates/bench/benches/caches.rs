@@ -9,7 +9,6 @@ use frostline_bench::lru::Lru;
 use frostline_bench::peer::{self, LibCacheSim};
 use frostline_bench::{PageCache, replay};
 use frostline_trace::native::MemTrace;
-use frostline_trace::synth;
 use std::fs::File;
 use std::io::BufWriter;
 
@@ -17,7 +16,7 @@ const TRACE: &str = "synth:zipf:pages=4M:accesses=20M";
 const ROUNDS: usize = 5;
 
 fn main() -> Result<()> {
-    let trace = MemTrace::capture(synth::from_spec(TRACE)?.as_mut())?;
+    let trace = MemTrace::capture(frostline_workloads::from_spec(TRACE)?.as_mut())?;
     let pages = pages(&trace)?;
     let capacity = pages / 9;
     println!("{TRACE}: {pages} pages, cache of {capacity}");

@@ -5,13 +5,13 @@ use anyhow::Result;
 use frostline_bench::contest::{self, Contestant, Round};
 use frostline_trace::batch::Want;
 use frostline_trace::native::MemTrace;
-use frostline_trace::{Batch, TraceSource, synth};
+use frostline_trace::{Batch, TraceSource};
 
 const TRACE: &str = "synth:zipf:pages=4M:accesses=64M";
 const ROUNDS: usize = 9;
 
 fn main() -> Result<()> {
-    let trace = MemTrace::capture(synth::from_spec(TRACE)?.as_mut())?;
+    let trace = MemTrace::capture(frostline_workloads::from_spec(TRACE)?.as_mut())?;
     let everything = Want { clock_deltas: true, lines: true };
     let contestant = |name: &str, want: Want| {
         let trace = &trace;

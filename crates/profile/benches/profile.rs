@@ -16,7 +16,7 @@ fn main() {
     ];
     let traces = if given.is_empty() { defaults.map(str::to_owned).to_vec() } else { given };
     for name in traces {
-        let mut source = frostline_trace::open(&name).expect("a trace");
+        let mut source = frostline_workloads::open(&name).expect("a trace");
         let trace = MemTrace::capture(&mut *source).expect("room in memory");
         let mut reader = trace.reader().expect("just written");
         let started = Instant::now();

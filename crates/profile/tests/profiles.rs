@@ -54,7 +54,7 @@ fn whole(pages: &[u32]) -> Profile {
 }
 
 fn synth(spec: &str) -> Profile {
-    let mut source = frostline_trace::synth::from_spec(spec).unwrap();
+    let mut source = frostline_workloads::from_spec(spec).unwrap();
     Profile::of(&mut *source, Span::default(), |_| true).unwrap()
 }
 

@@ -110,7 +110,7 @@ fn main() {
     let rounds: u32 = std::env::var("ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(3);
     let trace = match spec.starts_with("synth:") {
         true => {
-            let mut source = frostline_trace::open(&spec).expect("trace");
+            let mut source = frostline_workloads::open(&spec).expect("trace");
             MemTrace::capture(source.as_mut()).expect("capture")
         }
         false => MemTrace::load(&spec).expect("load"),

@@ -2,7 +2,7 @@
 //! and markers around them.
 //!
 //! A trace is read through [`TraceSource`], batch by batch, no matter whether it comes from a
-//! file in the native format, from a text file or from a synthetic generator.
+//! file in the native format, from a text file or from a generator of `frostline-workloads`.
 #![forbid(unsafe_code)]
 
 pub mod batch;
@@ -14,8 +14,6 @@ pub mod import;
 pub mod info;
 pub mod mapper;
 pub mod native;
-pub mod open;
-pub mod synth;
 
 pub use batch::{BLOCK_RECORDS, Batch, Column, TraceSource};
 pub use dense::Sheet;
@@ -25,4 +23,3 @@ pub use header::TraceHeader;
 pub use info::{InfoBuilder, TraceInfo, verify};
 pub use mapper::PageMapper;
 pub use native::{Ending, MemTrace, Totals, TraceReader, TraceWriter};
-pub use open::open;

@@ -13,6 +13,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("frostline-core", &[]),
     ("frostline-daemon", &["frostline-core"]),
     ("frostline-trace", &["frostline-core"]),
+    ("frostline-workloads", &["frostline-core", "frostline-trace"]),
     ("frostline-parquet", &["frostline-core", "frostline-trace"]),
     ("frostline-record", &["frostline-core", "frostline-trace"]),
     ("frostline-bound", &["frostline-core", "frostline-trace"]),

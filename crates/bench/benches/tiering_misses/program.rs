@@ -4,8 +4,8 @@ use anyhow::{Context, Result};
 use frostline_core::event::{Sample, SampleKind};
 use frostline_core::types::AccessKind;
 use frostline_core::{PageId, ProcessId, TierId};
+use frostline_trace::Batch;
 use frostline_trace::batch::Want;
-use frostline_trace::{Batch, synth};
 use std::fmt::{Display, Formatter};
 use std::fs::File;
 use std::hint::black_box;
@@ -67,7 +67,7 @@ impl LastLevel {
 /// Writes four bytes for each load or store of a workload that misses the first-level cache.
 pub fn write(workload: &str, file: &Path) -> Result<Accesses> {
     let spec = format!("synth:{workload}:size=4GiB:accesses={RECORDS}:llc=off:init=off:epoch=off");
-    let mut source = synth::from_spec(&spec)?;
+    let mut source = frostline_workloads::from_spec(&spec)?;
     source.want(Want { clock_deltas: false, lines: true });
     let mut out = BufWriter::new(File::create(file).context("cannot write the accesses")?);
     let mut cache = LastLevel::new(CACHES[1]);

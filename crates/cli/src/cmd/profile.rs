@@ -7,7 +7,7 @@ use crate::units::{bytes, count, percent};
 use crate::{cancel, html, output, progress};
 use frostline_core::spec::parse_count;
 use frostline_profile::{Profile, Span, Summary};
-use frostline_trace::synth;
+use frostline_workloads::initialisation_records;
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -58,7 +58,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let input = Input::open(&args.trace, 1)?;
     let skip = match args.skip {
         Some(skip) => skip,
-        None if args.trace.starts_with("synth:") => synth::initialisation_records(&args.trace)?,
+        None if args.trace.starts_with("synth:") => initialisation_records(&args.trace)?,
         None => 0,
     };
     let span = Span { skip, records: args.records };

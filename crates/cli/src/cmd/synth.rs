@@ -6,7 +6,7 @@ use crate::table::Table;
 use crate::{cancel, output, progress, units};
 use anyhow::Context;
 use frostline_core::spec::{Spec, SpecError};
-use frostline_trace::synth::{self, GENERATORS, Generator};
+use frostline_workloads::{GENERATORS, Generator, from_spec, generator};
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -93,7 +93,7 @@ fn find(workload: &str) -> anyhow::Result<&'static Generator> {
             }),
         ));
     }
-    synth::generator(name).ok_or_else(|| {
+    generator(name).ok_or_else(|| {
         let names: Vec<_> = GENERATORS.iter().map(|generator| generator.name).collect();
         SpecError::unknown("workload", name, &names).into()
     })
@@ -130,7 +130,7 @@ fn one(generator: &Generator) -> String {
 }
 
 fn write(workload: &str, path: &Path) -> anyhow::Result<()> {
-    let mut source = synth::from_spec(workload)?;
+    let mut source = from_spec(workload)?;
     cancel::install()?;
     let header = source.header().clone();
     let totals = write_trace(&mut *source, path, header.name.raw())?;

@@ -10,7 +10,8 @@ use frostline_driver::journal::MAGIC;
 use frostline_parquet::{ParquetSource, events_path, export};
 use frostline_trace::header::ClockUnit;
 use frostline_trace::import::{DamoSource, PerfSource, TextSource, is_perf_script};
-use frostline_trace::{TraceError, TraceInfo, TraceReader, TraceSource, open, verify};
+use frostline_trace::{TraceError, TraceInfo, TraceReader, TraceSource, verify};
+use frostline_workloads::{SYNTH_PREFIX, open};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -138,7 +139,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn open_trace(trace: &str, prefix: bool) -> anyhow::Result<Box<dyn TraceSource + Send>> {
-    Ok(if prefix && !trace.starts_with(frostline_trace::open::SYNTH_PREFIX) {
+    Ok(if prefix && !trace.starts_with(SYNTH_PREFIX) {
         Box::new(TraceReader::open(trace)?.prefix(true))
     } else {
         open(trace)?

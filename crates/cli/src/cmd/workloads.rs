@@ -175,12 +175,11 @@ fn validated(args: &Args, names: &[String]) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use frostline_trace::synth;
 
     #[test]
     fn generators_that_are_named_exist() {
         for workload in WORKLOADS.iter().filter(|w| !w.generator.is_empty()) {
-            let made = synth::from_spec(workload.generator);
+            let made = frostline_workloads::from_spec(workload.generator);
             assert!(made.is_ok(), "{}: {:?}", workload.name, made.err());
         }
     }

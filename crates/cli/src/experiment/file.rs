@@ -676,7 +676,7 @@ mod tests {
                 let beside = beside.map(|other| [other.trace(false), other.trace(true)]);
                 let own = [workload.trace(false), workload.trace(true)];
                 for trace in own.into_iter().chain(beside.into_iter().flatten()) {
-                    frostline_trace::synth::from_spec(trace).unwrap_or_else(|e| panic!("{e}"));
+                    frostline_workloads::from_spec(trace).unwrap_or_else(|e| panic!("{e}"));
                 }
             }
             read += 1;

@@ -4,9 +4,7 @@ use super::memory;
 use crate::errors::{failure, usage};
 use crate::{cancel, limit, progress};
 use frostline_trace::batch::Want;
-use frostline_trace::{
-    Batch, MemTrace, Sheet, TraceError, TraceHeader, TraceReader, TraceSource, synth,
-};
+use frostline_trace::{Batch, MemTrace, Sheet, TraceError, TraceHeader, TraceReader, TraceSource};
 use indicatif::ProgressBar;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -68,7 +66,7 @@ impl Input {
         let reader = match &self.kind {
             Kind::File(path) => TraceReader::open(path)?,
             Kind::Memory(trace) => trace.reader()?,
-            Kind::Synth(spec) => return synth::from_spec(spec),
+            Kind::Synth(spec) => return frostline_workloads::from_spec(spec),
         };
         Ok(match &self.sheet {
             None => Box::new(reader),
@@ -107,7 +105,7 @@ fn find_file(name: &str) -> anyhow::Result<Kind> {
         Ok(_) => Ok(Kind::File(path)),
         Err(error) => {
             let first = name.split(':').next().unwrap_or_default();
-            Err(match synth::generator(first) {
+            Err(match frostline_workloads::generator(first) {
                 Some(_) => usage(
                     format!("there is no trace file {name}"),
                     format!("for a generated trace write synth:{name}"),

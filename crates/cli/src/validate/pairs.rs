@@ -5,7 +5,7 @@ use crate::study::{Input, Watched};
 use crate::{cancel, progress};
 use frostline_core::spec::Spec;
 use frostline_profile::{Distance, Profile, Span};
-use frostline_trace::synth;
+use frostline_workloads::initialisation_records;
 use serde::Serialize;
 use std::path::Path;
 
@@ -117,7 +117,7 @@ fn found(program: &Program, dir: &Path) -> anyhow::Result<Found> {
 
 fn made(generator: &str, real: &Profile) -> anyhow::Result<Made> {
     let generator = as_long_as(generator, real.records())?;
-    let span = Span { skip: synth::initialisation_records(&generator)?, records: None };
+    let span = Span { skip: initialisation_records(&generator)?, records: None };
     let profile = profile(&generator, "generating", span)?;
     let distance = Distance::between(real, &profile);
     Ok(Made { generator, profile, distance, verdict: Verdict::of(distance.worst()) })
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn a_generator_stands_for_itself() {
         let name = "synth:zipf:pages=4K:accesses=200K";
-        let span = Span { skip: synth::initialisation_records(name).unwrap(), records: None };
+        let span = Span { skip: initialisation_records(name).unwrap(), records: None };
         let real = profile(name, "reading", span).unwrap();
         let same = made("synth:zipf:pages=4K", &real).unwrap();
         assert_eq!((same.verdict, same.profile.records()), (Verdict::Close, 200_000));

@@ -1,7 +1,7 @@
 //! A B+tree under look-ups.
 
 use frostline_core::rng::Rng;
-use frostline_trace::synth::{ZipfLaw, ZipfRng};
+use frostline_workloads::{ZipfLaw, ZipfRng};
 
 /// Keys of a node: 16 keys and 16 children or values take 256 bytes.
 const FANOUT: usize = 16;

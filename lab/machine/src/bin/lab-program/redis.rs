@@ -3,7 +3,7 @@
 
 use anyhow::{Context, ensure};
 use frostline_core::rng::Rng;
-use frostline_trace::synth::{ZipfLaw, ZipfRng};
+use frostline_workloads::{ZipfLaw, ZipfRng};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};

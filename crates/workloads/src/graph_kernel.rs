@@ -1,0 +1,245 @@
+//! `pagerank`, `pagerank-delta`, `bfs`, `cc`, `bc`, `graph500`: graph kernels on a real graph, access by access.
+//!
+//! Model: a Kronecker or uniform graph is drawn and really stored in compressed sparse rows; the
+//! kernel really runs on it, and its array accesses pass through the modelled caches. Rounds go on
+//! until enough accesses are made. `kronecker-pr` and `kronecker-bfs` are further names.
+//! Source: GAP benchmark suite (Beamer et al., 2015); Graph500, whose generator (A = 0.57,
+//! B = C = 0.19) draws the Kronecker graph. In MEMTIS, HybridTier, HotBox and GPAC.
+//! Not: GAP. One thread, no direction switch in BFS; further elements of a cache line just read
+//! are first-level hits without being looked up.
+
+use super::bc::Centrality;
+use super::bfs::Bfs;
+use super::cc::Components;
+use super::cpu::Cpu;
+use super::graph::{Graph, GraphPlan, Order, Shape};
+use super::graph500::Graph500;
+use super::pagerank::PageRank;
+use super::pagerank_delta::PageRankDelta;
+use super::params::{self, Param, Settings};
+use super::stage::Stage;
+use super::{Made, Workload};
+use frostline_core::rng::Rng;
+use frostline_core::types::{HUGE_PAGES, PAGE_BYTES};
+use frostline_trace::error::TraceError;
+
+pub(super) const PARAMS: &[Param] = &[
+    Param::new("graph", "kronecker", "kronecker: few vertices have most edges; uniform: none does"),
+    Param::new(
+        "order",
+        "shuffled",
+        "shuffled: vertices are numbered at random; drawn: the lower the number, the more edges",
+    ),
+    Param::new("scale", "20", "the graph has 2^scale vertices, 10 to 27"),
+    Param::new("degree", "16", "edges drawn for each vertex, 1 to 1024; the graph at most 4GiB"),
+    params::accesses("24M"),
+    params::gap("4"),
+    params::LLC,
+    params::FILE,
+    params::INIT,
+    params::EPOCH,
+    params::SEED,
+];
+
+const MAX_CSR_BYTES: u64 = (4 << 30) + (1 << 29);
+
+/// What a kernel works with.
+pub(super) struct Machine<'a> {
+    pub(super) cpu: &'a mut Cpu,
+    pub(super) stage: &'a mut Stage,
+    pub(super) graph: &'a Graph,
+    pub(super) rng: &'a mut Rng,
+}
+
+impl Machine<'_> {
+    /// A random vertex that has neighbours.
+    pub(super) fn source(&mut self) -> u32 {
+        loop {
+            let vertex = self.rng.below(u64::from(self.graph.vertices())) as u32;
+            if !self.graph.row(vertex).is_empty() {
+                return vertex;
+            }
+        }
+    }
+}
+
+/// A graph algorithm that can be interrupted.
+pub(super) trait Kernel: Send + Sized {
+    /// Bytes of its own arrays, for each vertex.
+    const BYTES_PER_VERTEX: u64;
+    /// Bytes of its own arrays, for each edge drawn; with those of the list, if it is kept.
+    const BYTES_PER_EDGE: u64 = 0;
+    /// Whether it goes on using the list of edges.
+    const KEEPS_LIST: bool = false;
+    /// Maps its arrays and, with `init`, fills them.
+    fn new(plan: &GraphPlan, graph: &Graph, stage: &mut Stage, init: bool) -> Self;
+    /// Works on a vertex or a few; starts again when it has finished.
+    fn step(&mut self, machine: &mut Machine<'_>);
+}
+
+struct OnGraph<K> {
+    cpu: Cpu,
+    plan: GraphPlan,
+    /// The graph is read from a file first.
+    file: bool,
+    init: bool,
+    rng: Rng,
+    running: Option<(Graph, K)>,
+    before: u64,
+}
+
+pub(super) fn build_pagerank(settings: &Settings) -> Result<Made, TraceError> {
+    build::<PageRank>(settings)
+}
+
+pub(super) fn build_pagerank_delta(settings: &Settings) -> Result<Made, TraceError> {
+    build::<PageRankDelta>(settings)
+}
+
+pub(super) fn build_bfs(settings: &Settings) -> Result<Made, TraceError> {
+    build::<Bfs>(settings)
+}
+
+pub(super) fn build_cc(settings: &Settings) -> Result<Made, TraceError> {
+    build::<Components>(settings)
+}
+
+pub(super) fn build_bc(settings: &Settings) -> Result<Made, TraceError> {
+    build::<Centrality>(settings)
+}
+
+pub(super) fn build_graph500(settings: &Settings) -> Result<Made, TraceError> {
+    build::<Graph500>(settings)
+}
+
+fn build<K: Kernel + 'static>(settings: &Settings) -> Result<Made, TraceError> {
+    let mut rng = settings.rng()?;
+    let scale = settings.count("scale", 10, 27)? as u32;
+    let degree = settings.count("degree", 1, 1024)? as u32;
+    let shapes = [("kronecker", Shape::Kronecker), ("uniform", Shape::Uniform)];
+    let shape = shapes[settings.choice("graph", &shapes.map(|(name, _)| name))?].1;
+    let orders = [("shuffled", Order::Shuffled), ("drawn", Order::Drawn)];
+    let order = orders[settings.choice("order", &orders.map(|(name, _)| name))?].1;
+    let plan = GraphPlan::new(shape, order, scale, degree, &mut rng);
+    if plan.csr_bytes() > MAX_CSR_BYTES {
+        return Err(settings.refuse(
+            "scale",
+            &format!("and degree make a graph of {} MiB", plan.csr_bytes() >> 20),
+            "lower one of them: 4 GiB is the most",
+        ));
+    }
+    let init = settings.switch("init")?;
+    let file = settings.switch("file")?;
+    let own = u64::from(plan.vertices()) * K::BYTES_PER_VERTEX + plan.edges() * K::BYTES_PER_EDGE;
+    let footprint = plan.csr_bytes() + own;
+    let (cpu, mut stage) = Cpu::open(settings, footprint)?;
+    // The graph is drawn at the first step; the header must do with upper limits.
+    let with_list = footprint + if init && !K::KEEPS_LIST { plan.edges() * 8 } else { 0 };
+    let with_list = with_list + if file { plan.csr_bytes() } else { 0 };
+    let regions = with_list / (PAGE_BYTES * u64::from(HUGE_PAGES)) + 8;
+    stage.header.expected_pages = Some(regions as u32 * HUGE_PAGES);
+    let records = stage.header.expected_records.unwrap_or(0);
+    let loaded = if init || file { with_list / PAGE_BYTES } else { 0 };
+    stage.header.expected_records = Some(records + loaded);
+    let workload = OnGraph::<K> { cpu, plan, file, init, rng, running: None, before: 0 };
+    Ok(Made { stage, workload: Box::new(workload) })
+}
+
+impl<K: Kernel> Workload for OnGraph<K> {
+    fn step(&mut self, stage: &mut Stage) -> bool {
+        let Some((graph, kernel)) = &mut self.running else {
+            if self.file {
+                stage.read_file(self.plan.csr_bytes());
+            }
+            let graph = Graph::build(&self.plan, stage, self.init, K::KEEPS_LIST);
+            let kernel = K::new(&self.plan, &graph, stage, self.init);
+            self.before = stage.records();
+            self.running = Some((graph, kernel));
+            return true;
+        };
+        if self.cpu.done(stage, self.before) {
+            return false;
+        }
+        kernel.step(&mut Machine { cpu: &mut self.cpu, stage, graph, rng: &mut self.rng });
+        true
+    }
+}
+
+/// Calls `visit` for each neighbour; the position of every sixteenth, a new cache line, is loaded
+/// through the caches.
+#[inline]
+pub(super) fn for_each_neighbour(
+    machine: &mut Machine<'_>,
+    vertex: u32,
+    mut visit: impl FnMut(&mut Machine<'_>, u32),
+) {
+    for_each_edge_of(machine, vertex, |machine, _, neighbour| visit(machine, neighbour));
+}
+
+/// As [`for_each_neighbour`], with the position of the neighbour among those of all vertices.
+#[inline]
+pub(super) fn for_each_edge_of(
+    machine: &mut Machine<'_>,
+    vertex: u32,
+    mut visit: impl FnMut(&mut Machine<'_>, u64, u32),
+) {
+    let graph = machine.graph;
+    machine.cpu.load(machine.stage, graph.rows_area, u64::from(vertex) * 8);
+    machine.cpu.load(machine.stage, graph.rows_area, u64::from(vertex) * 8 + 8);
+    let row = graph.row(vertex);
+    let first = row.start;
+    for position in row {
+        if position % 16 == 0 || position == first {
+            machine.cpu.load(machine.stage, graph.neighbours_area, position * 4);
+        } else {
+            machine.cpu.hit(machine.stage);
+        }
+        visit(machine, position, graph.neighbour(position));
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::tests::check;
+    use frostline_core::spec::Spec;
+    use frostline_trace::header::TraceHeader;
+
+    /// Lends a graph of 1024 vertices, drawn sparsely enough to fall into pieces.
+    pub(crate) fn on_small_graph(run: impl FnOnce(&GraphPlan, &mut Machine<'_>)) {
+        let mut rng = Rng::new(4);
+        let plan = GraphPlan::new(Shape::Kronecker, Order::Shuffled, 10, 3, &mut rng);
+        let given = Spec::parse("bfs").expect("a name");
+        let settings = Settings::new(given, PARAMS).expect("defaults");
+        let (mut cpu, _) = Cpu::open(&settings, 1 << 20).expect("defaults");
+        let mut stage = Stage::new(TraceHeader::named("test"), 1);
+        let graph = Graph::build(&plan, &mut stage, true, true);
+        let machine =
+            &mut Machine { cpu: &mut cpu, stage: &mut stage, graph: &graph, rng: &mut rng };
+        run(&plan, machine);
+    }
+
+    #[test]
+    fn a_file_is_read_before_and_never_again() {
+        let [without, with] =
+            ["off", "on"].map(|file| check(&format!("bfs:scale=14:accesses=300K:file={file}")));
+        // 2^14 rows of 8 bytes and 2^19 neighbours of 4.
+        let pages = (8 * ((1 << 14) + 1) + (4 << 19)) / 4096 + 1;
+        assert_eq!(with.pages.len() as u64, without.pages.len() as u64 + pages);
+        assert_eq!((with.files_closed, without.files_closed), (1, 0));
+        let once = |page: &u32| with.pages[page] == 1;
+        let file = &with.first_touch[..pages as usize];
+        assert!(file.iter().all(once), "it comes first, and is not looked at again");
+    }
+
+    #[test]
+    fn the_list_of_edges_is_given_back_before_the_kernel_runs() {
+        for name in
+            ["pagerank", "pagerank-delta", "bfs", "cc", "bc", "kronecker-pr", "bfs:graph=uniform"]
+        {
+            let summary = check(&format!("{name}:scale=14:accesses=300K"));
+            assert!(summary.unmapped_early && summary.marks > 1, "{name}");
+            assert!(summary.by_kind[3] > 0, "{name}: dirty lines are written back");
+        }
+    }
+}
