@@ -63,6 +63,11 @@ pub fn check() -> anyhow::Result<()> {
 
 /// The error to return after stopping early; says what is left behind, if anything.
 pub fn interrupted(what_is_left: &str) -> anyhow::Error {
+    crate::errors::interrupted(signal(), what_is_left)
+}
+
+/// The signal that asked to stop; SIGINT where none has come.
+pub fn signal() -> i32 {
     let signal = STATE.get().map_or(0, |state| state.signal.load(Ordering::Relaxed));
-    crate::errors::interrupted(if signal == 0 { SIGINT } else { signal as i32 }, what_is_left)
+    if signal == 0 { SIGINT } else { signal as i32 }
 }

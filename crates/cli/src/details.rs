@@ -1,10 +1,10 @@
 //! One run in the terminal, with everything that is known of it.
 
-use crate::study::Study;
 use crate::summary;
 use crate::table::{Table, wrap};
 use crate::units::{bytes, count, percent, seconds};
 use frostline_sim::RunReport;
+use frostline_study::Study;
 use std::fmt::Write;
 
 /// The summary, then the numbers of every run that it leaves out.

@@ -6,6 +6,7 @@ use frostline_core::spec::SpecError;
 use frostline_core::{EngineError, LimitError};
 use frostline_driver::DriverError;
 use frostline_sim::SimError;
+use frostline_study::StudyError;
 use frostline_trace::TraceError;
 use std::fmt;
 use std::process::ExitCode;
@@ -57,7 +58,12 @@ pub fn with_code(code: u8, what: impl Into<String>, hint: impl Into<String>) -> 
 pub fn interrupted(signal: i32, what_is_left: impl Into<String>) -> anyhow::Error {
     let left = what_is_left.into();
     let what = if left.is_empty() { "interrupted".into() } else { format!("interrupted; {left}") };
-    CliError { code: Some((128 + signal) as u8), what, hint: None, source: None }.into()
+    CliError { code: Some(stopped_by(signal)), what, hint: None, source: None }.into()
+}
+
+/// Exit code after a signal.
+fn stopped_by(signal: i32) -> u8 {
+    (128 + signal) as u8
 }
 
 /// Says what was attempted, and what helps.
@@ -135,10 +141,14 @@ fn code(error: &anyhow::Error) -> Option<u8> {
         if let Some(ours) = cause.downcast_ref::<CliError>() {
             return ours.code;
         }
+        if let Some(StudyError::Stopped { .. }) = cause.downcast_ref() {
+            return Some(stopped_by(crate::cancel::signal()));
+        }
         let usage = cause.is::<SpecError>()
             || cause.is::<PolicyError>()
             || cause.is::<LimitError>()
             || cause.is::<EngineError>()
+            || matches!(cause.downcast_ref(), Some(StudyError::Usage { .. }))
             || matches!(
                 cause.downcast_ref(),
                 Some(

@@ -2,7 +2,9 @@
 //!
 //! Bars show only where standard error is a terminal; nothing but errors shows with `--quiet`.
 
+use crate::cancel;
 use frostline_core::foreign::Plain;
+use frostline_study::{Monitor, Pass};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::Write;
 use std::sync::OnceLock;
@@ -48,6 +50,36 @@ pub fn bar(what: &str, unit: &str, total: Option<u64>) -> ProgressBar {
         .unwrap_or_else(|_| ProgressStyle::default_bar())
         .progress_chars("━╸─");
     bars().add(bar.with_style(style).with_message(Plain::line(what).to_string()))
+}
+
+/// Bars and notes of a study, which Ctrl-C ends.
+pub struct Screen;
+
+impl Monitor for Screen {
+    fn pass<'a>(&'a self, what: &str, unit: &str, total: Option<u64>) -> Box<dyn Pass + 'a> {
+        Box::new(Shown(bar(what, unit, total)))
+    }
+    fn note(&self, text: &str) {
+        note(text);
+    }
+    fn stops(&self) -> bool {
+        cancel::requested()
+    }
+}
+
+/// A bar that goes when its pass is over.
+struct Shown(ProgressBar);
+
+impl Pass for Shown {
+    fn advance(&self, units: u64) {
+        self.0.inc(units);
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
 }
 
 /// A line for people: what was chosen, what was left out. Not an error.

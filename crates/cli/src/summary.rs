@@ -1,10 +1,10 @@
 //! A study in the terminal.
 
-use crate::study::{PolicyStudy, SizeStudy, Study, TraceStudy};
 use crate::table::{Table, wrap};
 use crate::units::{bytes, count, percent, seconds};
 use frostline_core::Foreign;
 use frostline_sim::{Machine, RunReport};
+use frostline_study::{PolicyStudy, SizeStudy, Study, TraceStudy};
 use frostline_trace::TraceHeader;
 use std::fmt::Write;
 

@@ -18,6 +18,16 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("frostline-record", &["frostline-core", "frostline-trace"]),
     ("frostline-bound", &["frostline-core", "frostline-trace"]),
     ("frostline-sim", &["frostline-core", "frostline-daemon", "frostline-trace"]),
+    (
+        "frostline-study",
+        &[
+            "frostline-core",
+            "frostline-trace",
+            "frostline-workloads",
+            "frostline-bound",
+            "frostline-sim",
+        ],
+    ),
     ("frostline-linux", &["frostline-core"]),
     ("frostline-driver", &["frostline-core", "frostline-daemon", "frostline-linux"]),
     ("frostline-agent", &["frostline-core", "frostline-linux", "frostline-driver"]),

@@ -1,16 +1,15 @@
 //! `frostline bound`.
 
 use crate::errors::failure;
-use crate::study::bounds;
-use crate::study::{Input, Watched, machine_error};
+use crate::progress::{self, Screen};
 use crate::table::Table;
 use crate::units::{bytes, count, percent, seconds};
-use crate::{cancel, output, progress, summary};
+use crate::{cancel, limit, output, summary};
 use frostline_bound::{Bound, EpochChoice, EpochMatrix, SolveOptions, solve};
 use frostline_core::spec;
 use frostline_core::types::PageCount;
-use frostline_sim::{FastSize, FaultInjection, Footprint, Machine, measure_footprint};
-use frostline_trace::TraceSource;
+use frostline_sim::{FastSize, FaultInjection, Footprint, Machine};
+use frostline_study::{Input, bounds, footprint, machine};
 use serde::Serialize;
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -73,9 +72,9 @@ struct Run {
 /// Wrong usage, a trace that cannot be read or does not fit, or a stop.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     cancel::install()?;
-    let machine = Machine::parse(&args.machine).map_err(machine_error)?;
-    let input = Input::open(&args.trace, 2)?;
-    let footprint = footprint(&input, &machine)?;
+    let machine = machine(&args.machine)?;
+    let input = Input::open(&args.trace, 2, limit::current(), &Screen)?;
+    let footprint = footprint(&input, &machine, &Screen)?;
     if let Err(why) = bounds::applies(&machine, &FaultInjection::default(), &footprint) {
         let hint = match why {
             bounds::NoBound::Memory { .. } => "take a shorter trace",
@@ -84,7 +83,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Err(failure(format!("there is no bound here: {why}"), hint));
     }
     let epochs = EpochChoice::About(args.epochs);
-    let matrix = bounds::matrix(&input, &footprint)?.with_epochs(epochs);
+    let matrix = bounds::matrix(&input, &footprint, &Screen)?.with_epochs(epochs);
     let options = SolveOptions {
         target_gap: args.gap,
         max_iterations: args.iterations,
@@ -104,16 +103,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         false => output::text(&show(&machine, &footprint, &matrix, &runs))?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn footprint(input: &Input, machine: &Machine) -> anyhow::Result<Footprint> {
-    let mut source = Watched::new(input.source()?, "measuring the footprint", None);
-    let footprint = measure_footprint(&mut source, machine);
-    cancel::check()?;
-    if let Some(warning) = source.warning() {
-        progress::note(&format!("note: {}: {warning}", input.name()));
-    }
-    Ok(footprint?)
 }
 
 fn report(

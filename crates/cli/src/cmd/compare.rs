@@ -1,10 +1,12 @@
 //! `frostline compare`.
 
-use crate::study::{self, ModelArgs, ProgramArgs, Request};
-use crate::{cancel, html, output, summary};
+use crate::model::{ModelArgs, ProgramArgs};
+use crate::progress::Screen;
+use crate::{cancel, html, limit, output, summary};
 use frostline_core::policy::registry;
 use frostline_core::spec;
 use frostline_sim::FastSize;
+use frostline_study::Request;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -73,8 +75,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         jobs: args.jobs.map(NonZeroUsize::get),
         options,
         every_series: false,
+        limit: limit::current(),
     };
-    let study = study::run(&request)?;
+    let study = frostline_study::run(&request, &Screen)?;
     if let Some(path) = &args.report {
         html::write(path, &study)?;
     }

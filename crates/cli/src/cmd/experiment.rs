@@ -109,7 +109,7 @@ fn one(args: &RunArgs) -> anyhow::Result<()> {
         charts: &outcome.charts,
         maps: &outcome.maps,
         heatmaps: &outcome.heatmaps,
-        runs: outcome.studies().flat_map(crate::study::Study::reports).collect(),
+        runs: outcome.studies().flat_map(frostline_study::Study::reports).collect(),
     }])
 }
 

@@ -1,9 +1,9 @@
 //! `frostline machines`.
 
 use crate::output;
-use crate::study::machine_error;
 use crate::table::Table;
 use frostline_sim::Machine;
+use frostline_study::machine;
 use serde::Serialize;
 use std::process::ExitCode;
 
@@ -45,7 +45,7 @@ struct Listed {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.name.or(args.show) {
         Some(name) => {
-            let machine = Machine::parse(&name).map_err(machine_error)?;
+            let machine = machine(&name)?;
             match args.json {
                 true => output::json(&[machine])?,
                 false => output::text(&machine.to_toml())?,
@@ -53,7 +53,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         None if args.json => {
             let listed = Machine::presets().map(|(name, summary)| {
-                let machine = Machine::parse(name).map_err(machine_error)?;
+                let machine = machine(name)?;
                 Ok(Listed { name, summary, machine })
             });
             output::json(&listed.collect::<anyhow::Result<Vec<_>>>()?)?;

@@ -1,12 +1,13 @@
 //! `frostline trace profile`: what a trace uses of its memory.
 
 use crate::errors::usage;
-use crate::study::{Input, Watched};
+use crate::progress::{self, Screen};
 use crate::table::Table;
 use crate::units::{bytes, count, percent};
-use crate::{cancel, html, output, progress};
+use crate::{cancel, html, limit, output};
 use frostline_core::spec::parse_count;
 use frostline_profile::{Profile, Span, Summary};
+use frostline_study::{Input, Watched};
 use frostline_workloads::initialisation_records;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -55,14 +56,14 @@ fn count_of(text: &str) -> Result<u64, String> {
 /// # Errors
 /// A trace that cannot be read, or has no records where we look.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let input = Input::open(&args.trace, 1)?;
+    let input = Input::open(&args.trace, 1, limit::current(), &Screen)?;
     let skip = match args.skip {
         Some(skip) => skip,
         None if args.trace.starts_with("synth:") => initialisation_records(&args.trace)?,
         None => 0,
     };
     let span = Span { skip, records: args.records };
-    let mut source = Watched::new(input.source()?, &args.trace, None);
+    let mut source = Watched::new(input.source()?, &args.trace, None, &Screen);
     let profile = Profile::of(&mut source, span, |_| true)?;
     cancel::check()?;
     if let Some(warning) = frostline_trace::TraceSource::warning(&source) {

@@ -1,12 +1,14 @@
 //! `frostline sim`.
 
-use crate::study::{self, ModelArgs, ProgramArgs, Request};
-use crate::{cancel, details, html, output, series};
+use crate::model::{ModelArgs, ProgramArgs};
+use crate::progress::Screen;
+use crate::{cancel, details, html, limit, output, series};
 use anyhow::Context;
 use frostline_core::policy::registry;
 use frostline_core::spec;
 use frostline_core::types::Nanos;
 use frostline_sim::FastSize;
+use frostline_study::Request;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -69,8 +71,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         jobs: None,
         options,
         every_series: false,
+        limit: limit::current(),
     };
-    let study = study::run(&request)?;
+    let study = frostline_study::run(&request, &Screen)?;
     if let (Some(path), Some(format)) = (&args.series, format) {
         series::write(path, format, study.traces[0].sizes[0].policies[0].first())?;
     }

@@ -2,8 +2,8 @@
 
 use super::file::{Chart, ChartKind, Experiment, names};
 use super::huge_pages::HugePage;
-use crate::study::{PolicyStudy, SizeStudy, Study};
 use frostline_sim::SeriesPoint;
+use frostline_study::{PolicyStudy, SizeStudy, Study};
 use serde::Serialize;
 
 /// One chart.

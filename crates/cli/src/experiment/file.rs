@@ -5,12 +5,12 @@ use super::map::MapOf;
 use super::measure::Measure;
 use crate::errors::usage;
 use crate::live::config::located;
-use crate::study::{self, Programs};
 use anyhow::Context;
 use frostline_core::consolidation::ConsolidationLimit;
 use frostline_core::policy::registry;
 use frostline_core::spec::{self, SpecError};
 use frostline_sim::{FastSize, GuestSetup, SERIES_POINTS, Scale};
+use frostline_study::Programs;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -477,7 +477,7 @@ impl Experiment {
     /// # Errors
     /// One that is none.
     pub fn guests(&self) -> anyhow::Result<Vec<GuestSetup>> {
-        Ok(study::guests(&self.guest.join(","))?.to_vec())
+        Ok(frostline_study::guests(&self.guest.join(","))?.to_vec())
     }
 
     /// Every policy in every virtual machine, as results name them.
@@ -485,7 +485,7 @@ impl Experiment {
     /// # Errors
     /// A policy or virtual machine that is none.
     pub fn labels(&self) -> anyhow::Result<Vec<String>> {
-        Ok(study::labels(&self.policies()?, &self.guests()?))
+        Ok(frostline_study::labels(&self.policies()?, &self.guests()?))
     }
 
     /// Policies, groups taken apart.

@@ -1,8 +1,8 @@
 //! Maps of accesses over addresses and time.
 
 use super::file::{Experiment, names};
-use crate::study::Study;
 use frostline_sim::Heatmaps;
+use frostline_study::Study;
 use serde::{Deserialize, Serialize};
 
 /// Two maps for each workload and size: by the program's addresses and by the machine's.

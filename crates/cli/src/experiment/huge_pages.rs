@@ -1,8 +1,9 @@
 //! How much of each huge page is used, as samples of accesses tell it.
 
 use crate::cancel;
-use crate::study::{Input, Watched};
+use crate::progress::Screen;
 use frostline_core::types::AccessKind;
+use frostline_study::{Input, Watched};
 use frostline_trace::{Batch, TraceSource};
 use serde::Serialize;
 
@@ -27,7 +28,7 @@ pub struct HugePage {
 /// # Errors
 /// A trace that cannot be read, or a stop.
 pub fn sample(input: &Input, records: u64, samples: u64) -> anyhow::Result<Vec<HugePage>> {
-    let mut source = Watched::new(input.source()?, "sampling huge pages", Some(records));
+    let mut source = Watched::new(input.source()?, "sampling huge pages", Some(records), &Screen);
     let thinning = u64::from(source.header().thinning.max(1));
     let every = (PERIOD / thinning).max(1);
     let (mut counts, mut batch) = (Vec::<u32>::new(), Batch::new());
@@ -87,6 +88,7 @@ pub fn used_of_hottest(pages: &[HugePage]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use frostline_core::Limit;
 
     fn page(samples: u64, used: u32) -> HugePage {
         HugePage { samples, used }
@@ -107,7 +109,7 @@ mod tests {
     fn dense_and_scattered_use_are_told_apart() {
         // Every subpage alike, against one access in eight huge pages to the same few subpages.
         let read = |spec: &str| {
-            let input = Input::open(spec, 1).unwrap();
+            let input = Input::open(spec, 1, Limit::default(), &Screen).unwrap();
             sample(&input, 2_000_000, 4000).unwrap()
         };
         let dense = read("synth:uniform:size=16MiB:accesses=2M");

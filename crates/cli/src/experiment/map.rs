@@ -2,8 +2,8 @@
 
 use super::file::{Over, ResultOf};
 use super::measure::{Measure, values};
-use crate::study::Study;
-use crate::study::stats::Stat;
+use frostline_study::Study;
+use frostline_study::stats::Stat;
 use serde::{Deserialize, Serialize};
 
 /// What is to be computed for each pair of values.

@@ -5,9 +5,9 @@ use super::adaptation::{adaptation_seconds, latencies, recovery_seconds};
 use super::file::{Over, ResultOf};
 use super::huge_pages::{self, HugePage};
 use crate::errors::usage;
-use crate::study::stats::Stat;
-use crate::study::{PolicyStudy, SizeStudy, is_online};
 use frostline_sim::RunReport;
+use frostline_study::stats::Stat;
+use frostline_study::{PolicyStudy, SizeStudy, is_online};
 use serde::Deserialize;
 
 /// How a result is computed.
@@ -199,8 +199,8 @@ fn number_of(report: &RunReport, name: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::study::{NoBound, PolicyStudy};
     use frostline_sim::RunOutcome;
+    use frostline_study::{NoBound, PolicyStudy};
 
     fn run(seconds: f64, promoted_bytes: u64) -> RunOutcome {
         let report = RunReport {

@@ -9,12 +9,13 @@ pub mod map;
 mod measure;
 pub mod show;
 
-use crate::study::stats::Stat;
-use crate::study::{Input, ModelArgs, Request, Study, run, with_seed};
+use crate::limit;
+use crate::progress::Screen;
 use chart::Drawn;
-use clap::Parser;
 use file::{Experiment, ResultOf, Workload};
-use frostline_sim::FastSize;
+use frostline_sim::{FastSize, SimOptions};
+use frostline_study::stats::Stat;
+use frostline_study::{Input, Request, Study, run, with_seed};
 use heatmap::Picture;
 use huge_pages::HugePage;
 use map::Map;
@@ -85,13 +86,6 @@ impl Outcome {
     }
 }
 
-/// The model's options, with their defaults.
-#[derive(Parser)]
-struct Model {
-    #[command(flatten)]
-    model: ModelArgs,
-}
-
 /// Runs all that the experiment asks for.
 ///
 /// # Errors
@@ -101,7 +95,7 @@ pub fn carry_out(experiment: &Experiment, effort: Effort) -> anyhow::Result<Outc
     experiment.check(&experiment.labels()?)?;
     let mut studies = Vec::new();
     for machine in experiment.machines() {
-        studies.push(run(&request(experiment, machine, effort)?)?);
+        studies.push(run(&request(experiment, machine, effort)?, &Screen)?);
     }
     let pages = huge_pages_of(experiment, &studies[0])?;
     let findings = findings(experiment, &studies, &pages);
@@ -113,13 +107,10 @@ pub fn carry_out(experiment: &Experiment, effort: Effort) -> anyhow::Result<Outc
 }
 
 fn request(experiment: &Experiment, machine: &str, effort: Effort) -> anyhow::Result<Request> {
-    let mut words = vec!["model".to_owned(), "--machine".to_owned(), machine.to_owned()];
-    if experiment.tlb {
-        words.extend(["--tlb".to_owned(), "on".to_owned()]);
-    }
     let sizes = experiment.sizes()?;
     let size = sizes.first().copied().unwrap_or(FastSize::Ratio(1, 8));
-    let mut options = Model::parse_from(words).model.options(size)?;
+    let mut options = SimOptions::new(frostline_study::machine(machine)?, size);
+    options.tlb = experiment.tlb;
     options.series_points = experiment.series_points();
     options.heatmaps = effort.charts || !experiment.heatmap.is_empty();
     let seeds = if effort.quick { experiment.quick_seeds } else { experiment.seeds };
@@ -135,6 +126,7 @@ fn request(experiment: &Experiment, machine: &str, effort: Effort) -> anyhow::Re
         jobs: effort.jobs,
         options,
         every_series: experiment.result.iter().any(|result| result.since.is_some()),
+        limit: limit::current(),
     })
 }
 
@@ -144,13 +136,13 @@ fn huge_pages_of(
     study: &Study,
 ) -> anyhow::Result<Vec<Vec<Vec<HugePage>>>> {
     let workloads = experiment.workload.iter().zip(&study.traces);
-    let of_workload = |(workload, trace): (&Workload, &crate::study::TraceStudy)| {
+    let of_workload = |(workload, trace): (&Workload, &frostline_study::TraceStudy)| {
         if !experiment.wants_huge_pages(&workload.name) {
             return Ok(Vec::new());
         }
         let samples = (experiment.samples as f64 / trace.scale).ceil() as u64;
         let of_seed = |seed: &u64| {
-            let input = Input::open(&with_seed(&trace.name, *seed), 1)?;
+            let input = Input::open(&with_seed(&trace.name, *seed), 1, limit::current(), &Screen)?;
             huge_pages::sample(&input, trace.footprint.records, samples)
         };
         study.seeds.iter().map(of_seed).collect()

@@ -2,9 +2,9 @@
 
 use super::file::Experiment;
 use super::{Finding, Outcome};
-use crate::study::SizeStudy;
 use crate::summary;
 use crate::table::{Table, wrap};
+use frostline_study::SizeStudy;
 use std::fmt::Write;
 
 /// Paper beside ours, then how fast every policy was.

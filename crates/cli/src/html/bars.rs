@@ -3,8 +3,8 @@
 use super::palette::Palette;
 use super::rows::Rows;
 use super::svg::{frame, number, round_up, spec};
-use crate::study::stats::Stat;
-use crate::study::{PolicyStudy, SizeStudy};
+use frostline_study::stats::Stat;
+use frostline_study::{PolicyStudy, SizeStudy};
 
 /// Run time against all-fast. Bars begin at 0: their lengths compare as the times do.
 pub fn slowdown(size: &SizeStudy, palette: &Palette) -> String {

@@ -3,7 +3,7 @@
 use super::palette::Palette;
 use super::plot::{Entry, Plot, legend};
 use super::svg::{Unit, data, frame, number, round_up};
-use crate::study::{PolicyStudy, TraceStudy};
+use frostline_study::{PolicyStudy, TraceStudy};
 
 const PERCENT: Unit = Unit { divisor: 0.01, name: "%" };
 const TIMES: Unit = Unit { divisor: 1.0, name: "×" };

@@ -1,9 +1,9 @@
 //! What was run: facts of a trace, and of the machine.
 
 use super::svg::{escape, number};
-use crate::study::{Study, TraceStudy};
 use crate::summary;
 use crate::units::{bytes, count};
+use frostline_study::{Study, TraceStudy};
 use std::fmt::Write;
 
 /// About one trace.

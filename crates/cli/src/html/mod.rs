@@ -19,9 +19,9 @@ mod svg;
 
 use crate::experiment::Outcome;
 use crate::experiment::file::Experiment;
-use crate::study::{NoBound, SizeStudy, Study, TraceStudy, is_online};
 use crate::units::bytes;
 use crate::{files, progress, summary};
+use frostline_study::{NoBound, SizeStudy, Study, TraceStudy, is_online};
 use palette::Palette;
 pub use profiles::{write_pairs, write_profile};
 use std::fmt::Write;

@@ -1,9 +1,9 @@
 //! The tables with all numbers.
 
 use super::svg::table;
-use crate::study::{PolicyStudy, SizeStudy};
 use crate::units::{bytes, count, seconds};
 use frostline_sim::RunReport;
+use frostline_study::{PolicyStudy, SizeStudy};
 
 /// A line: what it is, and the cell of a policy.
 type Line = (&'static str, fn(&PolicyStudy) -> String);
@@ -42,7 +42,7 @@ fn mean(policy: &PolicyStudy, number: fn(&RunReport) -> f64, show: fn(f64) -> St
 fn option(
     policy: &PolicyStudy,
     number: impl Fn(&RunReport) -> Option<f64>,
-    show: fn(crate::study::stats::Stat) -> String,
+    show: fn(frostline_study::stats::Stat) -> String,
 ) -> String {
     policy.stat_option(number).map_or_else(|| MISSING.to_owned(), show)
 }

@@ -3,9 +3,9 @@
 use super::palette::Palette;
 use super::plot::{Entry, Plot, legend};
 use super::svg::{Unit, bytes_unit, data, frame, number, round_up, time_unit};
-use crate::study::{PolicyStudy, SizeStudy};
 use crate::units;
 use frostline_sim::SeriesPoint;
+use frostline_study::{PolicyStudy, SizeStudy};
 
 /// Rows of the table beside a chart.
 const SPANS: usize = 10;

@@ -1,7 +1,7 @@
 //! All traces at a glance.
 
 use super::svg::{escape, spec};
-use crate::study::Study;
+use frostline_study::Study;
 use std::fmt::Write;
 
 /// Where a trace's section is.

@@ -1,6 +1,6 @@
 //! Which policy has which colour: the same in every chart.
 
-use crate::study::is_reference;
+use frostline_study::is_reference;
 
 /// How a policy is drawn.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,10 +1,11 @@
 //! One program beside the generator that stands for it: recorded, profiled, compared.
 
 use super::programs::{Program, Recording};
-use crate::study::{Input, Watched};
-use crate::{cancel, progress};
+use crate::progress::{self, Screen};
+use crate::{cancel, limit};
 use frostline_core::spec::Spec;
 use frostline_profile::{Distance, Profile, Span};
+use frostline_study::{Input, Watched};
 use frostline_workloads::initialisation_records;
 use serde::Serialize;
 use std::path::Path;
@@ -135,7 +136,8 @@ fn as_long_as(generator: &str, records: u64) -> anyhow::Result<String> {
 }
 
 fn profile(name: &str, what: &str, span: Span) -> anyhow::Result<Profile> {
-    let mut source = Watched::new(Input::open(name, 1)?.source()?, what, None);
+    let input = Input::open(name, 1, limit::current(), &Screen)?;
+    let mut source = Watched::new(input.source()?, what, None, &Screen);
     let profile = Profile::of(&mut source, span, |_| true)?;
     cancel::check()?;
     Ok(profile)

@@ -1,23 +1,10 @@
-//! Command-line options of the model, shared by `sim` and `compare`.
+//! Command-line options of the model and of programs side by side, shared by `sim` and `compare`.
 
-use super::programs::policy_of;
 use crate::errors::usage;
-use frostline_core::policy::registry::{self, Group};
 use frostline_core::spec::{self, SpecError};
 use frostline_core::types::Bytes;
-use frostline_sim::{FastSize, FaultInjection, Machine, Scale, SimOptions};
-
-/// Policies that are no tiering but marks to measure by.
-pub fn is_reference(spec: &str) -> bool {
-    let spec = policy_of(spec);
-    matches!(spec, "all-fast" | "all-slow" | "first-touch" | "interleave")
-}
-
-/// Policies that one would run: neither references nor with knowledge of the future.
-pub fn is_online(spec: &str) -> bool {
-    let offline = registry::check(policy_of(spec)).is_ok_and(|entry| entry.group == Group::Offline);
-    !offline && !is_reference(spec)
-}
+use frostline_sim::{FastSize, FaultInjection, GuestSetup, Machine, Scale, SimOptions};
+use frostline_study::{Guests, Programs, guests, machine};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Switch {
@@ -97,7 +84,7 @@ impl ModelArgs {
     /// # Errors
     /// An unknown machine or tier, a size that is none.
     pub fn options(&self, fast: FastSize) -> anyhow::Result<SimOptions> {
-        let machine = Machine::parse(&self.machine).map_err(machine_error)?;
+        let machine = machine(&self.machine)?;
         let limits = self.limit.iter().map(|text| limit(text, &machine));
         let limits = limits.collect::<anyhow::Result<Vec<_>>>()?;
         Ok(SimOptions {
@@ -120,15 +107,6 @@ fn scale(text: &str) -> Result<Scale, SpecError> {
     }
 }
 
-/// A machine that cannot be used is wrong usage.
-pub fn machine_error(error: frostline_sim::SimError) -> anyhow::Error {
-    let text = error.to_string();
-    match text.split_once("\nhint: ") {
-        Some((what, hint)) => usage(what, hint),
-        None => usage(text, "`frostline machines` lists what is known"),
-    }
-}
-
 fn limit(text: &str, machine: &Machine) -> anyhow::Result<(u8, Bytes)> {
     let Some((tier, size)) = text.split_once('=') else {
         return Err(usage(format!("--limit {text}: no size"), "write TIER=SIZE, such as nvm=8GiB"));
@@ -140,4 +118,45 @@ fn limit(text: &str, machine: &Machine) -> anyhow::Result<(u8, Bytes)> {
         SpecError::unknown("tier", tier, &known)
     })?;
     Ok((number as u8, spec::parse_bytes(size)?))
+}
+
+/// What the command line says of programs side by side.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Programs side by side")]
+pub struct ProgramArgs {
+    /// Run each program in a virtual machine: none, or gpac[:cl=50] that gathers its hot pages; several
+    /// with commas
+    #[arg(long, value_name = "LIST", value_parser = guests, default_value = "")]
+    guest: Guests,
+    /// So many of each trace at once, generated ones each with a seed of its own
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    programs: u32,
+    /// Another trace that runs at the same time; may be given several times
+    #[arg(long, value_name = "TRACE")]
+    beside: Vec<String>,
+    /// What runs beside a trace begins when that has come to this share of its records
+    #[arg(long, value_name = "SHARE", requires = "beside", value_parser = spec::parse_ratio)]
+    beside_after: Option<f64>,
+}
+
+impl ProgramArgs {
+    /// Kinds of virtual machines; none where programs run by themselves.
+    pub fn guests(&self) -> Vec<GuestSetup> {
+        self.guest.to_vec()
+    }
+
+    /// What runs at once, for each trace.
+    pub fn programs(&self, traces: Vec<String>) -> Vec<Programs> {
+        let programs = |trace| Programs {
+            trace,
+            copies: self.programs,
+            beside: self.beside.clone(),
+            beside_after: self.beside_after.unwrap_or(0.0),
+            limit: None,
+            guest_memory: None,
+            fast: None,
+            scale: None,
+        };
+        traces.into_iter().map(programs).collect()
+    }
 }

@@ -6,25 +6,6 @@ use frostline_core::consolidation::ConsolidationLimit;
 use frostline_core::spec;
 use frostline_sim::{FastSize, Footprint, GuestSetup, Scale, SimError, Together};
 
-/// What the command line says of programs side by side.
-#[derive(clap::Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Programs side by side")]
-pub struct ProgramArgs {
-    /// Run each program in a virtual machine: none, or gpac[:cl=50] that gathers its hot pages; several
-    /// with commas
-    #[arg(long, value_name = "LIST", value_parser = guests, default_value = "")]
-    guest: Guests,
-    /// So many of each trace at once, generated ones each with a seed of its own
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
-    programs: u32,
-    /// Another trace that runs at the same time; may be given several times
-    #[arg(long, value_name = "TRACE")]
-    beside: Vec<String>,
-    /// What runs beside a trace begins when that has come to this share of its records
-    #[arg(long, value_name = "SHARE", requires = "beside", value_parser = spec::parse_ratio)]
-    beside_after: Option<f64>,
-}
-
 /// Kinds of virtual machines, all of which are run.
 pub type Guests = std::sync::Arc<Vec<GuestSetup>>;
 
@@ -34,28 +15,6 @@ pub type Guests = std::sync::Arc<Vec<GuestSetup>>;
 /// One that is none.
 pub fn guests(list: &str) -> Result<Guests, spec::SpecError> {
     Ok(Guests::new(spec::list(list).map(GuestSetup::parse).collect::<Result<_, _>>()?))
-}
-
-impl ProgramArgs {
-    /// Kinds of virtual machines; none where programs run by themselves.
-    pub fn guests(&self) -> Vec<GuestSetup> {
-        self.guest.to_vec()
-    }
-
-    /// What runs at once, for each trace.
-    pub fn programs(&self, traces: Vec<String>) -> Vec<Programs> {
-        let programs = |trace| Programs {
-            trace,
-            copies: self.programs,
-            beside: self.beside.clone(),
-            beside_after: self.beside_after.unwrap_or(0.0),
-            limit: None,
-            guest_memory: None,
-            fast: None,
-            scale: None,
-        };
-        traces.into_iter().map(programs).collect()
-    }
 }
 
 /// A trace, and what runs at the same time.
@@ -103,30 +62,6 @@ impl Programs {
     }
 }
 
-/// Every policy in every kind of virtual machine: `memtierd`, `memtierd+gpac:cl=50`.
-pub fn labels(policies: &[String], guests: &[GuestSetup]) -> Vec<String> {
-    let of = |policy: &String| -> Vec<String> {
-        match guests.is_empty() {
-            true => vec![label(policy, None)],
-            false => guests.iter().map(|guest| label(policy, Some(guest))).collect(),
-        }
-    };
-    policies.iter().flat_map(of).collect()
-}
-
-fn label(policy: &str, guest: Option<&GuestSetup>) -> String {
-    match guest.map(ToString::to_string) {
-        None => policy.to_owned(),
-        Some(none) if none == "none" => policy.to_owned(),
-        Some(guest) => format!("{policy}+{guest}"),
-    }
-}
-
-/// The policy of a label.
-pub fn policy_of(label: &str) -> &str {
-    label.split_once('+').map_or(label, |(policy, _)| policy)
-}
-
 /// All programs that run at once, ready to be read any number of times.
 pub struct Company {
     /// Those beside the first one.
@@ -140,7 +75,7 @@ pub struct Company {
 }
 
 impl Company {
-    /// Opens the programs beside the first one; `measure` gives footprints.
+    /// Opens the programs beside the first one by `open`; `measure` gives footprints.
     ///
     /// # Errors
     /// Those of opening and measuring.
@@ -148,12 +83,12 @@ impl Company {
         programs: &Programs,
         first: &Footprint,
         seed: u64,
-        times: usize,
+        open: impl Fn(&str) -> anyhow::Result<Input>,
         measure: impl Fn(&Input) -> anyhow::Result<Footprint>,
     ) -> anyhow::Result<Self> {
         let (mut others, mut footprints) = (Vec::new(), vec![first.clone()]);
         for (of, name) in programs.others(seed) {
-            let input = Input::open(&name, times)?;
+            let input = open(&name)?;
             // Copies of a generated trace are alike in size.
             let footprint = if of == 0 { first.clone() } else { measure(&input)? };
             others.push(input);
@@ -202,17 +137,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn policies_are_named_with_their_guests() {
-        let policies = ["tpp".to_owned(), "memtierd:start=slow".to_owned()];
-        assert_eq!(labels(&policies, &[]), policies);
-        let kinds = guests("none,gpac:cl=50").unwrap();
-        let expected = ["tpp", "tpp+gpac:cl=50", "memtierd:start=slow"];
-        assert_eq!(labels(&policies, &kinds)[..3], expected);
-        assert_eq!(policy_of("tpp+gpac:cl=50"), "tpp");
-        assert!(guests("gpac:cl=0").is_err());
-    }
-
-    #[test]
     fn copies_of_generated_traces_have_seeds_of_their_own() {
         let programs = Programs {
             trace: "synth:masim:size=4MiB:seed=3".into(),
@@ -234,10 +158,10 @@ mod tests {
     }
 
     /// Under one policy, with half of the memory fast.
-    fn study(programs: Programs, kinds: &str, policy: &str) -> crate::study::Study {
+    fn study(programs: Programs, kinds: &str, policy: &str) -> crate::Study {
         let machine = frostline_sim::Machine::parse("dram-nvm").unwrap();
         let half = "50%".parse().unwrap();
-        let request = crate::study::Request {
+        let request = crate::Request {
             traces: vec![programs],
             guests: guests(kinds).unwrap().to_vec(),
             sizes: vec![half],
@@ -247,8 +171,9 @@ mod tests {
             jobs: Some(1),
             options: frostline_sim::SimOptions::new(machine, half),
             every_series: false,
+            limit: frostline_core::Limit::default(),
         };
-        crate::study::run(&request).unwrap()
+        crate::run(&request, &crate::Unwatched).unwrap()
     }
 
     #[test]

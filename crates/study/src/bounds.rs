@@ -2,7 +2,7 @@
 
 use super::input::{Input, Watched};
 use super::memory;
-use crate::{cancel, progress};
+use crate::Monitor;
 use frostline_bound::{BoundModel, EpochChoice, EpochMatrix, SolveOptions, solve};
 use frostline_sim::{FaultInjection, Footprint, Machine};
 use std::fmt;
@@ -102,10 +102,15 @@ pub fn fits(footprint: &Footprint) -> Result<(), NoBound> {
 ///
 /// # Errors
 /// A trace that cannot be read, or a stop.
-pub fn matrix(input: &Input, footprint: &Footprint) -> anyhow::Result<EpochMatrix> {
-    let mut source = Watched::new(input.source()?, "sorting by page", Some(footprint.records));
+pub fn matrix(
+    input: &Input,
+    footprint: &Footprint,
+    monitor: &dyn Monitor,
+) -> anyhow::Result<EpochMatrix> {
+    let records = Some(footprint.records);
+    let mut source = Watched::new(input.source()?, "sorting by page", records, monitor);
     let matrix = EpochMatrix::from_source(&mut source, EpochChoice::default())?;
-    cancel::check()?;
+    monitor.check()?;
     Ok(matrix)
 }
 
@@ -130,10 +135,11 @@ pub fn compute(
     matrix: &EpochMatrix,
     machine: &Machine,
     capacity_pages: u64,
+    monitor: &dyn Monitor,
 ) -> anyhow::Result<BoundResult> {
-    let spinner = progress::bar("computing the bound", "", None);
+    let pass = monitor.pass("computing the bound", "", None);
     let bound = solve(matrix, &model(machine, capacity_pages), &SolveOptions::default());
-    spinner.finish_and_clear();
+    drop(pass);
     let bound = bound?;
     let share = bound.share(bound.saving_feasible_ns).unwrap_or(0.0);
     Ok(BoundResult {

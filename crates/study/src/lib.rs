@@ -1,22 +1,28 @@
-//! Running policies on traces: what `sim` and `compare` have in common.
+//! Policies replayed on traces under sizes of fast memory and seeds, with the bound beside them.
 //!
 //! A [`Study`] is the whole outcome, in the order in which the user named things: traces, sizes of
-//! fast memory, policies, seeds. It is the same whatever the number of threads.
+//! fast memory, policies, seeds. It is the same whatever the number of threads. Nothing is printed: a
+//! [`Monitor`] receives the progress and may end it.
+#![forbid(unsafe_code)]
 
 pub mod bounds;
+mod error;
 mod input;
+mod labels;
 mod memory;
-mod options;
+mod monitor;
 mod oracle;
 mod programs;
 mod runner;
 pub mod stats;
 
 pub use bounds::{BoundResult, NoBound};
+pub use error::StudyError;
 pub use input::{Input, Watched};
-pub use options::{ModelArgs, is_online, is_reference, machine_error};
-pub use programs::{ProgramArgs, Programs, guests, labels};
-pub use runner::{Request, run, with_seed};
+pub use labels::{is_online, is_reference, labels, policy_of};
+pub use monitor::{Monitor, Pass, Unwatched};
+pub use programs::{Guests, Programs, guests};
+pub use runner::{Request, footprint, machine, run, with_seed};
 
 use frostline_sim::{FastSize, Footprint, Machine, RunOutcome};
 use frostline_trace::TraceHeader;

@@ -1,11 +1,10 @@
 //! Traces as the user names them: files and `synth:...`.
 
 use super::memory;
-use crate::errors::{failure, usage};
-use crate::{cancel, limit, progress};
+use crate::{Monitor, Pass, StudyError};
+use frostline_core::Limit;
 use frostline_trace::batch::Want;
 use frostline_trace::{Batch, MemTrace, Sheet, TraceError, TraceHeader, TraceReader, TraceSource};
-use indicatif::ProgressBar;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -30,11 +29,17 @@ enum Kind {
 
 impl Input {
     /// Finds the trace and checks that it begins well. `times` is how often it will be read:
-    /// generated traces that are read often are kept in memory if they fit.
+    /// generated traces that are read often are kept in memory if they fit. `limit` is what reading
+    /// may take without accounting for it.
     ///
     /// # Errors
     /// A file that is missing or no trace, a description that cannot be used, or a stop.
-    pub fn open(name: &str, times: usize) -> anyhow::Result<Self> {
+    pub fn open(
+        name: &str,
+        times: usize,
+        limit: Limit,
+        monitor: &dyn Monitor,
+    ) -> anyhow::Result<Self> {
         let kind = if name.starts_with("synth:") {
             Kind::Synth(name.to_owned())
         } else {
@@ -43,8 +48,7 @@ impl Input {
         let input = Self { name: name.to_owned(), kind, sheet: None };
         let header = input.source()?.header().clone();
         let generated = matches!(input.kind, Kind::Synth(_));
-        let mut input = if times > 1 { input.into_memory(&header)? } else { input };
-        let limit = limit::current();
+        let mut input = if times > 1 { input.into_memory(&header, monitor)? } else { input };
         input.sheet = match &input.kind {
             Kind::File(path) => TraceReader::open(path)?.dense(limit)?.sheet(),
             Kind::Memory(trace) if !generated => trace.reader()?.dense(limit)?.sheet(),
@@ -74,7 +78,7 @@ impl Input {
         })
     }
 
-    fn into_memory(self, header: &TraceHeader) -> anyhow::Result<Self> {
+    fn into_memory(self, header: &TraceHeader, monitor: &dyn Monitor) -> anyhow::Result<Self> {
         let room = (memory::available_bytes() as f64 * MEMORY_SHARE) as u64;
         let trace = match &self.kind {
             Kind::File(path) => match path.metadata() {
@@ -83,9 +87,9 @@ impl Input {
             },
             Kind::Synth(_) => match header.expected_records {
                 Some(records) if records.saturating_mul(BYTES_PER_RECORD) <= room => {
-                    let mut watched = Watched::new(self.source()?, "generating", None);
+                    let mut watched = Watched::new(self.source()?, "generating", None, monitor);
                     let trace = MemTrace::capture(&mut watched)?;
-                    cancel::check()?;
+                    monitor.check()?;
                     trace
                 }
                 _ => return Ok(self),
@@ -96,21 +100,21 @@ impl Input {
     }
 }
 
-fn find_file(name: &str) -> anyhow::Result<Kind> {
+fn find_file(name: &str) -> Result<Kind, StudyError> {
     let path = PathBuf::from(name);
     match path.metadata() {
         Ok(meta) if meta.is_dir() => {
-            Err(failure(format!("{name} is a folder"), "name a trace file"))
+            Err(StudyError::failed(format!("{name} is a folder"), "name a trace file"))
         }
         Ok(_) => Ok(Kind::File(path)),
         Err(error) => {
             let first = name.split(':').next().unwrap_or_default();
             Err(match frostline_workloads::generator(first) {
-                Some(_) => usage(
+                Some(_) => StudyError::usage(
                     format!("there is no trace file {name}"),
                     format!("for a generated trace write synth:{name}"),
                 ),
-                None => failure(
+                None => StudyError::failed(
                     format!("cannot read {name}: {error}"),
                     "record a program with `frostline record -o FILE -- PROGRAM`, \
                      or generate accesses with synth:zipf",
@@ -120,23 +124,29 @@ fn find_file(name: &str) -> anyhow::Result<Kind> {
     }
 }
 
-/// Shows how far a pass over a trace is, and ends it early where the user asks for it; the caller
-/// then finds out by [`cancel::check`].
-pub struct Watched {
+/// A pass over a trace that a monitor hears of. It ends early where the monitor says so; the caller
+/// then finds out by [`Monitor::check`].
+pub struct Watched<'a> {
     inner: Box<dyn TraceSource + Send>,
-    bar: ProgressBar,
+    monitor: &'a dyn Monitor,
+    pass: Box<dyn Pass + 'a>,
     records: u64,
 }
 
-impl Watched {
+impl<'a> Watched<'a> {
     /// A pass called `what`. Without `total` the header's number is taken, if it has one.
-    pub fn new(inner: Box<dyn TraceSource + Send>, what: &str, total: Option<u64>) -> Self {
+    pub fn new(
+        inner: Box<dyn TraceSource + Send>,
+        what: &str,
+        total: Option<u64>,
+        monitor: &'a dyn Monitor,
+    ) -> Self {
         let total = total.or(inner.header().expected_records);
-        Self { inner, bar: progress::bar(what, "accesses", total), records: 0 }
+        Self { inner, monitor, pass: monitor.pass(what, "accesses", total), records: 0 }
     }
 }
 
-impl TraceSource for Watched {
+impl TraceSource for Watched<'_> {
     fn header(&self) -> &TraceHeader {
         self.inner.header()
     }
@@ -147,21 +157,15 @@ impl TraceSource for Watched {
         self.inner.warning()
     }
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
-        if cancel::requested() {
+        if self.monitor.stops() {
             batch.clear();
             return Ok(false);
         }
         let more = self.inner.next_batch(batch)?;
         self.records += batch.len() as u64;
         if self.records >= 1 << 18 {
-            self.bar.inc(std::mem::take(&mut self.records));
+            self.pass.advance(std::mem::take(&mut self.records));
         }
         Ok(more)
-    }
-}
-
-impl Drop for Watched {
-    fn drop(&mut self) {
-        self.bar.finish_and_clear();
     }
 }

@@ -2,21 +2,21 @@
 
 use super::bounds::{self, BoundResult, NoBound};
 use super::input::{Input, Watched};
+use super::labels::{is_offline, labels};
 use super::oracle::{LazyOrder, MatrixOracle};
-use super::programs::{Company, Programs, labels};
+use super::programs::{Company, Programs};
 use super::{PolicyStudy, SizeStudy, Study, TraceStudy};
-use crate::errors::failure;
-use crate::{cancel, progress};
+use crate::{Monitor, Pass, StudyError, error};
 use anyhow::Context;
 use frostline_bound::EpochMatrix;
-use frostline_core::policy::registry::{self, Group, PolicyContext};
+use frostline_core::Limit;
+use frostline_core::policy::registry::{self, PolicyContext};
 use frostline_core::spec::Spec;
 use frostline_core::types::PageCount;
 use frostline_sim::{
     FastSize, Footprint, GuestSetup, Machine, Progress, RunOutcome, Scale, SimError, SimOptions,
     Together, measure_footprint, simulate, simulate_together,
 };
-use indicatif::ProgressBar;
 use rayon::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -45,13 +45,23 @@ pub struct Request {
     pub options: SimOptions,
     /// Keep the series of every seed, not of the first alone.
     pub every_series: bool,
+    /// What reading traces may take without accounting for it.
+    pub limit: Limit,
+}
+
+/// A machine by its preset or file, with parameters.
+///
+/// # Errors
+/// [`StudyError::Usage`] for one that is not known or not possible.
+pub fn machine(text: &str) -> Result<Machine, StudyError> {
+    Machine::parse(text).map_err(|error| error::of_machine(&error))
 }
 
 /// Runs everything; traces one after the other, the runs of a trace side by side.
 ///
 /// # Errors
-/// The first error of any run, or a stop.
-pub fn run(request: &Request) -> anyhow::Result<Study> {
+/// The first error of any run, or [`StudyError::Stopped`].
+pub fn run(request: &Request, monitor: &dyn Monitor) -> anyhow::Result<Study> {
     let jobs = request.jobs.unwrap_or(0).min(MOST_JOBS);
     let threads = rayon::ThreadPoolBuilder::new().num_threads(jobs);
     let threads = threads.build().context("cannot start threads")?;
@@ -59,7 +69,7 @@ pub fn run(request: &Request) -> anyhow::Result<Study> {
         (0..request.seeds.max(1)).map(|i| request.options.seed.wrapping_add(i)).collect();
     let mut traces = Vec::new();
     for programs in &request.traces {
-        let trace = threads.install(|| run_seeds(request, programs, &seeds));
+        let trace = threads.install(|| run_seeds(request, programs, &seeds, monitor));
         traces.push(trace.map_err(|error| named(error, &programs.trace))?);
     }
     let (machine, tlb) = (request.options.machine.clone(), request.options.tlb);
@@ -68,13 +78,18 @@ pub fn run(request: &Request) -> anyhow::Result<Study> {
 
 /// A generated trace is generated anew with every seed, unless its description names one: seeds
 /// would show little otherwise, because most of the model is not random.
-fn run_seeds(request: &Request, programs: &Programs, seeds: &[u64]) -> anyhow::Result<TraceStudy> {
+fn run_seeds(
+    request: &Request,
+    programs: &Programs,
+    seeds: &[u64],
+    monitor: &dyn Monitor,
+) -> anyhow::Result<TraceStudy> {
     if seeds.len() == 1 || !generated_without_seed(&programs.trace) && !programs.are_several() {
-        return run_trace(request, programs, seeds);
+        return run_trace(request, programs, seeds, monitor);
     }
     let mut whole: Option<TraceStudy> = None;
     for &seed in seeds {
-        let mut next = run_trace(request, &programs.seeded(seed), &[seed])?;
+        let mut next = run_trace(request, &programs.seeded(seed), &[seed], monitor)?;
         match &mut whole {
             Some(whole) => whole.append_runs(next, request.every_series),
             None => {
@@ -115,6 +130,7 @@ fn named(error: anyhow::Error, trace: &str) -> anyhow::Error {
 /// A trace made ready for its runs.
 struct Prepared<'a> {
     request: &'a Request,
+    monitor: &'a dyn Monitor,
     input: Arc<Input>,
     footprint: Footprint,
     scale_of: Scale,
@@ -133,20 +149,27 @@ struct Job {
     first_seed: bool,
 }
 
-fn run_trace(request: &Request, programs: &Programs, seeds: &[u64]) -> anyhow::Result<TraceStudy> {
+fn run_trace(
+    request: &Request,
+    programs: &Programs,
+    seeds: &[u64],
+    monitor: &dyn Monitor,
+) -> anyhow::Result<TraceStudy> {
     let name = &programs.trace;
     let kinds = request.guests.len().max(1);
     let passes = 1 + request.sizes.len() * request.policies.len() * kinds * seeds.len();
-    let input = Input::open(name, passes + usize::from(request.bound))?;
+    let open = |name: &str, times| Input::open(name, times, request.limit, monitor);
+    let input = open(name, passes + usize::from(request.bound))?;
     let machine = &request.options.machine;
     let inside = Together::inside(machine, request.guests.first());
     let header = input.source()?.header().clone();
-    let mut footprint = measure(&input, &inside)?;
+    let mut footprint = footprint(&input, &inside, monitor)?;
     let together = programs.are_several() || !request.guests.is_empty();
     let company = match together {
         true => {
-            let measure = |input: &Input| measure(input, &inside);
-            Some(Company::open(programs, &footprint, seeds[0], passes, measure)?)
+            let open = |name: &str| open(name, passes);
+            let measure = |input: &Input| self::footprint(input, &inside, monitor);
+            Some(Company::open(programs, &footprint, seeds[0], open, measure)?)
         }
         false => None,
     };
@@ -162,28 +185,27 @@ fn run_trace(request: &Request, programs: &Programs, seeds: &[u64]) -> anyhow::R
     let offline = request.policies.iter().any(|policy| is_offline(policy));
     if offline && together {
         let hint = "leave the offline policies out, or --guest, --programs and --beside";
-        return Err(failure(
-            format!("no future is known to programs: {}", NoBound::Together),
-            hint,
-        ));
+        let what = format!("no future is known to programs: {}", NoBound::Together);
+        return Err(StudyError::failed(what, hint).into());
     }
     if offline && let Err(why) = bounds::fits(&footprint) {
         let hint = "leave the offline policies out, or take a shorter trace";
-        return Err(failure(format!("offline policies need to hold the trace: {why}"), hint));
+        let what = format!("offline policies need to hold the trace: {why}");
+        return Err(StudyError::failed(what, hint).into());
     }
     let matrix = match offline || wanted.is_ok() {
-        true => Some(bounds::matrix(&input, &footprint)?),
+        true => Some(bounds::matrix(&input, &footprint, monitor)?),
         false => None,
     };
     let mut sizes = Vec::new();
     for &fast in programs.fast.as_ref().map_or(request.sizes.as_slice(), std::slice::from_ref) {
         let fast_pages = fast.pages(&footprint).0;
         let bound = match (&wanted, &matrix) {
-            (Ok(()), Some(matrix)) => Ok(bounds::compute(matrix, machine, fast_pages)?),
+            (Ok(()), Some(matrix)) => Ok(bounds::compute(matrix, machine, fast_pages, monitor)?),
             (Err(why), _) => Err(why.clone()),
             (Ok(()), None) => Err(NoBound::NotAsked),
         };
-        cancel::check()?;
+        monitor.check()?;
         let fast_bytes = PageCount(fast_pages).bytes().0;
         sizes.push(SizeStudy { fast, fast_bytes, bound, policies: Vec::new() });
     }
@@ -194,18 +216,27 @@ fn run_trace(request: &Request, programs: &Programs, seeds: &[u64]) -> anyhow::R
     let matrix = matrix.filter(|_| offline).map(Arc::new);
     let input = Arc::new(input);
     let order = Arc::new(LazyOrder::new(Arc::clone(&input)));
-    let prepared = Prepared { request, input, footprint, scale_of, scale, matrix, order, company };
+    let prepared =
+        Prepared { request, monitor, input, footprint, scale_of, scale, matrix, order, company };
     let outcomes = run_all(&prepared, &sizes, seeds)?;
     collect(&mut sizes, &labels(&request.policies, &request.guests), seeds.len(), outcomes);
     Ok(TraceStudy { name: name.clone(), header, footprint: prepared.footprint, scale, sizes })
 }
 
-fn measure(input: &Input, machine: &Machine) -> anyhow::Result<Footprint> {
-    let mut source = Watched::new(input.source()?, "measuring the footprint", None);
+/// What a trace uses of a machine, by a pass over it.
+///
+/// # Errors
+/// A trace that cannot be read, or [`StudyError::Stopped`].
+pub fn footprint(
+    input: &Input,
+    machine: &Machine,
+    monitor: &dyn Monitor,
+) -> anyhow::Result<Footprint> {
+    let mut source = Watched::new(input.source()?, "measuring the footprint", None, monitor);
     let footprint = measure_footprint(&mut source, machine);
-    cancel::check()?;
+    monitor.check()?;
     if let Some(warning) = frostline_trace::TraceSource::warning(&source) {
-        progress::note(&format!("note: {}: {warning}", input.name()));
+        monitor.note(&format!("note: {}: {warning}", input.name()));
     }
     Ok(footprint?)
 }
@@ -238,33 +269,27 @@ fn run_all(
         n => format!("simulating {n} runs"),
     };
     let total = prepared.footprint.records * jobs.len() as u64;
-    let bar = progress::bar(&what, "accesses", Some(total));
+    let pass = prepared.monitor.pass(&what, "accesses", Some(total));
     let finished = AtomicUsize::new(0);
     let outcomes: anyhow::Result<Vec<RunOutcome>> = jobs
         .par_iter()
         .map(|job| {
-            let outcome = prepared.run_one(job, &sizes[job.size], &bar)?;
+            let outcome = prepared.run_one(job, &sizes[job.size], &*pass)?;
             finished.fetch_add(1, Ordering::Relaxed);
             Ok(outcome)
         })
         .collect();
-    bar.finish_and_clear();
-    if cancel::requested() {
-        let done = finished.load(Ordering::Relaxed);
-        let all = jobs.len();
-        return Err(cancel::interrupted(&format!("{done} of {all} runs had finished")));
+    drop(pass);
+    if prepared.monitor.stops() {
+        let runs = Some((finished.load(Ordering::Relaxed), jobs.len()));
+        return Err(StudyError::Stopped { runs }.into());
     }
     outcomes
 }
 
 impl Prepared<'_> {
-    fn run_one(
-        &self,
-        job: &Job,
-        size: &SizeStudy,
-        bar: &ProgressBar,
-    ) -> anyhow::Result<RunOutcome> {
-        cancel::check()?;
+    fn run_one(&self, job: &Job, size: &SizeStudy, pass: &dyn Pass) -> anyhow::Result<RunOutcome> {
+        self.monitor.check()?;
         let spec = &self.request.policies[job.policy];
         let machine = &self.request.options.machine;
         let context = PolicyContext {
@@ -302,9 +327,9 @@ impl Prepared<'_> {
         };
         let mut seen = 0;
         let mut observer = |progress: &Progress| {
-            bar.inc(progress.records - seen);
+            pass.advance(progress.records - seen);
             seen = progress.records;
-            !cancel::requested()
+            !self.monitor.stops()
         };
         let outcome = match &self.company {
             Some(company) => {
@@ -316,9 +341,9 @@ impl Prepared<'_> {
                 simulate(&mut *source, &self.footprint, policy, &options, &mut observer)
             }
         };
-        bar.inc(self.footprint.records.saturating_sub(seen));
+        pass.advance(self.footprint.records.saturating_sub(seen));
         let mut outcome = match outcome {
-            Err(SimError::Cancelled) => return Err(cancel::interrupted("")),
+            Err(SimError::Cancelled) => return Err(StudyError::Stopped { runs: None }.into()),
             other => other.with_context(|| format!("policy {spec} at {}", size.fast))?,
         };
         if !job.first_seed {
@@ -352,10 +377,6 @@ fn collect(sizes: &mut [SizeStudy], policies: &[String], seeds: usize, outcomes:
             size.policies.push(PolicyStudy { spec: spec.clone(), runs });
         }
     }
-}
-
-fn is_offline(spec: &str) -> bool {
-    registry::check(spec).is_ok_and(|entry| entry.group == Group::Offline)
 }
 
 fn latency_gap(machine: &Machine) -> f64 {
