@@ -22,6 +22,16 @@ pub fn write_whole(path: &Path, content: &[u8]) -> anyhow::Result<()> {
     replace(path, content)
 }
 
+/// Writes a report to a file that a user has named, and says so.
+///
+/// # Errors
+/// As [`write_whole`].
+pub fn write_report(path: &Path, page: &str) -> anyhow::Result<()> {
+    write_whole(path, page.as_bytes())?;
+    progress::note(&format!("report written to {}", path.display()));
+    Ok(())
+}
+
 /// Writes a whole file. It is put together beside its destination and renamed, so that nobody sees a
 /// part of it, and a link that is there is replaced. What is no file is left alone: never opened, because a pipe
 /// without a reader would keep us waiting, and a device may do anything.

@@ -15,20 +15,15 @@
 mod args;
 mod cancel;
 mod cmd;
-mod details;
 mod errors;
 mod experiment;
 mod files;
-mod html;
 mod limit;
 mod live;
 mod model;
 mod output;
 mod progress;
 mod series;
-mod summary;
-mod table;
-mod units;
 mod validate;
 
 use std::process::ExitCode;

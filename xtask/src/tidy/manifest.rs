@@ -28,6 +28,16 @@ const LAYERS: &[(&str, &[&str])] = &[
             "frostline-sim",
         ],
     ),
+    (
+        "frostline-report",
+        &[
+            "frostline-core",
+            "frostline-trace",
+            "frostline-profile",
+            "frostline-sim",
+            "frostline-study",
+        ],
+    ),
     ("frostline-linux", &["frostline-core"]),
     ("frostline-driver", &["frostline-core", "frostline-daemon", "frostline-linux"]),
     ("frostline-agent", &["frostline-core", "frostline-linux", "frostline-driver"]),

@@ -2,12 +2,13 @@
 
 use crate::errors::failure;
 use crate::progress::{self, Screen};
-use crate::table::Table;
-use crate::units::{bytes, count, percent, seconds};
-use crate::{cancel, limit, output, summary};
+use crate::{cancel, limit, output};
 use frostline_bound::{Bound, EpochChoice, EpochMatrix, SolveOptions, solve};
 use frostline_core::spec;
 use frostline_core::types::PageCount;
+use frostline_report::summary;
+use frostline_report::table::Table;
+use frostline_report::units::{bytes, count, percent, seconds};
 use frostline_sim::{FastSize, FaultInjection, Footprint, Machine};
 use frostline_study::{Input, bounds, footprint, machine};
 use serde::Serialize;

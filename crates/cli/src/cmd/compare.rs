@@ -1,10 +1,12 @@
 //! `frostline compare`.
 
+use crate::files::write_report;
 use crate::model::{ModelArgs, ProgramArgs};
 use crate::progress::Screen;
-use crate::{cancel, html, limit, output, summary};
+use crate::{cancel, limit, output};
 use frostline_core::policy::registry;
 use frostline_core::spec;
+use frostline_report::{html, summary};
 use frostline_sim::FastSize;
 use frostline_study::Request;
 use std::num::NonZeroUsize;
@@ -79,7 +81,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let study = frostline_study::run(&request, &Screen)?;
     if let Some(path) = &args.report {
-        html::write(path, &study)?;
+        write_report(path, &html::study(&study))?;
     }
     match args.json {
         true => output::json(&study.reports())?,

@@ -4,9 +4,10 @@ use crate::experiment::chart::Drawn;
 use crate::experiment::file::Experiment;
 use crate::experiment::heatmap::Picture;
 use crate::experiment::map::Map;
-use crate::experiment::{Effort, Finding, carry_out, show};
-use crate::table::Table;
-use crate::{cancel, html, output};
+use crate::experiment::{Effort, Finding, carry_out, report, show};
+use crate::files::write_report;
+use crate::{cancel, output};
+use frostline_report::table::Table;
 use frostline_sim::RunReport;
 use serde::Serialize;
 use std::num::NonZeroUsize;
@@ -94,7 +95,7 @@ fn one(args: &RunArgs) -> anyhow::Result<()> {
     };
     let outcome = carry_out(&experiment, effort)?;
     if let Some(path) = &args.report {
-        html::write_experiment(path, &experiment, &outcome)?;
+        write_report(path, &report::page(&experiment, &outcome))?;
     }
     if !args.json {
         return output::text(&show::text(&experiment, &outcome, args.quick));

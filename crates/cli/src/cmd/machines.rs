@@ -1,7 +1,7 @@
 //! `frostline machines`.
 
 use crate::output;
-use crate::table::Table;
+use frostline_report::table::Table;
 use frostline_sim::Machine;
 use frostline_study::machine;
 use serde::Serialize;

@@ -1,9 +1,9 @@
 //! `frostline policies`.
 
 use crate::output;
-use crate::table::Table;
 use frostline_core::policy::registry::{self, Entry, Group, REGISTRY};
 use frostline_core::policy::settings::Kind;
+use frostline_report::table::Table;
 use serde::Serialize;
 use std::fmt::Write;
 use std::process::ExitCode;

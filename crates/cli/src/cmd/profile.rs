@@ -1,12 +1,14 @@
 //! `frostline trace profile`: what a trace uses of its memory.
 
 use crate::errors::usage;
+use crate::files::write_report;
 use crate::progress::{self, Screen};
-use crate::table::Table;
-use crate::units::{bytes, count, percent};
-use crate::{cancel, html, limit, output};
+use crate::{cancel, limit, output};
 use frostline_core::spec::parse_count;
 use frostline_profile::{Profile, Span, Summary};
+use frostline_report::html;
+use frostline_report::table::Table;
+use frostline_report::units::{bytes, count, percent};
 use frostline_study::{Input, Watched};
 use frostline_workloads::initialisation_records;
 use serde::Serialize;
@@ -78,7 +80,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         ));
     }
     if let Some(path) = &args.report {
-        html::write_profile(path, &args.trace, &profile)?;
+        write_report(path, &html::profile(&args.trace, &profile))?;
     }
     let summary = profile.summary();
     if args.json {

@@ -1,12 +1,14 @@
 //! `frostline sim`.
 
+use crate::files::write_report;
 use crate::model::{ModelArgs, ProgramArgs};
 use crate::progress::Screen;
-use crate::{cancel, details, html, limit, output, series};
+use crate::{cancel, limit, output, series};
 use anyhow::Context;
 use frostline_core::policy::registry;
 use frostline_core::spec;
 use frostline_core::types::Nanos;
+use frostline_report::{details, html};
 use frostline_sim::FastSize;
 use frostline_study::Request;
 use std::path::PathBuf;
@@ -78,7 +80,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         series::write(path, format, study.traces[0].sizes[0].policies[0].first())?;
     }
     if let Some(path) = &args.report {
-        html::write(path, &study)?;
+        write_report(path, &html::study(&study))?;
     }
     match args.json {
         true => output::json(&study.reports())?,

@@ -2,10 +2,11 @@
 
 use crate::errors::usage;
 use crate::files::write_trace;
-use crate::table::Table;
-use crate::{cancel, output, progress, units};
+use crate::{cancel, output, progress};
 use anyhow::Context;
 use frostline_core::spec::{Spec, SpecError};
+use frostline_report::table::Table;
+use frostline_report::units;
 use frostline_workloads::{GENERATORS, Generator, from_spec, generator};
 use serde::Serialize;
 use std::fmt::Write;

@@ -1,9 +1,10 @@
 //! `frostline workloads`: what the papers ran, what stands for it here, and how near that comes.
 
-use crate::table::Table;
+use crate::files::write_report;
 use crate::validate::programs::store;
 use crate::validate::{self, show};
-use crate::{cancel, html, output};
+use crate::{cancel, output};
+use frostline_report::table::Table;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -162,7 +163,7 @@ fn validated(args: &Args, names: &[String]) -> anyhow::Result<()> {
     let dir = args.keep.clone().map_or_else(store::folder, Ok)?;
     let pairs = validate::validate(names, &dir)?;
     if let Some(path) = &args.report {
-        html::write_pairs(path, &pairs)?;
+        write_report(path, &validate::report::page(&pairs))?;
     }
     if args.json {
         output::json(&pairs.iter().map(show::row).collect::<Vec<_>>())?;

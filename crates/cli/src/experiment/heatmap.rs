@@ -64,7 +64,6 @@ pub fn draw(experiment: &Experiment, study: &Study) -> Vec<Picture> {
 mod tests {
     use crate::experiment::file::Experiment;
     use crate::experiment::{Effort, Outcome, carry_out};
-    use crate::html;
 
     const FILE: &str = r#"
 title = "t"
@@ -120,10 +119,7 @@ of = "first-touch"
     #[test]
     fn both_maps_are_in_the_report() {
         let (experiment, outcome) = run();
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("r.html");
-        html::write_experiment(&path, &experiment, &outcome).unwrap();
-        let page = std::fs::read_to_string(path).unwrap();
+        let page = crate::experiment::report::page(&experiment, &outcome);
         for kind in ["virtual", "physical"] {
             let title = format!("<figcaption>Where: window, 200%, {kind} addresses<");
             assert!(page.contains(&title), "{title}");

@@ -7,6 +7,7 @@ pub mod heatmap;
 pub mod huge_pages;
 pub mod map;
 mod measure;
+pub mod report;
 pub mod show;
 
 use crate::limit;

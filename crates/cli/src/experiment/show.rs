@@ -2,8 +2,8 @@
 
 use super::file::Experiment;
 use super::{Finding, Outcome};
-use crate::summary;
-use crate::table::{Table, wrap};
+use frostline_report::summary;
+use frostline_report::table::{Table, wrap};
 use frostline_study::SizeStudy;
 use std::fmt::Write;
 

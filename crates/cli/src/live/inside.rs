@@ -294,7 +294,7 @@ impl Prepared {
                     note(&format!(
                         "{} more processes tiered themselves; {} moved to slow tiers",
                         rest.len(),
-                        crate::units::bytes(moved as f64)
+                        frostline_report::units::bytes(moved as f64)
                     ));
                 }
             }

@@ -5,12 +5,12 @@ use super::slow::SlowMemory;
 use super::summary;
 use crate::files;
 use crate::progress::note;
-use crate::units::bytes;
 use frostline_core::types::Nanos;
 use frostline_driver::instances::Instance;
 use frostline_driver::start::Stopwatch;
 use frostline_driver::{Driver, DriverError, Limit, Options, Selection, Status, clock, start};
 use frostline_linux::Root;
+use frostline_report::units::bytes;
 use std::time::Duration;
 
 /// How often others are told; less often where that takes more than one part in so many of a core.

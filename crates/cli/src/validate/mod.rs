@@ -2,6 +2,7 @@
 
 pub mod pairs;
 pub mod programs;
+pub mod report;
 pub mod show;
 
 use crate::errors::{failure, usage};

@@ -2,9 +2,9 @@
 
 use super::pairs::{Found, Nothing, Pair, Verdict};
 use crate::errors;
-use crate::table::Table;
-use crate::units::count;
 use frostline_profile::{Distance, Summary};
+use frostline_report::table::Table;
+use frostline_report::units::count;
 use serde::Serialize;
 use std::fmt::Write;
 

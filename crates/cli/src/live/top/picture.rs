@@ -1,9 +1,9 @@
 //! The picture itself.
 
 use super::{Rates, View, histogram};
-use crate::units::{self, percent};
 use frostline_core::types::PAGE_BYTES;
 use frostline_driver::Status;
+use frostline_report::units::{self, percent};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};

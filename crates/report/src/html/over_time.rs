@@ -16,7 +16,8 @@ fn last_second(policies: &[&PolicyStudy]) -> f64 {
     policies.iter().map(last).fold(0.0, f64::max)
 }
 
-pub(super) fn time_axis(plot: &mut Plot, seconds: f64) {
+/// Horizontal axis of modelled time, from 0 to so many seconds.
+pub fn time_axis(plot: &mut Plot, seconds: f64) {
     let unit = time_unit(seconds);
     plot.x_axis(unit, &format!("modelled time ({})", unit.name), number);
 }
@@ -158,7 +159,7 @@ fn classes_of(policy: &PolicyStudy, size: &SizeStudy, seconds: f64, highest: f64
 const CLASSES: [&str; 3] = ["hot", "warm", "cold"];
 
 /// Areas of the classes over time, one on the other, and a line at the size of fast memory.
-pub(super) fn stack_classes(plot: &mut Plot, series: &[(f64, [f64; 3])], fast_bytes: f64) {
+pub fn stack_classes(plot: &mut Plot, series: &[(f64, [f64; 3])], fast_bytes: f64) {
     let mut below: Vec<f64> = vec![0.0; series.len()];
     for (class, name) in CLASSES.into_iter().enumerate() {
         let above: Vec<f64> = series.iter().zip(&below).map(|((_, c), b)| b + c[class]).collect();
@@ -172,7 +173,7 @@ pub(super) fn stack_classes(plot: &mut Plot, series: &[(f64, [f64; 3])], fast_by
 }
 
 /// Legend of [`stack_classes`].
-pub(super) fn classes_legend() -> String {
+pub fn classes_legend() -> String {
     let areas = CLASSES.map(|name| Entry::Area(name, name)).into_iter();
     let limit = Entry::Line("limit", None, "size of the fast tier");
     legend(&areas.chain([limit]).collect::<Vec<_>>())

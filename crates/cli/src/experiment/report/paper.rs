@@ -1,10 +1,10 @@
 //! A paper's numbers beside ours.
 
-use super::rows::Rows;
-use super::svg::{escape, frame, number, round_up};
-use super::{figures, heatmap, map};
+use super::{both, figures, map};
 use crate::experiment::file::Experiment;
 use crate::experiment::{Finding, Outcome, show};
+use frostline_report::html::rows::Rows;
+use frostline_report::html::svg::{escape, frame, number, round_up};
 use std::fmt::Write;
 
 /// What was published and what came out.
@@ -25,7 +25,7 @@ pub fn section(experiment: &Experiment, outcome: &Outcome) -> String {
     }
     out.push_str(&reasons(&outcome.findings));
     outcome.maps.iter().for_each(|map| out.push_str(&map::chart(map)));
-    outcome.heatmaps.iter().for_each(|picture| out.push_str(&heatmap::both(picture)));
+    outcome.heatmaps.iter().for_each(|picture| out.push_str(&both(picture)));
     out.push_str(&figures::all(&outcome.charts));
     let _ = writeln!(
         out,

@@ -1,8 +1,8 @@
 //! A result over two parameters, as a table in colours.
 
-use super::heatmap::palette;
-use super::svg::{escape, frame, table_of};
 use crate::experiment::map::Map;
+use frostline_report::html::heatmap::palette;
+use frostline_report::html::svg::{escape, frame, table_of};
 
 /// The table: brighter is more.
 pub fn chart(map: &Map) -> String {

@@ -3,29 +3,23 @@
 mod bars;
 mod by_size;
 mod facts;
-mod figures;
-mod heatmap;
-mod map;
+pub mod heatmap;
 mod numbers;
-mod over_time;
+pub mod over_time;
 mod overview;
-mod palette;
-mod paper;
-mod plot;
-mod png;
-mod profiles;
-mod rows;
-mod svg;
+pub mod palette;
+mod picture;
+pub mod plot;
+mod profile;
+pub mod rows;
+pub mod svg;
 
-use crate::experiment::Outcome;
-use crate::experiment::file::Experiment;
+use crate::summary;
 use crate::units::bytes;
-use crate::{files, progress, summary};
 use frostline_study::{NoBound, SizeStudy, Study, TraceStudy, is_online};
 use palette::Palette;
-pub use profiles::{write_pairs, write_profile};
+pub use profile::{Curve, curves, profile};
 use std::fmt::Write;
-use std::path::Path;
 use svg::{escape, spec};
 
 const STYLE: &str = include_str!("style.css");
@@ -35,47 +29,24 @@ const DEFINITIONS: &str = "<svg width=\"0\" height=\"0\" style=\"position:absolu
     patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><line class=\"hatch\" x1=\"0\" \
     y1=\"0\" x2=\"0\" y2=\"6\"/></pattern></defs></svg>";
 
-/// Writes the report.
-///
-/// # Errors
-/// Where the file cannot be written.
-pub fn write(path: &Path, study: &Study) -> anyhow::Result<()> {
+/// The report of a study.
+pub fn study(study: &Study) -> String {
     let names: Vec<&str> = study.traces.iter().map(|trace| trace.name.as_str()).collect();
-    let lead = format!("Placement policies replayed on {}", traces(study.traces.len()));
-    let page = page(study, &names, ["How much fast memory does it need?", &lead], "");
-    files::write_whole(path, page.as_bytes())?;
-    progress::note(&format!("report written to {}", path.display()));
-    Ok(())
+    let lead = format!("Placement policies replayed on {}", traces(names.len()));
+    page(study, &names, ["How much fast memory does it need?", &lead], "")
 }
 
-/// Writes the report of an experiment: the paper's numbers beside ours, then the study.
-///
-/// # Errors
-/// Where the file cannot be written.
-pub fn write_experiment(
-    path: &Path,
-    experiment: &Experiment,
-    outcome: &Outcome,
-) -> anyhow::Result<()> {
-    let names: Vec<&str> = experiment.workload.iter().map(|w| w.name.as_str()).collect();
-    let lead = format!("{}, replayed on {}", experiment.paper, traces(names.len()));
-    let section = paper::section(experiment, outcome);
-    let page = page(&outcome.study, &names, [&experiment.title, &lead], &section);
-    files::write_whole(path, page.as_bytes())?;
-    progress::note(&format!("report written to {}", path.display()));
-    Ok(())
-}
-
-fn traces(n: usize) -> String {
+/// `a trace`, `3 traces`.
+pub fn traces(n: usize) -> String {
     match n {
         1 => "a trace".to_owned(),
         n => format!("{n} traces"),
     }
 }
 
-/// The page as text: the same for the same study. `names` are those of its traces, `before` comes
-/// before them.
-fn page(study: &Study, names: &[&str], [heading, lead]: [&str; 2], before: &str) -> String {
+/// A study under a heading: the same page for the same study. `names` are those of its traces, `before`
+/// is HTML that comes before them.
+pub fn page(study: &Study, names: &[&str], [heading, lead]: [&str; 2], before: &str) -> String {
     let specs = study.traces.iter().flat_map(|t| &t.sizes).flat_map(|s| &s.policies);
     let palette = Palette::new(specs.map(|p| p.spec.as_str()));
     let title = if before.is_empty() { names.join(", ") } else { heading.to_owned() };
@@ -92,25 +63,22 @@ fn page(study: &Study, names: &[&str], [heading, lead]: [&str; 2], before: &str)
     }
     out.push_str(&facts::of_run(study));
     honesty(&mut out, study);
-    let _ = writeln!(out, "<footer>frostline {}</footer>", version());
     document(&title, heading, &lead, &out)
 }
 
-/// A whole page: `lead` and `body` are HTML, the others text.
-fn document(title: &str, heading: &str, lead: &str, body: &str) -> String {
+/// A whole page with its foot: `lead` and `body` are HTML, the others text.
+pub fn document(title: &str, heading: &str, lead: &str, body: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
          <meta name=\"color-scheme\" content=\"light dark\">\
          <title>{} – Frostline</title>\n<style>\n{STYLE}</style></head>\n<body>{DEFINITIONS}<main>\n\
-         <h1>{}</h1>\n<p class=\"lead muted\">{lead}</p>\n{body}</main></body></html>\n",
+         <h1>{}</h1>\n<p class=\"lead muted\">{lead}</p>\n{body}<footer>frostline {}</footer>\n\
+         </main></body></html>\n",
         escape(title),
         escape(heading),
+        env!("CARGO_PKG_VERSION"),
     )
-}
-
-fn version() -> &'static str {
-    env!("CARGO_PKG_VERSION")
 }
 
 fn trace_section(

@@ -1,15 +1,10 @@
-//! What traces use of their memory: one profile alone, or a program's over its generator's.
+//! Memory that traces use: one profile alone, or several over one another.
 
+use super::document;
 use super::plot::{Entry, Plot, legend};
 use super::svg::{Unit, data, escape, frame, number};
-use super::{document, version};
 use crate::units::{bytes, count, percent};
-use crate::validate::pairs::{Nothing, Pair, Verdict};
-use crate::validate::show;
-use crate::{files, progress};
 use frostline_profile::{Profile, RegionUse};
-use std::fmt::Write;
-use std::path::Path;
 
 const PERCENT: Unit = Unit { divisor: 0.01, name: "%" };
 /// Leftmost of the logarithmic axes, in halvings of all pages.
@@ -18,13 +13,10 @@ const HALVINGS: f64 = 8.0;
 const POINTS: u32 = 128;
 
 /// A curve's name, class and profile.
-type Curve<'a> = (&'a str, &'static str, &'a Profile);
+pub type Curve<'a> = (&'a str, &'static str, &'a Profile);
 
-/// Writes the report of one trace.
-///
-/// # Errors
-/// Where the file cannot be written.
-pub fn write_profile(path: &Path, trace: &str, profile: &Profile) -> anyhow::Result<()> {
+/// The report of one trace.
+pub fn profile(trace: &str, profile: &Profile) -> String {
     let lead = format!(
         "{} accesses to {} by <code>{}</code>",
         count(profile.records() as f64),
@@ -41,76 +33,14 @@ pub fn write_profile(path: &Path, trace: &str, profile: &Profile) -> anyhow::Res
     let served: String = served.collect();
     let body = format!(
         "<section><div class=\"verdict\"><ul>{served}</ul></div>{}</section>",
-        charts(&[(trace, "s0", profile)])
+        curves(&[(trace, "s0", profile)])
     );
-    write(path, "How much memory serves how many accesses?", &lead, &body)
+    let heading = "How much memory serves how many accesses?";
+    document(heading, heading, &lead, &body)
 }
 
-/// Writes the report of programs beside their generators.
-///
-/// # Errors
-/// Where the file cannot be written.
-pub fn write_pairs(path: &Path, pairs: &[Pair]) -> anyhow::Result<()> {
-    let [close, fair] = Verdict::LIMITS;
-    let lead = format!(
-        "Recorded programs beside the generators that stand for them. Distances are from 0 (alike) to 1; \
-         the worst of three is close up to {close}, fair up to {fair}, off above"
-    );
-    let mut body = String::from("<section><h2>Distances</h2>");
-    body.push_str(&super::svg::table(&show::HEADINGS.map(str::to_owned), &show::rows(pairs)));
-    body.push_str("</section>\n");
-    pairs.iter().for_each(|pair| body.push_str(&section(pair)));
-    write(path, "How near are generators to real programs?", &lead, &body)
-}
-
-fn write(path: &Path, heading: &str, lead: &str, body: &str) -> anyhow::Result<()> {
-    let page = document(
-        heading,
-        heading,
-        lead,
-        &format!("{body}<footer>frostline {}</footer>\n", version()),
-    );
-    files::write_whole(path, page.as_bytes())?;
-    progress::note(&format!("report written to {}", path.display()));
-    Ok(())
-}
-
-fn section(pair: &Pair) -> String {
-    let program = pair.program;
-    let mut out = format!("<section><h2>{}</h2>", escape(program.name));
-    match &pair.outcome {
-        Err(Nothing::Missing(missing)) => {
-            let _ = write!(out, "<p>Not compared: {}</p>", escape(missing));
-        }
-        Err(Nothing::Failed(error)) => {
-            let _ = write!(out, "<p>Not recorded: {}</p>", escape(&crate::errors::text(error)));
-        }
-        Ok(found) => {
-            let name = format!("{} {}", program.program, found.version);
-            let mut curves: Vec<Curve<'_>> = vec![(&name, "s0", &found.real)];
-            if let Some(made) = &found.made {
-                let _ = write!(
-                    out,
-                    "<p>{} beside <code>{}</code>: <b>{}</b>, miss ratios {:.3} apart on average and {:.3} \
-                     at most, popularity {:.3}, use of huge pages {:.3}.</p>",
-                    escape(&name),
-                    escape(&made.generator),
-                    made.verdict.word(),
-                    made.distance.miss_curve,
-                    made.distance.miss_curve_max,
-                    made.distance.popularity,
-                    made.distance.utilisation
-                );
-                curves.push(("generator", "s1 d1", &made.profile));
-            }
-            out.push_str(&charts(&curves));
-        }
-    }
-    out.push_str("</section>\n");
-    out
-}
-
-fn charts(curves: &[Curve<'_>]) -> String {
+/// Misses, popularity of pages and use of huge pages of all of them, over one another.
+pub fn curves(curves: &[Curve<'_>]) -> String {
     let touched = regions(
         curves,
         "Touched pages in 2 MiB",

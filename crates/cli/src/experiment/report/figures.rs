@@ -1,12 +1,12 @@
 //! The charts that an experiment's file asks for.
 
-use super::over_time::{classes_legend, stack_classes, time_axis};
-use super::palette::Palette;
-use super::plot::{Entry, Plot, legend};
-use super::svg::{Unit, bytes_unit, data, frame, number};
 use crate::experiment::chart::{Drawn, Line};
 use crate::experiment::file::ChartKind;
-use crate::units;
+use frostline_report::html::over_time::{classes_legend, stack_classes, time_axis};
+use frostline_report::html::palette::Palette;
+use frostline_report::html::plot::{Entry, Plot, legend};
+use frostline_report::html::svg::{Unit, bytes_unit, data, frame, number};
+use frostline_report::units;
 
 const HEIGHT: f64 = 200.0;
 const ONE: Unit = Unit { divisor: 1.0, name: "" };

@@ -1,8 +1,7 @@
 //! The picture of address over time.
 
-use super::png;
+use super::picture;
 use super::svg::{Axis, data, escape, frame, number, ticks, time_unit};
-use crate::experiment::heatmap::Picture;
 use crate::units::{self, bytes, count};
 use frostline_core::types::{HUGE_PAGES, PAGE_BYTES};
 use frostline_sim::Heatmap;
@@ -16,21 +15,11 @@ const SHADES: usize = 255;
 
 /// The chart; empty where nothing was collected. `policy` says under whom time went by.
 pub fn chart(map: &Heatmap, policy: &str) -> String {
-    one(map, policy, "Accesses by address over time", "address order")
+    titled(map, policy, "Accesses by address over time", "address order")
 }
 
-/// By the program's addresses, and by the machine's.
-pub fn both(picture: &Picture) -> String {
-    let Picture { title, policy, workload, fast, maps } = picture;
-    let heading = |kind| format!("{title}: {workload}, {fast}, {kind} addresses");
-    let [a, b] =
-        [("virtual", &maps.by_address), ("physical", &maps.by_frame)].map(|(kind, map)| {
-            one(map, policy, &heading(kind), &format!("the order of {kind} addresses"))
-        });
-    format!("<div class=\"grid\">{a}{b}</div>")
-}
-
-fn one(map: &Heatmap, policy: &str, heading: &str, order: &str) -> String {
+/// The same under another heading; `order` says how rows are sorted.
+pub fn titled(map: &Heatmap, policy: &str, heading: &str, order: &str) -> String {
     let columns = map.counts.iter().map(Vec::len).max().unwrap_or(0);
     let rows = map.counts.len();
     if columns == 0 || rows == 0 {
@@ -38,7 +27,7 @@ fn one(map: &Heatmap, policy: &str, heading: &str, order: &str) -> String {
     }
     let most = map.counts.iter().flatten().copied().max().unwrap_or(0);
     let seconds = map.column_seconds * columns as f64;
-    let picture = png::data_uri(&png::encode(columns, &pixels(map, columns, most), &palette()));
+    let picture = picture::data_uri(columns, &pixels(map, columns, most), &palette());
     let label = format!("Heatmap of accesses by address over time under {policy}: {heading}");
     let chart = format!(
         "<div class=\"plot\"><svg style=\"height:{HEIGHT}px\" role=\"img\" aria-label=\"{}\">\
@@ -145,7 +134,7 @@ fn address(region: u32) -> (f64, &'static str) {
 
 fn colour_bar(most: u64) -> String {
     let shades: Vec<u8> = (1..=SHADES as u8).collect();
-    let picture = png::data_uri(&png::encode(shades.len(), &shades, &palette()));
+    let picture = picture::data_uri(shades.len(), &shades, &palette());
     format!(
         "<p class=\"legend\"><span><span class=\"cell night\"></span> none</span><span>few \
          <svg class=\"ramp\" aria-hidden=\"true\"><image width=\"100%\" height=\"100%\" \

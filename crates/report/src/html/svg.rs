@@ -75,9 +75,13 @@ pub fn table_of(
 /// A linear axis: values `[min, max]` on positions `[from, to]`.
 #[derive(Clone, Copy, Debug)]
 pub struct Axis {
+    /// Least value.
     pub min: f64,
+    /// Largest value.
     pub max: f64,
+    /// Position of the least value.
     pub from: f64,
+    /// Position of the largest value.
     pub to: f64,
 }
 
@@ -116,7 +120,9 @@ pub fn round_up(value: f64) -> f64 {
 /// Unit of an axis: divisor and name.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Unit {
+    /// What values are divided by.
     pub divisor: f64,
+    /// Its sign, empty for plain numbers.
     pub name: &'static str,
 }
 

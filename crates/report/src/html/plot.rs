@@ -209,9 +209,11 @@ fn straight(a: i32, b: i32, c: i32) -> bool {
     (a <= b && b <= c) || (a >= b && b >= c)
 }
 
-/// An entry of a legend: the class of its line or area, its key if any, and its name.
+/// An entry of a legend.
 pub enum Entry<'a> {
+    /// A line: its class, its key if any, and its name.
     Line(&'a str, Option<usize>, &'a str),
+    /// An area: its class and its name.
     Area(&'a str, &'a str),
 }
 
