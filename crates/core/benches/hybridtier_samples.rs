@@ -12,7 +12,7 @@ mod samples;
 
 use frostline_core::PageCount;
 use frostline_core::event::Event;
-use frostline_core::policy::PolicyContext;
+use frostline_core::policy::Offer;
 use samples::tiered::Tiered;
 use samples::{PAGES, busy_ns, cachegrind, median, samples};
 use std::ffi::OsStr;
@@ -73,10 +73,10 @@ fn run(tiered: &mut Tiered, events: &[Event], clock: fn() -> f64) -> [f64; 2] {
 }
 
 fn tiered(policy: &str, huge: bool) -> Tiered {
-    let context = PolicyContext {
+    let context = Offer {
         fast_pages: PageCount(FAST),
         total_pages_hint: PageCount(u64::from(PAGES)),
-        ..PolicyContext::default()
+        ..Offer::default()
     };
     Tiered::new(policy, &context, huge)
 }

@@ -10,7 +10,7 @@ mod samples;
 
 use frostline_core::engine::{Engine, EngineConfig};
 use frostline_core::event::Event;
-use frostline_core::policy::{BoxedPolicy, PolicyContext, make};
+use frostline_core::policy::{BoxedPolicy, Offer, make};
 use frostline_core::{Nanos, PageCount, PageRun, TierId};
 use samples::{PAGES, median, ns_per_sample, samples};
 use std::hint::black_box;
@@ -42,9 +42,8 @@ impl Naive {
 }
 
 fn memtis(text: &str, populated: &Event, world: &Engine) -> BoxedPolicy {
-    let context =
-        PolicyContext { total_pages_hint: PageCount(u64::from(PAGES)), ..PolicyContext::default() };
-    let mut policy = make(text, &context).expect("the description is right");
+    let context = Offer { total_pages_hint: PageCount(u64::from(PAGES)), ..Offer::default() };
+    let mut policy = make(text, &context).expect("the description is right").policy;
     policy.observe(Nanos(0), std::slice::from_ref(populated), &world.view());
     policy
 }
@@ -53,7 +52,7 @@ fn main() {
     let run = PageRun::between(0, PAGES);
     let populated = Event::Populated { run, tier: TierId::FAST, huge: false };
     let capacity = PageCount(u64::from(PAGES));
-    let nothing = make("first-touch", &PolicyContext::default()).expect("it has no parameters");
+    let nothing = make("first-touch", &Offer::default()).expect("it has no parameters");
     let mut world = Engine::new(EngineConfig::two_tiers(capacity, capacity), nothing).unwrap();
     world.handle_events(Nanos(0), &[populated]);
     let view = world.view();

@@ -7,6 +7,9 @@ use alloc::vec::Vec;
 use pages_that::PagesThat;
 use prefetch_index::prefetch_index;
 
+/// Most pages that a tier can have: all that 64-bit addresses reach.
+pub const MOST_TIER_PAGES: PageCount = PageCount(u64::MAX / PAGE_BYTES);
+
 /// State of a page in one byte: the only per-page memory of the engine, and the only byte that a
 /// replay loads per access.
 ///

@@ -5,15 +5,17 @@ use frostline_core::engine::{Engine, EngineConfig};
 use frostline_core::event::{
     AccessBits, Backing, Event, Fault, Level, MoveCause, MoveOutcome, Sample, SampleKind,
 };
-use frostline_core::policy::registry::{Group, PolicyContext, REGISTRY};
-use frostline_core::policy::{Allocation, EpochReader, FaultDecision, Oracle, PageSaving, make};
+use frostline_core::policy::registry::REGISTRY;
+use frostline_core::policy::{
+    Allocation, EpochReader, FaultDecision, Group, Offer, Oracle, PageSaving, make,
+};
 use frostline_core::{HUGE_PAGES, Nanos, PageCount, PageId, PageRun, ProcessId, Region, TierId};
 use proptest::prelude::*;
 use std::sync::Arc;
 
 const SLOW: TierId = TierId(1);
 
-fn engine(spec: &str, fast: u64, slow: u64, context: &PolicyContext) -> Engine {
+fn engine(spec: &str, fast: u64, slow: u64, context: &Offer) -> Engine {
     let policy = make(spec, context).unwrap();
     Engine::new(EngineConfig::two_tiers(PageCount(fast), PageCount(slow)), policy).unwrap()
 }
@@ -50,8 +52,8 @@ impl Oracle for Known {
     }
 }
 
-fn knowing(epochs: Vec<Vec<(u32, f64)>>) -> PolicyContext {
-    PolicyContext { oracle: Some(Arc::new(Known(epochs))), ..PolicyContext::default() }
+fn knowing(epochs: Vec<Vec<(u32, f64)>>) -> Offer {
+    Offer { oracle: Some(Arc::new(Known(epochs))), ..Offer::default() }
 }
 
 fn tiers(engine: &Engine, pages: std::ops::Range<u32>) -> Vec<u8> {
@@ -79,7 +81,7 @@ fn act(engine: &mut Engine, now: Nanos) -> usize {
 #[test]
 fn references_place_by_their_definition() {
     let place = |spec: &str| {
-        let mut e = engine(spec, 4, 100, &PolicyContext::default());
+        let mut e = engine(spec, 4, 100, &Offer::default());
         for page in 0..8 {
             allocate(&mut e, PageRun::between(page, page + 1), false).unwrap();
         }
@@ -92,8 +94,8 @@ fn references_place_by_their_definition() {
     assert_eq!(place("interleave:fast=2"), [0, 0, 1, 0, 0, 1, 1, 1], "full after four");
     assert_eq!(place("interleave:fast=0"), [1; 8]);
     for entry in REGISTRY.iter().filter(|e| e.group != Group::Offline) {
-        let policy = make(entry.name, &PolicyContext::default()).unwrap();
-        assert_eq!(policy.unlimited_fast(), entry.name == "all-fast");
+        let made = make(entry.name, &Offer::default()).unwrap();
+        assert_eq!(made.facts.unlimited_fast, entry.name == "all-fast");
     }
 }
 
@@ -101,7 +103,7 @@ fn references_place_by_their_definition() {
 fn interleave_deals_to_all_slower_tiers() {
     let mut config = EngineConfig::two_tiers(PageCount(100), PageCount(100));
     config.tiers.push(config.tiers[1]);
-    let policy = make("interleave:slow=2", &PolicyContext::default()).unwrap();
+    let policy = make("interleave:slow=2", &Offer::default()).unwrap();
     let mut e = Engine::new(config, policy).unwrap();
     for page in 0..6 {
         allocate(&mut e, PageRun::between(page, page + 1), false).unwrap();
@@ -258,7 +260,7 @@ struct World {
 
 impl World {
     fn run(spec: &str, fast: u64, steps: &[Step]) -> Self {
-        let engine = engine(spec, fast, u64::from(REGIONS * HUGE_PAGES), &PolicyContext::default());
+        let engine = engine(spec, fast, u64::from(REGIONS * HUGE_PAGES), &Offer::default());
         let mut world = Self {
             engine,
             now: Nanos(0),
@@ -416,7 +418,7 @@ impl World {
         if let Some(classes) = self.engine.policy().classes() {
             let pages = classes.iter().sum::<u64>();
             // The published code empties its histogram at a cooling.
-            let lazy = self.engine.policy().name().starts_with("memtis-artifact");
+            let lazy = self.engine.name().starts_with("memtis-artifact");
             let all = view.resident().0;
             assert!(pages == all || lazy && pages < all, "{pages} of {all} pages have a class");
         }

@@ -1,7 +1,9 @@
 //! The table of policies: names, grammar, scaling, effective parameters.
 
-use frostline_core::policy::registry::{self, Group, PolicyContext, REGISTRY, expand};
-use frostline_core::policy::{Allocation, EpochReader, Oracle, PageSaving, Policy, make};
+use frostline_core::policy::registry::{self, REGISTRY, expand};
+use frostline_core::policy::{
+    Allocation, EpochReader, Group, Made, Offer, Oracle, PageSaving, make,
+};
 use frostline_core::{Engine, EngineConfig, Nanos, PageCount, PageId, PageRun, ProcessId, TierId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,21 +26,20 @@ impl Oracle for Nothing {
     }
 }
 
-fn context() -> PolicyContext {
-    PolicyContext { oracle: Some(Arc::new(Nothing)), ..PolicyContext::default() }
+fn context() -> Offer {
+    Offer { oracle: Some(Arc::new(Nothing)), ..Offer::default() }
 }
 
-fn config(policy: &dyn Policy) -> BTreeMap<String, String> {
-    let mut out = BTreeMap::new();
-    policy.config(&mut |key, value| {
-        assert!(out.insert(key.to_string(), value.to_string()).is_none(), "{key} comes twice");
-    });
+fn config(made: Made) -> BTreeMap<&'static str, String> {
+    let keys = made.config.len();
+    let out: BTreeMap<_, _> = made.config.into_iter().collect();
+    assert_eq!(out.len(), keys, "a key comes twice");
     out
 }
 
 fn error(text: &str) -> String {
     match make(text, &context()) {
-        Ok(policy) => panic!("{text} made {}", policy.name()),
+        Ok(made) => panic!("{text} made {}", made.name),
         Err(error) => error.to_string(),
     }
 }
@@ -47,9 +48,9 @@ fn error(text: &str) -> String {
 fn every_entry_can_be_made_and_says_what_it_runs_with() {
     let mut names = Vec::new();
     for entry in REGISTRY {
-        let policy = make(entry.name, &context()).unwrap();
-        assert_eq!(policy.name(), entry.name);
-        let config = config(&*policy);
+        let made = make(entry.name, &context()).unwrap();
+        assert_eq!(made.name, entry.name);
+        let config = config(made);
         assert_eq!(config.len(), entry.params.len(), "{}", entry.name);
         for param in entry.params {
             assert!(!param.meaning.is_empty());
@@ -57,7 +58,7 @@ fn every_entry_can_be_made_and_says_what_it_runs_with() {
             // What is reported can be given back.
             let again = make(&format!("{}:{}={value}", entry.name, param.key), &context());
             let again = again.unwrap_or_else(|e| panic!("{} {}: {e}", entry.name, param.key));
-            assert_eq!(again.name(), entry.name, "a default is not part of the name");
+            assert_eq!(again.name, entry.name, "a default is not part of the name");
         }
         assert!(!entry.summary.is_empty() && !entry.citation.is_empty());
         names.push(entry.name);
@@ -72,13 +73,13 @@ fn every_entry_can_be_made_and_says_what_it_runs_with() {
 fn who_begins_new_memory_in_slow_tiers_says_so() {
     let mut slow = Vec::new();
     for entry in REGISTRY {
-        let policy = make(entry.name, &context()).unwrap();
-        if policy.needs().offline {
+        let made = make(entry.name, &context()).unwrap();
+        if made.facts.needs.offline {
             continue;
         }
-        let says = policy.starts_slow();
+        let says = made.facts.starts_slow;
         let room = PageCount(4096);
-        let mut engine = Engine::new(EngineConfig::two_tiers(room, room), policy).unwrap();
+        let mut engine = Engine::new(EngineConfig::two_tiers(room, room), made).unwrap();
         let begins_slow = (0..16).any(|page| {
             let run = PageRun { start: PageId(page), pages: 1 };
             let allocation = Allocation { run, huge: false, process: ProcessId(0) };
@@ -92,7 +93,7 @@ fn who_begins_new_memory_in_slow_tiers_says_so() {
     for name in ["all-slow", "interleave", "arc", "twoq"] {
         assert!(slow.contains(&name), "{name} is none of {slow:?}");
     }
-    let memtierd = |text| make(text, &context()).unwrap().starts_slow();
+    let memtierd = |text| make(text, &context()).unwrap().facts.starts_slow;
     assert!(memtierd("memtierd:start=slow") && !memtierd("memtierd:start=fast"));
 }
 
@@ -108,43 +109,43 @@ fn mistakes_get_a_hint() {
     assert!(error("memtis:bins=log").contains("known: paper, artifact"));
     assert!(error("swap-belady:x=1").contains("no parameter can be given"));
     assert!(error("interleave:fast=0:slow=0").contains("hint:"));
-    let no_oracle = make("oracle-static", &PolicyContext::default()).err().unwrap().to_string();
+    let no_oracle = make("oracle-static", &Offer::default()).err().unwrap().to_string();
     assert!(no_oracle.contains("simulator only"), "{no_oracle}");
     for scale in [0.5, f64::NAN, f64::INFINITY] {
-        assert!(make("memtis", &PolicyContext { scale, ..context() }).is_err());
+        assert!(make("memtis", &Offer { scale, ..context() }).is_err());
     }
 }
 
 #[test]
 fn the_scale_divides_intervals_and_nothing_else() {
-    let scaled = PolicyContext { scale: 100.0, ..context() };
-    let policy = make("memtis", &scaled).unwrap();
-    let config_of = config(&*policy);
+    let scaled = Offer { scale: 100.0, ..context() };
+    let made = make("memtis", &scaled).unwrap();
+    assert_eq!(made.policy.next_wakeup(), Some(Nanos(5_000_000)));
+    let config_of = config(made);
     assert_eq!(config_of["cooling"], "20000");
     assert_eq!(config_of["adaptation"], "1000");
     assert_eq!(config_of["wakeup"], "5ms");
     assert_eq!(config_of["period"], "200");
     assert_eq!(config_of["alpha"], "0.9");
-    assert_eq!(policy.next_wakeup(), Some(Nanos(5_000_000)));
     let swept = make("memtis:cooling=0.1x:wakeup=2x:adaptation=7", &scaled).unwrap();
-    assert_eq!(swept.name(), "memtis:adaptation=7:cooling=0.1x:wakeup=2x");
-    let swept = config(&*swept);
+    assert_eq!(swept.name, "memtis:adaptation=7:cooling=0.1x:wakeup=2x");
+    let swept = config(swept);
     assert_eq!((&*swept["cooling"], &*swept["wakeup"]), ("2000", "10ms"));
     assert_eq!(swept["adaptation"], "7", "a value written outright is not scaled");
-    let tiny = make("memtis", &PolicyContext { scale: 1e12, ..context() }).unwrap();
-    assert_eq!(config(&*tiny)["cooling"], "1", "an interval never becomes 0");
+    let tiny = make("memtis", &Offer { scale: 1e12, ..context() }).unwrap();
+    assert_eq!(config(tiny)["cooling"], "1", "an interval never becomes 0");
 }
 
 #[test]
 fn variants_are_presets() {
-    let of = |name: &str, key: &str| config(&*make(name, &context()).unwrap())[key].clone();
+    let of = |name: &str, key: &str| config(make(name, &context()).unwrap())[key].clone();
     assert_eq!(of("memtis-ns", "split"), "off");
     assert_eq!(of("memtis-nw", "warm"), "off");
     assert_eq!((&*of("memtis", "payoff"), &*of("memtis-paper:split=off", "payoff")), ("on", "off"));
     assert_eq!(of("memtis-artifact", "alpha"), "0.75");
     assert_eq!(of("memtis-artifact", "growth-cooling"), "10GiB");
     assert_eq!(of("memtis:split=off", "split"), "off");
-    let name = make("memtis-ns:split=on", &context()).unwrap().name().to_string();
+    let name = make("memtis-ns:split=on", &context()).unwrap().name;
     assert_eq!(name, "memtis-ns:split=on");
     assert_eq!(registry::find("memtis-ns").unwrap().default_of("split"), Some("off"));
     assert_eq!(registry::find("memtis-ns").unwrap().default_of("alpha"), Some("0.9"));
@@ -184,8 +185,8 @@ fn memtis_paper_is_the_published_rules() {
         ("regret", "0", "4.3 never gives up"),
         ("collapse", "on", "4.3.3"),
     ];
-    let gap = PolicyContext { latency_gap: 2.75, ..context() };
-    let mut ours = config(&*make("memtis-paper", &gap).unwrap());
+    let gap = Offer { latency_gap: 2.75, ..context() };
+    let mut ours = config(make("memtis-paper", &gap).unwrap());
     for (key, value, section) in published {
         let our = ours.remove(key);
         assert_eq!(our.as_deref(), Some(value), "{key} (section {section})");
@@ -195,8 +196,8 @@ fn memtis_paper_is_the_published_rules() {
 
 #[test]
 fn the_latency_gap_is_the_machines_unless_given() {
-    let slow = PolicyContext { latency_gap: 11.5, ..context() };
-    let of = |text: &str| config(&*make(text, &slow).unwrap())["latency-gap"].clone();
+    let slow = Offer { latency_gap: 11.5, ..context() };
+    let of = |text: &str| config(make(text, &slow).unwrap())["latency-gap"].clone();
     assert_eq!(of("memtis"), "11.5");
     assert_eq!(of("memtis:latency-gap=2"), "2");
     assert_eq!(of("memtis:latency-gap=0.5x"), "5.75");

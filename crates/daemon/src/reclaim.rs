@@ -94,7 +94,7 @@ mod tests {
     use super::*;
     use alloc::collections::BTreeSet;
     use alloc::vec::Vec;
-    use frostline_core::policy::{PolicyContext, make};
+    use frostline_core::policy::{Offer, make};
     use frostline_core::{Engine, EngineConfig, Event};
     use proptest::prelude::*;
 
@@ -102,7 +102,7 @@ mod tests {
     const SLOW: TierId = TierId(1);
 
     fn engine(regions: &[Kind]) -> Engine {
-        let policy = make("first-touch", &PolicyContext::default()).unwrap();
+        let policy = make("first-touch", &Offer::default()).unwrap();
         let tiers = EngineConfig::two_tiers(PageCount(1 << 20), PageCount(1 << 20));
         let mut engine = Engine::new(tiers, policy).unwrap();
         let populated = |(region, kind): (usize, &Kind)| {

@@ -169,7 +169,7 @@ impl Driver {
             Some(path) => Some(Journal::create(path, setup)?),
             None => None,
         };
-        let needs = engine.policy().needs();
+        let needs = engine.facts().needs;
         let chosen = match selection {
             Selection::Process { pid, .. } => Some(Target::open(&root, pid)?),
             _ => None,

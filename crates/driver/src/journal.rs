@@ -11,7 +11,7 @@ use crate::error::DriverError;
 use belief::Belief;
 use frostline_core::engine::{Engine, EngineConfig};
 use frostline_core::event::{Event, Fault};
-use frostline_core::policy::{PolicyContext, make};
+use frostline_core::policy::{Offer, make};
 use frostline_core::types::*;
 use frostline_core::{Action, Limit, TierLimits};
 use frostline_linux::outputs;
@@ -58,8 +58,8 @@ impl Setup {
         Ok(Engine::new(self.config(), make(&self.policy, &self.context())?)?)
     }
 
-    fn context(&self) -> PolicyContext {
-        PolicyContext {
+    fn context(&self) -> Offer {
+        Offer {
             seed: self.seed,
             scale: self.scale,
             fast_pages: PageCount(self.fast_pages),

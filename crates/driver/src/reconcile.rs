@@ -92,11 +92,11 @@ fn join(a: PageRun, b: PageRun) -> PageRun {
 mod tests {
     use super::*;
     use frostline_core::engine::{Engine, EngineConfig};
-    use frostline_core::policy::{PolicyContext, make};
+    use frostline_core::policy::{Offer, make};
     use proptest::prelude::*;
 
     fn engine() -> Engine {
-        let policy = make("first-touch", &PolicyContext::default()).unwrap();
+        let policy = make("first-touch", &Offer::default()).unwrap();
         Engine::new(EngineConfig::two_tiers(PageCount(4096), PageCount(4096)), policy).unwrap()
     }
 

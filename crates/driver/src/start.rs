@@ -10,7 +10,8 @@ use crate::watched::Selection;
 use crate::{SlowTier, SlowTiers, clock};
 use frostline_core::TierLimits;
 use frostline_core::event::SampleKind;
-use frostline_core::policy::{Policy, PolicyContext, Telemetry, make};
+use frostline_core::policy::registry::facts;
+use frostline_core::policy::{Facts, Offer, Telemetry};
 use frostline_core::spec::Spec;
 use frostline_core::types::*;
 use frostline_linux::frames::FrameNodes;
@@ -97,14 +98,10 @@ fn begin(
         .sum();
     let pages = Bytes(resident).pages();
     let fast = options.fast.bytes(Bytes(resident)).pages();
-    let context = PolicyContext {
-        seed: options.seed,
-        fast_pages: fast,
-        total_pages_hint: pages,
-        ..PolicyContext::default()
-    };
+    let context =
+        Offer { seed: options.seed, fast_pages: fast, total_pages_hint: pages, ..Offer::default() };
     let direct = (1..places.tiers.len()).any(|tier| places.is_direct(TierId(tier as u8)));
-    let needs = make(&options.policy, &context)?.needs();
+    let needs = facts(&options.policy, &context)?.needs;
     let arms = own.is_some() && direct && needs.faults && needs.swap_faults && !options.dry_run;
     let next_touch = match arms.then(NextTouch::begin).transpose() {
         Ok(next_touch) => next_touch,
@@ -120,10 +117,10 @@ fn begin(
     };
     let mut options = options;
     options.policy = suit(&options.policy, needs, faults, &mut notes)?;
-    let made = make(&options.policy, &context)?;
-    let mut needs = made.needs();
+    let known = facts(&options.policy, &context)?;
+    let mut needs = known.needs;
     check(&options.policy, needs, faults)?;
-    if made.swaps() && direct {
+    if known.swaps && direct {
         let what = "slow memory that is no memory but a swap device";
         let hint = "take --slow zram, or a policy that uses memory where it is";
         return Err(DriverError::Telemetry { policy: options.policy.clone(), what, hint });
@@ -131,7 +128,7 @@ fn begin(
     needs.allocation_extents |= options.extents;
     let mut choice = choose(&root, needs, &options, &places)?;
     let policy = with_parameters(&options.policy, &choice.parameters)?;
-    let suited = make(&policy, &context)?.needs();
+    let suited = facts(&policy, &context)?.needs;
     if suited.closed_files && choice.files.is_some() && choice.closings.is_none() {
         let what = "closings of files";
         let hint = "run as root, or leave `files` to frostline";
@@ -148,7 +145,7 @@ fn begin(
     if let Some(why) = &choice.why {
         notes.push(format!("{why} (policy {policy})"));
     }
-    notes.extend(unheard(&*made));
+    notes.extend(unheard(&policy, &known));
     notes.extend(choice.allocations.clone());
     notes.extend(choice.files.clone());
     let limits = |index: usize| -> Result<TierLimits, LinuxError> {
@@ -282,11 +279,10 @@ fn suit(
 }
 
 /// What a policy wishes of new memory, which nobody can choose here but the kernel.
-fn unheard(policy: &dyn Policy) -> Option<String> {
-    let name = policy.name();
-    policy.starts_slow().then(|| {
+fn unheard(policy: &str, facts: &Facts) -> Option<String> {
+    facts.starts_slow.then(|| {
         format!(
-            "new memory is fast here, as the kernel allocates it: {name}, which would begin all or some of it \
+            "new memory is fast here, as the kernel allocates it: {policy}, which would begin all or some of it \
              in slow memory, moves it there afterwards as far as it demotes at all"
         )
     })
@@ -355,7 +351,7 @@ mod tests {
     /// What becomes of a policy, and what is said of it.
     fn suited(policy: &str, faults: Faults) -> String {
         let mut notes = Notes::new();
-        let needs = |policy: &str| make(policy, &PolicyContext::default()).unwrap().needs();
+        let needs = |policy: &str| facts(policy, &Offer::default()).unwrap().needs;
         let suited = suit(policy, needs(policy), faults, &mut notes).unwrap();
         match check(&suited, needs(&suited), faults) {
             Ok(()) => format!("{suited} {}", notes.join("; ")),
@@ -395,7 +391,7 @@ mod tests {
 
     #[test]
     fn who_cannot_begin_in_slow_memory_here_is_told() {
-        let told = |policy: &str| unheard(&*make(policy, &PolicyContext::default()).unwrap());
+        let told = |policy: &str| unheard(policy, &facts(policy, &Offer::default()).unwrap());
         for policy in ["arc", "twoq", "interleave", "all-slow"] {
             assert!(told(policy).is_some_and(|note| note.contains(policy)), "{policy}");
         }

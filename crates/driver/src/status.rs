@@ -175,7 +175,7 @@ impl Driver {
             start_ticks: identity.map_or(0, |identity| identity.start_ticks),
             seconds: self.now.as_secs_f64(),
             name: name.into(),
-            policy: self.engine.policy().name().into(),
+            policy: self.engine.name().into(),
             dry_run: self.options.dry_run,
             targets: self
                 .watched

@@ -5,8 +5,8 @@
 //! load does not count. The trace is Zipf(0.99) over 4 M pages by default; `TRACE=synth:...` or a file replaces it, and
 //! `ROUNDS` (default 3) says how often each run is repeated; the best counts.
 
-use frostline_core::policy::offline::{EpochReader, Oracle, PageSaving};
-use frostline_core::policy::registry::{self, PolicyContext};
+use frostline_core::policy::oracle::{EpochReader, Oracle, PageSaving};
+use frostline_core::policy::{Offer, registry};
 use frostline_core::types::{PageCount, PageId};
 use frostline_sim::{FastSize, Footprint, Machine, SimOptions, measure_footprint, simulate};
 use frostline_trace::{Batch, MemTrace, TraceSource};
@@ -187,13 +187,13 @@ fn run(
         epoch_records: epoch_records(footprint),
         ..SimOptions::new(machine.clone(), fast)
     };
-    let context = PolicyContext {
+    let context = Offer {
         seed: 1,
         scale: options.scale.factor(footprint),
         fast_pages: fast.pages(footprint),
         total_pages_hint: PageCount(footprint.peak_resident_pages),
         oracle: Some(Arc::clone(oracle)),
-        ..PolicyContext::default()
+        ..Offer::default()
     };
     let policy = registry::make(policy, &context).expect("policy");
     let mut source = trace.reader().expect("captured");

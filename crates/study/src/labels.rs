@@ -1,6 +1,6 @@
 //! Names of policies in a study.
 
-use frostline_core::policy::registry::{self, Group};
+use frostline_core::policy::{Group, registry};
 use frostline_sim::GuestSetup;
 
 /// Every policy in every kind of virtual machine: `memtierd`, `memtierd+gpac:cl=50`.

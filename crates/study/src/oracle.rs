@@ -3,7 +3,7 @@
 use super::Input;
 use frostline_bound::{BoundModel, EpochCursor, EpochMatrix};
 use frostline_core::PageId;
-use frostline_core::policy::offline::{AccessReader, EpochReader, KnownAccess, Oracle, PageSaving};
+use frostline_core::policy::oracle::{AccessReader, EpochReader, KnownAccess, Oracle, PageSaving};
 use frostline_trace::{Batch, TraceError};
 use std::sync::{Arc, OnceLock};
 

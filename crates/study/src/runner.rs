@@ -10,7 +10,7 @@ use crate::{Monitor, Pass, StudyError, error};
 use anyhow::Context;
 use frostline_bound::EpochMatrix;
 use frostline_core::Limit;
-use frostline_core::policy::registry::{self, PolicyContext};
+use frostline_core::policy::{Offer, registry};
 use frostline_core::spec::Spec;
 use frostline_core::types::PageCount;
 use frostline_sim::{
@@ -292,7 +292,7 @@ impl Prepared<'_> {
         self.monitor.check()?;
         let spec = &self.request.policies[job.policy];
         let machine = &self.request.options.machine;
-        let context = PolicyContext {
+        let context = Offer {
             seed: job.seed,
             scale: self.scale,
             fast_pages: size.fast.pages(&self.footprint),
@@ -305,9 +305,9 @@ impl Prepared<'_> {
             }),
         };
         let policy = registry::make(spec, &context)?;
-        let swaps = policy.swaps();
-        let mut policy_config = Vec::new();
-        policy.config(&mut |key, value| policy_config.push((key.to_owned(), value.to_owned())));
+        let swaps = policy.facts.swaps;
+        let mut policy_config: Vec<(String, String)> =
+            policy.config.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
         let guest = job.guest.map(|kind| &self.request.guests[kind]);
         if let Some(guest) = guest {
             policy_config.push(("guest".to_owned(), guest.to_string()));

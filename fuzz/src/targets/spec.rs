@@ -2,7 +2,7 @@
 
 use super::texts;
 use crate::Target;
-use frostline_core::policy::{PolicyContext, make, registry};
+use frostline_core::policy::{Offer, make, registry};
 use frostline_core::spec::{self, Spec};
 use frostline_core::types::PageCount;
 use frostline_driver::{SlowTier, SlowTiers};
@@ -52,10 +52,10 @@ fn check(bytes: &[u8]) {
     }
     let _ = spec::did_you_mean(text.get(..64).unwrap_or(text), ["memtis", "hybridtier", "x"]);
 
-    let context = PolicyContext {
+    let context = Offer {
         fast_pages: PageCount(1 << 12),
         total_pages_hint: PageCount(1 << 15),
-        ..PolicyContext::default()
+        ..Offer::default()
     };
     let (checked, made) = (registry::check(text), make(text, &context));
     // Whoever has checked a text is not surprised later, but for what a policy must know of the future.

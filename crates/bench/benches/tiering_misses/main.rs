@@ -17,7 +17,7 @@ use anyhow::{Context, Error, Result, ensure};
 use cachegrind::Misses;
 use frostline_core::PageCount;
 use frostline_core::event::Event;
-use frostline_core::policy::PolicyContext;
+use frostline_core::policy::Offer;
 use program::{Accesses, PAGES};
 use std::ffi::OsStr;
 use std::path::Path;
@@ -109,11 +109,11 @@ fn measure(policy: &str, kind: &str, accesses: &Path) -> Result<Misses> {
 
 /// The program and a policy in turns.
 fn work(policy: &str, huge: bool, accesses: &Path) -> Result<()> {
-    let context = PolicyContext {
+    let context = Offer {
         fast_pages: PageCount((f64::from(PAGES) * FAST_SHARE) as u64 / 512 * 512),
         total_pages_hint: PageCount(u64::from(PAGES)),
         scale: program::SCALE,
-        ..PolicyContext::default()
+        ..Offer::default()
     };
     let mut tiered = Tiered::new(policy, &context, huge);
     let mut samples: Vec<Event> = Vec::with_capacity(BATCH);

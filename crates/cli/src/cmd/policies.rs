@@ -1,8 +1,9 @@
 //! `frostline policies`.
 
 use crate::output;
-use frostline_core::policy::registry::{self, Entry, Group, REGISTRY};
+use frostline_core::policy::registry::{self, REGISTRY};
 use frostline_core::policy::settings::Kind;
+use frostline_core::policy::{Entry, Group};
 use frostline_report::table::Table;
 use serde::Serialize;
 use std::fmt::Write;

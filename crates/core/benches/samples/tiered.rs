@@ -4,7 +4,7 @@ use frostline_core::action::{Action, Plan};
 use frostline_core::budget::Budget;
 use frostline_core::engine::{Engine, EngineConfig};
 use frostline_core::event::{Event, MoveCause};
-use frostline_core::policy::{BoxedPolicy, PolicyContext, make};
+use frostline_core::policy::{BoxedPolicy, Offer, make};
 use frostline_core::{Bytes, Nanos, PageRun, TierId};
 
 /// A policy, and where pages are.
@@ -19,11 +19,11 @@ pub struct Tiered {
 
 impl Tiered {
     /// Of so many pages, the first of them in fast memory, all mapped huge or none.
-    pub fn new(name: &str, context: &PolicyContext, huge: bool) -> Self {
+    pub fn new(name: &str, context: &Offer, huge: bool) -> Self {
         let make = |name| make(name, context).expect("it is registered");
         let [fast, pages] = [context.fast_pages, context.total_pages_hint];
         let (mut policy, mut world) = (
-            make(name),
+            make(name).policy,
             Engine::new(EngineConfig::two_tiers(fast, pages), make("first-touch")).unwrap(),
         );
         let populated = |run, tier| Event::Populated { run, tier, huge };

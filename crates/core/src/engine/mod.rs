@@ -9,10 +9,14 @@ mod tests;
 use crate::action::{Action, Lane, MoveId, Plan};
 use crate::budget::RateBudget;
 use crate::event::{Event, Fault, MoveOutcome};
+pub use crate::placement::MOST_TIER_PAGES;
 use crate::placement::{PageState, Placement, TierLimits, View};
-use crate::policy::{Allocation, BoxedPolicy, FaultDecision, Policy};
+use crate::policy::contract::{Allocation, BoxedPolicy, FaultDecision, Home, Policy};
+use crate::policy::entry::Made;
+use crate::policy::facts::Facts;
 use crate::types::*;
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::string::String;
 use alloc::vec::Vec;
 use in_flight::InFlight;
 pub use stats::{EngineStats, Rejected};
@@ -41,9 +45,6 @@ impl EngineConfig {
         }
     }
 }
-
-/// Most pages that a tier can have: all that 64-bit addresses reach.
-pub const MOST_TIER_PAGES: PageCount = PageCount(u64::MAX / PAGE_BYTES);
 
 /// An engine cannot be as it is described.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -86,6 +87,8 @@ impl EngineConfig {
 pub struct Engine {
     placement: Placement,
     policy: BoxedPolicy,
+    facts: Facts,
+    name: String,
     budget: RateBudget,
     in_flight: BTreeMap<MoveId, InFlight>,
     /// Splits and collapses under way; a collapse holds 512 reserved pages in its tier.
@@ -103,11 +106,13 @@ impl Engine {
     ///
     /// # Errors
     /// As [`EngineConfig::check`].
-    pub fn new(config: EngineConfig, policy: BoxedPolicy) -> Result<Self, EngineError> {
+    pub fn new(config: EngineConfig, made: Made) -> Result<Self, EngineError> {
         config.check()?;
         Ok(Self {
             placement: Placement::new(config.tiers),
-            policy,
+            policy: made.policy,
+            facts: made.facts,
+            name: made.name,
             budget: RateBudget::new(config.migration_bytes_per_second, config.migration_burst),
             in_flight: BTreeMap::new(),
             reshaping: BTreeMap::new(),
@@ -162,7 +167,8 @@ impl Engine {
     /// than the policy's choice goes where it can be accessed. `None` where no such tier has room:
     /// nothing has changed then. For worlds that allocate; others report `Populated`.
     pub fn populate(&mut self, now: Nanos, allocation: &Allocation) -> Option<TierId> {
-        let wanted = self.policy.place(now, allocation, &self.placement.view());
+        let Home { tier: wanted, leave_free } =
+            self.policy.place(now, allocation, &self.placement.view());
         let pages = u64::from(allocation.run.pages);
         let tiers = self.view().tiers() as u8;
         let fits = |tier: TierId, headroom: u64| {
@@ -174,7 +180,7 @@ impl Engine {
                 return 0;
             }
             let capacity = self.view().limits(tier).capacity.0;
-            (self.policy.allocation_headroom() * capacity as f64) as u64
+            (leave_free * capacity as f64) as u64
         };
         let tier = (wanted.0..tiers)
             .map(TierId)
@@ -250,6 +256,16 @@ impl Engine {
     /// The policy.
     pub fn policy(&self) -> &dyn Policy {
         &*self.policy
+    }
+
+    /// What the world has to know of the policy.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// The policy's name with the parameters that differ from their defaults.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Counters since the start.

@@ -4,7 +4,6 @@
 use super::*;
 use crate::budget::Budget;
 use crate::event::MoveCause;
-use crate::policy::Telemetry;
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
@@ -26,12 +25,6 @@ struct Scripted {
 }
 
 impl Policy for Scripted {
-    fn name(&self) -> &str {
-        "scripted"
-    }
-    fn needs(&self) -> Telemetry {
-        Telemetry::default()
-    }
     fn observe(&mut self, _: Nanos, events: &[Event], _: &View<'_>) {
         self.events_seen.fetch_add(events.len() as u64, Ordering::Relaxed);
     }
@@ -44,8 +37,8 @@ impl Policy for Scripted {
     fn on_fault(&mut self, _: Nanos, _: &Fault, _: &View<'_>) -> FaultDecision {
         self.fault.lock().unwrap().unwrap_or(FaultDecision::Stay)
     }
-    fn place(&mut self, _: Nanos, _: &Allocation, _: &View<'_>) -> TierId {
-        self.place
+    fn place(&mut self, _: Nanos, _: &Allocation, _: &View<'_>) -> Home {
+        self.place.into()
     }
     fn metadata_bytes(&self) -> Bytes {
         Bytes::ZERO
@@ -63,7 +56,8 @@ fn bench(config: EngineConfig) -> Bench {
     let policy = Scripted::default();
     let (mailbox, fault) = (policy.mailbox.clone(), policy.fault.clone());
     let events_seen = policy.events_seen.clone();
-    Bench { engine: Engine::new(config, Box::new(policy)).unwrap(), mailbox, fault, events_seen }
+    let made = Made::unlisted("scripted", Box::new(policy), Facts::default());
+    Bench { engine: Engine::new(config, made).unwrap(), mailbox, fault, events_seen }
 }
 
 const FAST: TierId = TierId(0);
@@ -603,7 +597,7 @@ fn engines_that_cannot_be_are_errors() {
     let made = |tiers: Vec<TierLimits>| {
         let config =
             EngineConfig { tiers, ..EngineConfig::two_tiers(PageCount::ZERO, PageCount::ZERO) };
-        let policy = crate::policy::make("first-touch", &crate::policy::PolicyContext::default());
+        let policy = crate::policy::make("first-touch", &crate::policy::Offer::default());
         Engine::new(config, policy.unwrap()).map(|engine| engine.view().tiers())
     };
     for number in [0, 1, 9] {

@@ -1,10 +1,12 @@
 //! Absurd values of every parameter of every policy: refused with a hint, or run in little memory.
 
-use super::offline::{EpochReader, Oracle, PageSaving};
-use super::registry::{PolicyContext, REGISTRY};
+use super::offer::Offer;
+use super::oracle::{EpochReader, Oracle, PageSaving};
+use super::registry;
+use super::registry::REGISTRY;
+use super::registry::make;
 use super::settings::{Kind, Param};
 use super::testing::World;
-use super::{make, registry};
 use crate::engine::EngineConfig;
 use crate::event::{Backing, Event};
 use crate::types::*;
@@ -63,12 +65,12 @@ impl Oracle for Short {
     }
 }
 
-fn context(fast: u64) -> PolicyContext {
-    PolicyContext {
+fn context(fast: u64) -> Offer {
+    Offer {
         fast_pages: PageCount(fast),
         total_pages_hint: PageCount(FOOTPRINT.into()),
         oracle: Some(Arc::new(Short)),
-        ..PolicyContext::default()
+        ..Offer::default()
     }
 }
 

@@ -14,15 +14,17 @@ mod generations_tests;
 #[cfg(test)]
 mod tests;
 
+use super::contract::{Allocation, FaultDecision, Home, MetricSink, Policy};
+use super::entry::{Entry, Group};
+use super::facts::{Facts, Telemetry};
 use super::kernel::Watermarks;
 use super::kernel::generations::Generations;
 use super::kernel::hint::{Arms, HintScan, Hotness, Threshold};
 use super::kernel::kswapd::Kswapd;
 use super::kernel::lru::Lru;
 use super::kernel::scan_period::{Counts, Ending, PACE, Pace};
-use super::registry::{Entry, Group};
+use super::offer::Offer;
 use super::settings::{Kind, Param, Settings};
-use super::{Allocation, ConfigSink, FaultDecision, MetricSink, Policy, PolicyContext, Telemetry};
 use crate::action::Plan;
 use crate::budget::Budget;
 use crate::event::{Event, Fault, MoveCause};
@@ -66,8 +68,15 @@ pub const ENTRY: Entry = Entry {
     citation: "Linux 6, NUMA balancing in memory tiering mode",
     params: PARAMS,
     preset: &[],
+    facts,
     build: |settings, context| Ok(Box::new(Autonuma::new(settings, context))),
 };
+
+fn facts(settings: &Settings) -> Facts {
+    let access_bits = settings.switch("demotion");
+    let needs = Telemetry { faults: true, access_bits, ..Telemetry::default() };
+    Facts { needs, in_kernel: true, ..Facts::default() }
+}
 
 /// `autonuma-nodemote`.
 pub const NO_DEMOTION: Entry = Entry {
@@ -106,7 +115,7 @@ enum Reclaim {
 }
 
 impl Reclaim {
-    fn new(settings: &Settings, context: &PolicyContext) -> Self {
+    fn new(settings: &Settings, context: &Offer) -> Self {
         let rest = settings.duration("rest");
         let hint = context.table_pages();
         match (settings.switch("demotion"), settings.word("lru")) {
@@ -168,25 +177,22 @@ impl Reclaim {
     }
 }
 
-/// The kernel's tiering; made by [`super::make`].
+/// The kernel's tiering; made by [`ENTRY`].
 struct Autonuma {
-    settings: Settings,
     scan: HintScan,
     threshold: Threshold,
     reclaim: Reclaim,
     write_factor: f64,
     ample: u64,
     gap: f64,
-    /// The low watermark as a share of fast memory.
-    low: f64,
     counters: Counters,
 }
 
 impl Autonuma {
-    fn new(settings: Settings, context: &PolicyContext) -> Self {
+    fn new(settings: &Settings, context: &Offer) -> Self {
         let window = settings.duration("rate-window");
         let rate = Bytes(settings.count("rate")).pages().0 as f64;
-        let pace = Pace::read(&settings);
+        let pace = Pace::read(settings);
         let limit = (rate * window.as_secs_f64()) as u64;
         Self {
             scan: HintScan::new(Arms::Slow, Counts::Fast, pace, context),
@@ -196,13 +202,11 @@ impl Autonuma {
                 limit,
                 window,
             ),
-            reclaim: Reclaim::new(&settings, context),
+            reclaim: Reclaim::new(settings, context),
             write_factor: settings.number("write-factor"),
             ample: Bytes(settings.count("ample")).pages().0,
             gap: settings.number("watermark-gap"),
-            low: 0.0,
             counters: Counters::default(),
-            settings,
         }
     }
 
@@ -247,15 +251,6 @@ impl Autonuma {
 }
 
 impl Policy for Autonuma {
-    fn name(&self) -> &str {
-        self.settings.name()
-    }
-
-    fn needs(&self) -> Telemetry {
-        let access_bits = !matches!(self.reclaim, Reclaim::Nobody);
-        Telemetry { faults: true, access_bits, ..Telemetry::default() }
-    }
-
     fn observe(&mut self, _: Nanos, events: &[Event], view: &View<'_>) {
         for event in events {
             self.reclaim.observe(event, view);
@@ -265,9 +260,9 @@ impl Policy for Autonuma {
         }
     }
 
-    fn place(&mut self, _: Nanos, _: &Allocation, view: &View<'_>) -> TierId {
-        self.low = Watermarks::of(view, self.gap).low_share(view);
-        TierId::FAST
+    fn place(&mut self, _: Nanos, _: &Allocation, view: &View<'_>) -> Home {
+        let leave_free = Watermarks::of(view, self.gap).low_share(view);
+        Home { leave_free, ..Home::default() }
     }
 
     fn decide(&mut self, now: Nanos, view: &View<'_>, mut budget: Budget, plan: &mut Plan) {
@@ -293,14 +288,6 @@ impl Policy for Autonuma {
         }
     }
 
-    fn allocation_headroom(&self) -> f64 {
-        self.low
-    }
-
-    fn in_kernel(&self) -> bool {
-        true
-    }
-
     fn metrics(&self, sink: &mut MetricSink<'_>) {
         let c = &self.counters;
         let [candidates, lowered, raised, resets] = self.threshold.totals();
@@ -321,10 +308,6 @@ impl Policy for Autonuma {
         }
         self.scan.metrics(sink);
         self.reclaim.metrics(sink);
-    }
-
-    fn config(&self, sink: &mut ConfigSink<'_>) {
-        self.settings.report(sink);
     }
 
     fn metadata_bytes(&self) -> Bytes {

@@ -12,12 +12,14 @@
 #[cfg(test)]
 mod tests;
 
+use super::contract::{Allocation, FaultDecision, Home, MetricSink, Policy};
+use super::entry::{Entry, Group};
+use super::facts::{Facts, Telemetry};
 use super::kernel::hint::{Arms, HintScan};
 use super::kernel::scan_period::{Counts, Ending, PACE, Pace};
-use super::registry::{Entry, Group};
+use super::offer::Offer;
 use super::runs::Room;
 use super::settings::{Kind, Param, Settings};
-use super::{ConfigSink, FaultDecision, MetricSink, Policy, PolicyContext, Telemetry};
 use crate::action::{Lane, Plan};
 use crate::budget::Budget;
 use crate::event::{Event, Fault, MoveCause};
@@ -50,6 +52,11 @@ pub const ENTRY: Entry = Entry {
         Param::fixed("reserve", Kind::Ratio, "0.003", "", "of fast memory, for promotions"),
     ],
     preset: &[],
+    facts: |_| Facts {
+        needs: Telemetry { faults: true, ..Telemetry::default() },
+        in_kernel: true,
+        ..Facts::default()
+    },
     build: |settings, context| Ok(Box::new(Autotiering::new(settings, context))),
 };
 
@@ -72,9 +79,8 @@ struct Counters {
     woken: u64,
 }
 
-/// AutoTiering; made by [`super::make`].
+/// AutoTiering; made by [`ENTRY`].
 struct Autotiering {
-    settings: Settings,
     scan: HintScan,
     exchanges: bool,
     reserve: f64,
@@ -90,10 +96,10 @@ struct Autotiering {
 }
 
 impl Autotiering {
-    fn new(settings: Settings, context: &PolicyContext) -> Self {
+    fn new(settings: &Settings, context: &Offer) -> Self {
         let pages = usize::try_from(context.table_pages().0).unwrap_or(0);
         Self {
-            scan: HintScan::new(Arms::Everything, Counts::All, Pace::read(&settings), context),
+            scan: HintScan::new(Arms::Everything, Counts::All, Pace::read(settings), context),
             exchanges: settings.word("mode") == "exchange",
             reserve: settings.number("reserve"),
             history: Vec::with_capacity(pages),
@@ -101,7 +107,6 @@ impl Autotiering {
             entries_full: SLACK,
             target: 0,
             counters: Counters::default(),
-            settings,
         }
     }
 
@@ -230,14 +235,6 @@ impl Autotiering {
 }
 
 impl Policy for Autotiering {
-    fn name(&self) -> &str {
-        self.settings.name()
-    }
-
-    fn needs(&self) -> Telemetry {
-        Telemetry { faults: true, ..Telemetry::default() }
-    }
-
     fn observe(&mut self, _: Nanos, events: &[Event], view: &View<'_>) {
         let known = view.pages() as usize;
         if self.history.len() < known {
@@ -317,12 +314,9 @@ impl Policy for Autotiering {
         decision
     }
 
-    fn allocation_headroom(&self) -> f64 {
-        if self.exchanges { 0.0 } else { self.reserve.min(0.99) }
-    }
-
-    fn in_kernel(&self) -> bool {
-        true
+    fn place(&mut self, _: Nanos, _: &Allocation, _: &View<'_>) -> Home {
+        let leave_free = if self.exchanges { 0.0 } else { self.reserve.min(0.99) };
+        Home { leave_free, ..Home::default() }
     }
 
     fn metrics(&self, sink: &mut MetricSink<'_>) {
@@ -339,10 +333,6 @@ impl Policy for Autotiering {
             sink(name, value as f64);
         }
         self.scan.metrics(sink);
-    }
-
-    fn config(&self, sink: &mut ConfigSink<'_>) {
-        self.settings.report(sink);
     }
 
     fn metadata_bytes(&self) -> Bytes {

@@ -16,9 +16,11 @@ mod units;
 #[cfg(test)]
 mod tests;
 
-use super::registry::{Entry, Group};
+use super::contract::{MetricSink, Policy};
+use super::entry::{Entry, Group};
+use super::facts::{Facts, Telemetry};
+use super::offer::Offer;
 use super::settings::{Kind, Param, Settings};
-use super::{ConfigSink, MetricSink, Policy, PolicyContext, Telemetry};
 use crate::action::{Lane, Plan};
 use crate::budget::Budget;
 use crate::event::{Event, Sample, SampleKind};
@@ -48,8 +50,18 @@ pub const ENTRY: Entry = Entry {
         Param::scaled("wakeup", Kind::Duration, "10ms", "", "interval of the migration thread"),
     ],
     preset: &[],
+    facts,
     build: |settings, context| Ok(Box::new(Hemem::new(settings, context))),
 };
+
+fn facts(settings: &Settings) -> Facts {
+    let needs = Telemetry {
+        load_sample_period: settings.period("period"),
+        store_sample_period: settings.count_u32("store-period"),
+        ..Telemetry::default()
+    };
+    Facts { needs, ..Facts::default() }
+}
 
 /// What has happened, for reports and tests.
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,10 +74,8 @@ struct Counters {
     halts: u64,
 }
 
-/// HeMem; made by [`super::make`].
+/// HeMem; made by [`ENTRY`].
 struct Hemem {
-    settings: Settings,
-    periods: [u32; 2],
     wakeup: Nanos,
     next_wakeup: Nanos,
     units: Units,
@@ -78,13 +88,11 @@ struct Hemem {
 }
 
 impl Hemem {
-    fn new(settings: Settings, context: &PolicyContext) -> Self {
-        let count = |key| u32::try_from(settings.count(key)).unwrap_or(u32::MAX);
+    fn new(settings: &Settings, context: &Offer) -> Self {
         let few = |key| u16::try_from(settings.count(key).max(1)).unwrap_or(u16::MAX);
         let wakeup = Nanos(settings.duration("wakeup").0.max(1));
         let rule = Rule { loads: few("hot-loads"), stores: few("hot-stores"), cool: few("cool") };
         Self {
-            periods: [count("period").max(1), count("store-period")],
             wakeup,
             next_wakeup: wakeup,
             units: Units::new(rule, context.table_pages()),
@@ -92,7 +100,6 @@ impl Hemem {
             moving: Vec::new(),
             cooled: false,
             counters: Counters::default(),
-            settings,
         }
     }
 
@@ -186,15 +193,6 @@ impl Hemem {
 }
 
 impl Policy for Hemem {
-    fn name(&self) -> &str {
-        self.settings.name()
-    }
-
-    fn needs(&self) -> Telemetry {
-        let [load_sample_period, store_sample_period] = self.periods;
-        Telemetry { load_sample_period, store_sample_period, ..Telemetry::default() }
-    }
-
     fn observe(&mut self, _: Nanos, events: &[Event], view: &View<'_>) {
         for event in events {
             match event {
@@ -245,10 +243,6 @@ impl Policy for Hemem {
 
     fn next_wakeup(&self) -> Option<Nanos> {
         Some(self.next_wakeup)
-    }
-
-    fn config(&self, sink: &mut ConfigSink<'_>) {
-        self.settings.report(sink);
     }
 
     fn metrics(&self, sink: &mut MetricSink<'_>) {

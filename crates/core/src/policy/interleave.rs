@@ -4,9 +4,10 @@
 //! to the fastest tier, the next `slow` ones to the slower tiers in turn. One allocation is one
 //! page, or one folio where a folio is wanted. Good for bandwidth, blind to hotness.
 
-use super::registry::{Entry, Group};
-use super::settings::{Kind, Param, Settings};
-use super::{Allocation, ConfigSink, Policy, PolicyError};
+use super::contract::{Allocation, Home, Policy, PolicyError};
+use super::entry::{Entry, Group};
+use super::facts::Facts;
+use super::settings::{Kind, Param};
 use crate::placement::View;
 use crate::types::*;
 use alloc::boxed::Box;
@@ -23,18 +24,18 @@ pub const ENTRY: Entry = Entry {
         Param::fixed("slow", Kind::Count, "1", "allocations", "turns of the slower tiers together"),
     ],
     preset: &[],
+    facts: |_| Facts { starts_slow: true, ..Facts::default() },
     build: |settings, _| {
         let (fast, slow) = (settings.count("fast"), settings.count("slow"));
         if fast.checked_add(slow).is_none_or(|sum| sum == 0) {
             let what = "interleave: the weights make no sum\nhint: give at least one turn in all";
             return Err(PolicyError { what: what.to_string() });
         }
-        Ok(Box::new(Interleave { settings, fast, slow, turn: 0, slower_turn: 0 }))
+        Ok(Box::new(Interleave { fast, slow, turn: 0, slower_turn: 0 }))
     },
 };
 
 struct Interleave {
-    settings: Settings,
     fast: u64,
     slow: u64,
     turn: u64,
@@ -42,27 +43,18 @@ struct Interleave {
 }
 
 impl Policy for Interleave {
-    fn name(&self) -> &str {
-        self.settings.name()
-    }
-    fn place(&mut self, _: Nanos, _: &Allocation, view: &View<'_>) -> TierId {
+    fn place(&mut self, _: Nanos, _: &Allocation, view: &View<'_>) -> Home {
         let turn = self.turn;
         self.turn = (turn + 1) % (self.fast + self.slow);
         if turn < self.fast {
-            return TierId::FAST;
+            return Home::default();
         }
         let slower = view.tiers() as u64 - 1;
         let tier = 1 + self.slower_turn % slower;
         self.slower_turn = (self.slower_turn + 1) % slower;
-        TierId(tier as u8)
-    }
-    fn starts_slow(&self) -> bool {
-        true
+        TierId(tier as u8).into()
     }
     fn metadata_bytes(&self) -> Bytes {
         Bytes::ZERO
-    }
-    fn config(&self, sink: &mut ConfigSink<'_>) {
-        self.settings.report(sink);
     }
 }

@@ -13,10 +13,12 @@
 #[cfg(test)]
 mod tests;
 
-use super::registry::{Entry, Group};
+use super::contract::{Allocation, Home, MetricSink, Policy};
+use super::entry::{Entry, Group};
+use super::facts::{Facts, Telemetry};
+use super::offer::Offer;
 use super::runs::{Room, joined};
 use super::settings::{Kind, Param, Settings};
-use super::{Allocation, ConfigSink, MetricSink, Policy, PolicyContext, Telemetry};
 use crate::action::{Action, Lane, Plan, Scan};
 use crate::budget::Budget;
 use crate::event::{AccessBits, Event, Level};
@@ -62,8 +64,14 @@ pub const ENTRY: Entry = Entry {
         Param::fixed("start", Kind::Choice(&["fast", "slow"]), "fast", "", "tier of new memory"),
     ],
     preset: &[],
+    facts,
     build: |settings, context| Ok(Box::new(Memtierd::new(settings, context))),
 };
+
+fn facts(settings: &Settings) -> Facts {
+    let needs = Telemetry { access_bits: true, ..Telemetry::default() };
+    Facts { needs, starts_slow: settings.word("start") == "slow", ..Facts::default() }
+}
 
 /// What has happened, for reports and tests.
 #[derive(Clone, Copy, Debug, Default)]
@@ -90,7 +98,7 @@ struct Known {
     looked: Nanos,
 }
 
-/// Memtierd; made by [`super::make`].
+/// Memtierd; made by [`ENTRY`].
 struct Memtierd {
     settings: Settings,
     by_heat: bool,
@@ -116,11 +124,12 @@ struct Memtierd {
 }
 
 impl Memtierd {
-    fn new(settings: Settings, context: &PolicyContext) -> Self {
+    fn new(settings: &Settings, context: &Offer) -> Self {
         let some = |span: Nanos| Nanos(span.0.max(1));
         let interval = some(settings.duration("interval"));
         let rounds = (settings.duration("active").0 / interval.0).min(62) as u32;
         Self {
+            settings: settings.clone(),
             by_heat: settings.word("mode") == "heat",
             scan: some(settings.duration("scan")),
             interval,
@@ -136,7 +145,6 @@ impl Memtierd {
             to: TierId::FAST,
             mover_free: Nanos::ZERO,
             counters: Counters::default(),
-            settings,
         }
     }
 
@@ -270,14 +278,6 @@ fn power(base: f64, exponent: f64) -> f64 {
 }
 
 impl Policy for Memtierd {
-    fn name(&self) -> &str {
-        self.settings.name()
-    }
-
-    fn needs(&self) -> Telemetry {
-        Telemetry { access_bits: true, ..Telemetry::default() }
-    }
-
     fn observe(&mut self, _: Nanos, events: &[Event], _: &View<'_>) {
         for event in events {
             if let Event::AccessBits(bits) = event {
@@ -306,12 +306,8 @@ impl Policy for Memtierd {
         Some(if self.tasks.is_empty() { due } else { due.min(self.mover_free) })
     }
 
-    fn place(&mut self, _: Nanos, _: &Allocation, _: &View<'_>) -> TierId {
-        if self.slow_start { TierId::FAST.slower() } else { TierId::FAST }
-    }
-
-    fn starts_slow(&self) -> bool {
-        self.slow_start
+    fn place(&mut self, _: Nanos, _: &Allocation, _: &View<'_>) -> Home {
+        if self.slow_start { TierId::FAST.slower().into() } else { Home::default() }
     }
 
     fn metrics(&self, sink: &mut MetricSink<'_>) {
@@ -328,10 +324,6 @@ impl Policy for Memtierd {
         ] {
             sink(name, value as f64);
         }
-    }
-
-    fn config(&self, sink: &mut ConfigSink<'_>) {
-        self.settings.report(sink);
     }
 
     fn metadata_bytes(&self) -> Bytes {

@@ -11,14 +11,16 @@
 #[cfg(test)]
 mod tests;
 
+use super::autonuma;
+use super::contract::{
+    Allocation, BoxedPolicy, FaultDecision, Home, MetricSink, Policy, PolicyError,
+};
+use super::entry::{Entry, Group};
+use super::facts::{Facts, Telemetry};
 use super::kernel::{scan_all, units};
-use super::registry::{Entry, Group};
+use super::offer::Offer;
 use super::runs::{Room, Runs};
 use super::settings::{Kind, Param, Settings};
-use super::{
-    Allocation, BoxedPolicy, ConfigSink, FaultDecision, MetricSink, Policy, PolicyContext,
-    PolicyError, Telemetry, make,
-};
 use crate::action::{Lane, Plan};
 use crate::budget::Budget;
 use crate::event::{AccessBits, Event, Fault};
@@ -38,12 +40,17 @@ pub const ENTRY: Entry = Entry {
         Param::fixed("generations", Kind::Count, "4", "", "the oldest of which is demoted"),
     ],
     preset: &[],
+    facts,
     build: |settings, context| Ok(Box::new(MglruPd::new(settings, context)?)),
 };
 
-/// Base+PD; made by [`super::make`].
+fn facts(_: &Settings) -> Facts {
+    let needs = Telemetry { faults: true, access_bits: true, ..Telemetry::default() };
+    Facts { needs, in_kernel: true, ..Facts::default() }
+}
+
+/// Base+PD; made by [`ENTRY`].
 struct MglruPd {
-    settings: Settings,
     base: BoxedPolicy,
     aging: Nanos,
     /// Agings without access that make a unit one of the oldest generation.
@@ -56,18 +63,17 @@ struct MglruPd {
 }
 
 impl MglruPd {
-    fn new(settings: Settings, context: &PolicyContext) -> Result<Self, PolicyError> {
+    fn new(settings: &Settings, context: &Offer) -> Result<Self, PolicyError> {
         let aging = Nanos(settings.duration("aging").0.max(1));
         let pages = usize::try_from(context.table_pages().0).unwrap_or(0);
         Ok(Self {
-            base: make("autonuma", context)?,
+            base: autonuma::ENTRY.plain(context)?,
             aging,
             oldest: settings.count("generations").clamp(2, 255) as u8 - 1,
             next_aging: aging,
             ages: Vec::with_capacity(pages),
             agings: 0,
             demoted: 0,
-            settings,
         })
     }
 
@@ -104,14 +110,6 @@ impl MglruPd {
 }
 
 impl Policy for MglruPd {
-    fn name(&self) -> &str {
-        self.settings.name()
-    }
-
-    fn needs(&self) -> Telemetry {
-        Telemetry { access_bits: true, ..self.base.needs() }
-    }
-
     fn observe(&mut self, now: Nanos, events: &[Event], view: &View<'_>) {
         self.ages.resize(self.ages.len().max(view.pages() as usize), 0);
         for event in events {
@@ -148,26 +146,14 @@ impl Policy for MglruPd {
         self.base.on_fault(now, fault, view)
     }
 
-    fn place(&mut self, now: Nanos, allocation: &Allocation, view: &View<'_>) -> TierId {
+    fn place(&mut self, now: Nanos, allocation: &Allocation, view: &View<'_>) -> Home {
         self.base.place(now, allocation, view)
-    }
-
-    fn allocation_headroom(&self) -> f64 {
-        self.base.allocation_headroom()
-    }
-
-    fn in_kernel(&self) -> bool {
-        true
     }
 
     fn metrics(&self, sink: &mut MetricSink<'_>) {
         sink("agings_total", self.agings as f64);
         sink("oldest_demoted_pages_total", self.demoted as f64);
         self.base.metrics(sink);
-    }
-
-    fn config(&self, sink: &mut ConfigSink<'_>) {
-        self.settings.report(sink);
     }
 
     fn metadata_bytes(&self) -> Bytes {

@@ -12,13 +12,15 @@
 #[cfg(test)]
 mod tests;
 
+use super::contract::{Allocation, Home, MetricSink, Policy};
+use super::entry::{Entry, Group};
+use super::facts::{Facts, Telemetry};
 use super::kernel::Watermarks;
 use super::kernel::kswapd::Kswapd;
 use super::kernel::lru::{List, Lru, Verdict};
-use super::registry::{Entry, Group};
+use super::offer::Offer;
 use super::runs::Room;
 use super::settings::{Kind, Param, Settings};
-use super::{Allocation, ConfigSink, MetricSink, Policy, PolicyContext, Telemetry};
 use crate::action::{Lane, Plan};
 use crate::budget::Budget;
 use crate::event::Event;
@@ -45,6 +47,11 @@ pub const ENTRY: Entry = Entry {
         Param::scaled("rest", Kind::Duration, "100ms", "", "of demotion that found nothing"),
     ],
     preset: &[],
+    facts: |_| Facts {
+        needs: Telemetry { access_bits: true, ..Telemetry::default() },
+        in_kernel: true,
+        ..Facts::default()
+    },
     build: |settings, context| Ok(Box::new(MultiClock::new(settings, context))),
 };
 
@@ -60,21 +67,19 @@ struct Counters {
     no_room: u64,
 }
 
-/// MULTI-CLOCK; made by [`super::make`].
+/// MULTI-CLOCK; made by [`ENTRY`].
 struct MultiClock {
-    settings: Settings,
     lru: Lru,
     kswapd: Kswapd,
     interval: Nanos,
     pages: u64,
     next_look: Nanos,
     gap: f64,
-    low: f64,
     counters: Counters,
 }
 
 impl MultiClock {
-    fn new(settings: Settings, context: &PolicyContext) -> Self {
+    fn new(settings: &Settings, context: &Offer) -> Self {
         let interval = Nanos(settings.duration("interval").0.max(1));
         Self {
             lru: Lru::new(context.table_pages()),
@@ -83,9 +88,7 @@ impl MultiClock {
             pages: settings.count("pages").max(1),
             next_look: interval,
             gap: settings.number("watermark-gap"),
-            low: 0.0,
             counters: Counters::default(),
-            settings,
         }
     }
 
@@ -124,21 +127,13 @@ impl MultiClock {
 }
 
 impl Policy for MultiClock {
-    fn name(&self) -> &str {
-        self.settings.name()
-    }
-
-    fn needs(&self) -> Telemetry {
-        Telemetry { access_bits: true, ..Telemetry::default() }
-    }
-
     fn observe(&mut self, _: Nanos, events: &[Event], view: &View<'_>) {
         events.iter().for_each(|event| self.lru.observe(event, view));
     }
 
-    fn place(&mut self, _: Nanos, _: &Allocation, view: &View<'_>) -> TierId {
-        self.low = Watermarks::of(view, self.gap).low_share(view);
-        TierId::FAST
+    fn place(&mut self, _: Nanos, _: &Allocation, view: &View<'_>) -> Home {
+        let leave_free = Watermarks::of(view, self.gap).low_share(view);
+        Home { leave_free, ..Home::default() }
     }
 
     fn decide(&mut self, now: Nanos, view: &View<'_>, mut budget: Budget, plan: &mut Plan) {
@@ -167,14 +162,6 @@ impl Policy for MultiClock {
         Some(self.kswapd.next_wakeup(&self.lru).map_or(own, |wakeup| wakeup.min(own)))
     }
 
-    fn allocation_headroom(&self) -> f64 {
-        self.low
-    }
-
-    fn in_kernel(&self) -> bool {
-        true
-    }
-
     fn metrics(&self, sink: &mut MetricSink<'_>) {
         let c = &self.counters;
         for (name, value) in [
@@ -189,10 +176,6 @@ impl Policy for MultiClock {
             sink(name, value as f64);
         }
         self.kswapd.metrics(sink);
-    }
-
-    fn config(&self, sink: &mut ConfigSink<'_>) {
-        self.settings.report(sink);
     }
 
     fn metadata_bytes(&self) -> Bytes {

@@ -12,11 +12,13 @@
 #[cfg(test)]
 mod tests;
 
+use super::contract::{MetricSink, Policy};
+use super::entry::{Entry, Group};
+use super::facts::{Facts, Telemetry};
 use super::kernel::{scan_all, units};
-use super::registry::{Entry, Group};
+use super::offer::Offer;
 use super::runs::{Room, Runs};
 use super::settings::{Kind, Param, Settings};
-use super::{ConfigSink, MetricSink, Policy, PolicyContext, Telemetry};
 use crate::action::{Lane, Plan};
 use crate::budget::Budget;
 use crate::event::{AccessBits, Event};
@@ -41,6 +43,7 @@ pub const ENTRY: Entry = Entry {
         Param::fixed("ahead", Kind::Count, "1024", "pages", "demoted before others come, at most"),
     ],
     preset: &[],
+    facts,
     build: |settings, context| Ok(Box::new(Nimble::new(settings, context))),
 };
 
@@ -51,6 +54,11 @@ pub const HUGE: Entry = Entry {
     preset: &[("huge", "on")],
     ..ENTRY
 };
+
+fn facts(settings: &Settings) -> Facts {
+    let needs = Telemetry { access_bits: true, ..Telemetry::default() };
+    Facts { needs, base_pages: !settings.switch("huge"), in_kernel: true, ..Facts::default() }
+}
 
 /// What has happened, for reports and tests.
 #[derive(Clone, Copy, Debug, Default)]
@@ -64,11 +72,9 @@ struct Counters {
     demoted: u64,
 }
 
-/// Nimble; made by [`super::make`].
+/// Nimble; made by [`ENTRY`].
 struct Nimble {
-    settings: Settings,
     interval: Nanos,
-    huge: bool,
     fill: bool,
     /// Pages that a batch promotes at most.
     most: u64,
@@ -89,14 +95,13 @@ struct Nimble {
 }
 
 impl Nimble {
-    fn new(settings: Settings, _: &PolicyContext) -> Self {
+    fn new(settings: &Settings, _: &Offer) -> Self {
         let interval = Nanos(settings.duration("interval").0.max(1));
         let rate = settings.count("rate") as f64;
         let most = Bytes((rate * interval.as_secs_f64() / 2.0) as u64).pages().0;
         Self {
             interval,
             most: most.max(u64::from(HUGE_PAGES)),
-            huge: settings.switch("huge"),
             fill: settings.switch("fill"),
             ahead: settings.count("ahead").max(u64::from(HUGE_PAGES)),
             next_scan: interval,
@@ -107,7 +112,6 @@ impl Nimble {
             fresh: false,
             stirred: false,
             counters: Counters::default(),
-            settings,
         }
     }
 
@@ -215,14 +219,6 @@ impl Nimble {
 }
 
 impl Policy for Nimble {
-    fn name(&self) -> &str {
-        self.settings.name()
-    }
-
-    fn needs(&self) -> Telemetry {
-        Telemetry { access_bits: true, ..Telemetry::default() }
-    }
-
     fn observe(&mut self, _: Nanos, events: &[Event], _: &View<'_>) {
         for event in events {
             match event {
@@ -253,14 +249,6 @@ impl Policy for Nimble {
         Some(if self.stirred { Nanos::ZERO } else { self.next_scan })
     }
 
-    fn base_pages(&self) -> bool {
-        !self.huge
-    }
-
-    fn in_kernel(&self) -> bool {
-        true
-    }
-
     fn metrics(&self, sink: &mut MetricSink<'_>) {
         let c = &self.counters;
         for (name, value) in [
@@ -274,10 +262,6 @@ impl Policy for Nimble {
         ] {
             sink(name, value as f64);
         }
-    }
-
-    fn config(&self, sink: &mut ConfigSink<'_>) {
-        self.settings.report(sink);
     }
 
     fn metadata_bytes(&self) -> Bytes {

@@ -6,10 +6,13 @@
 //! another only where that saves more within the horizon than both moves cost. Neither is a bound
 //! (see `frostline bound` for one): the first cannot adapt, the second looks no further. Where memory comes in folios, both rank folios by the sum over their pages.
 
-use super::registry::{Entry, Group, PolicyContext};
+use super::contract::{Allocation, Home, Policy, PolicyError};
+use super::entry::{Entry, Group};
+use super::facts::{Facts, Telemetry};
+use super::offer::Offer;
+use super::oracle::{EpochReader, Oracle};
 use super::runs::Room;
 use super::settings::{Kind, Param, Settings};
-use super::{Allocation, ConfigSink, Policy, PolicyError, Telemetry};
 use crate::action::{Lane, Plan};
 use crate::budget::Budget;
 use crate::event::Event;
@@ -28,9 +31,13 @@ pub const ORACLE_STATIC: Entry = Entry {
     citation: "offline reference",
     params: super::simple::PAGES,
     preset: &[],
+    facts: |settings| {
+        let base_pages = settings.word("pages") == "base";
+        Facts { base_pages, ..facts(settings) }
+    },
     build: |settings, context| {
-        let oracle = oracle(&settings, context)?;
-        Ok(Box::new(OracleStatic { settings, oracle, wanted: None }))
+        let oracle = oracle(settings, context)?;
+        Ok(Box::new(OracleStatic { oracle, wanted: None }))
     },
 };
 
@@ -48,11 +55,11 @@ pub const ORACLE_EPOCH: Entry = Entry {
         "epochs of the trace that are planned together; moves are made when they begin",
     )],
     preset: &[],
+    facts,
     build: |settings, context| {
-        let oracle = oracle(&settings, context)?;
+        let oracle = oracle(settings, context)?;
         Ok(Box::new(OracleEpoch {
             horizon: settings.count("horizon").max(1),
-            settings,
             oracle,
             epochs: None,
             epoch: 0,
@@ -65,53 +72,13 @@ pub const ORACLE_EPOCH: Entry = Entry {
     },
 };
 
-/// What a page saves where it is in the fastest tier instead of the next one.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PageSaving {
-    /// The page.
-    pub page: PageId,
-    /// Nanoseconds saved; not below 0.
-    pub saving_ns: f64,
+fn facts(_: &Settings) -> Facts {
+    let needs = Telemetry { offline: true, ..Telemetry::default() };
+    Facts { needs, ..Facts::default() }
 }
 
-/// Knowledge of a whole trace on a given machine.
-pub trait Oracle: Send + Sync {
-    /// Calls `sink` once for every page that is ever accessed, with what it saves over the whole
-    /// trace.
-    fn totals(&self, sink: &mut dyn FnMut(PageSaving));
-    /// Starts to read single epochs.
-    fn epochs(&self) -> EpochReader;
-    /// Starts to read all accesses in their order. The default knows none.
-    fn accesses(&self) -> AccessReader {
-        Box::new(|| None)
-    }
-    /// Nanoseconds that moving one page to the fastest tier costs; not below 0.
-    fn promotion_cost_ns(&self) -> f64;
-    /// Nanoseconds that moving one page from the fastest tier costs; not below 0.
-    fn demotion_cost_ns(&self) -> f64;
-}
-
-/// Calls the function handed to it once for every page accessed in an epoch, with what it saves in
-/// it. False where neither that epoch nor a later one is there. Epochs are numbered from 0 as in
-/// [`Event::Epoch`]; to read them in ascending order may be much faster than in any other.
-pub type EpochReader = Box<dyn FnMut(u64, &mut dyn FnMut(PageSaving)) -> bool + Send>;
-
-/// An access, and when its page is accessed next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KnownAccess {
-    /// The page.
-    pub page: PageId,
-    /// The page's next access, as its place in the trace from 0 upwards; `u64::MAX` where there is none.
-    pub next: u64,
-}
-
-/// Gives one access after the other, `None` after the last one.
-pub type AccessReader = Box<dyn FnMut() -> Option<KnownAccess> + Send>;
-
-pub(super) fn oracle(
-    settings: &Settings,
-    context: &PolicyContext,
-) -> Result<Arc<dyn Oracle>, PolicyError> {
+/// The knowledge that an offline policy is made with.
+pub(super) fn oracle(settings: &Settings, context: &Offer) -> Result<Arc<dyn Oracle>, PolicyError> {
     context.oracle.clone().ok_or_else(|| PolicyError {
         what: alloc::format!(
             "{} needs to know the whole trace\nhint: offline policies run in the simulator only",
@@ -199,31 +166,18 @@ fn top(sums: &Sums, k: u64) -> Bitmap {
 }
 
 struct OracleStatic {
-    settings: Settings,
     oracle: Arc<dyn Oracle>,
     wanted: Option<Wanted>,
 }
 
 impl Policy for OracleStatic {
-    fn name(&self) -> &str {
-        self.settings.name()
-    }
-    fn needs(&self) -> Telemetry {
-        Telemetry { offline: true, ..Telemetry::default() }
-    }
-    fn place(&mut self, _: Nanos, allocation: &Allocation, view: &View<'_>) -> TierId {
+    fn place(&mut self, _: Nanos, allocation: &Allocation, view: &View<'_>) -> Home {
         let choose = || {
             let mut pages = Sums::default();
             self.oracle.totals(&mut |s| pages.add(s.page.0, s.saving_ns));
             Wanted::choose(view.limits(TierId::FAST).capacity, &pages)
         };
-        self.wanted.get_or_insert_with(choose).tier(allocation)
-    }
-    fn base_pages(&self) -> bool {
-        self.settings.word("pages") == "base"
-    }
-    fn config(&self, sink: &mut ConfigSink<'_>) {
-        self.settings.report(sink);
+        self.wanted.get_or_insert_with(choose).tier(allocation).into()
     }
     fn metadata_bytes(&self) -> Bytes {
         self.wanted.as_ref().map_or(Bytes::ZERO, Wanted::bytes)
@@ -231,7 +185,6 @@ impl Policy for OracleStatic {
 }
 
 struct OracleEpoch {
-    settings: Settings,
     oracle: Arc<dyn Oracle>,
     horizon: u64,
     epochs: Option<EpochReader>,
@@ -330,15 +283,6 @@ impl OracleEpoch {
 }
 
 impl Policy for OracleEpoch {
-    fn name(&self) -> &str {
-        self.settings.name()
-    }
-    fn config(&self, sink: &mut ConfigSink<'_>) {
-        self.settings.report(sink);
-    }
-    fn needs(&self) -> Telemetry {
-        Telemetry { offline: true, ..Telemetry::default() }
-    }
     fn observe(&mut self, now: Nanos, events: &[Event], _: &View<'_>) {
         for event in events {
             match event {
@@ -374,9 +318,9 @@ impl Policy for OracleEpoch {
     fn next_wakeup(&self) -> Option<Nanos> {
         self.wake
     }
-    fn place(&mut self, _: Nanos, allocation: &Allocation, view: &View<'_>) -> TierId {
+    fn place(&mut self, _: Nanos, allocation: &Allocation, view: &View<'_>) -> Home {
         match &self.wanted {
-            Some(wanted) => wanted.tier(allocation),
+            Some(wanted) => wanted.tier(allocation).into(),
             None => {
                 let coming = self.take_coming();
                 let wanted = Self::choose(&coming, view);
@@ -387,7 +331,7 @@ impl Policy for OracleEpoch {
                 } else {
                     self.coming = Some(coming);
                 }
-                tier
+                tier.into()
             }
         }
     }

@@ -4,7 +4,7 @@
 //! multiple of the default (`cooling=0.1x`). A scaled parameter's default is divided by the
 //! experiment's scale factor first; a value written outright is taken as it stands.
 
-use super::registry::PolicyContext;
+use super::offer::Offer;
 use crate::spec::{
     Params, Spec, SpecError, parse_bytes, parse_count, parse_duration, parse_float, parse_ratio,
     parse_switch, show_bytes,
@@ -91,7 +91,7 @@ enum Value {
 const MOST: u64 = 1_000_000_000_000_000;
 
 impl Value {
-    fn read(kind: Kind, text: &str, context: &PolicyContext) -> Result<Self, SpecError> {
+    fn read(kind: Kind, text: &str, context: &Offer) -> Result<Self, SpecError> {
         Self::parse(kind, text, context)?.within(kind, text)
     }
 
@@ -120,7 +120,7 @@ impl Value {
         }
     }
 
-    fn parse(kind: Kind, text: &str, context: &PolicyContext) -> Result<Self, SpecError> {
+    fn parse(kind: Kind, text: &str, context: &Offer) -> Result<Self, SpecError> {
         Ok(match kind {
             Kind::Count => Self::Integer(parse_count(text)?),
             Kind::Bytes => Self::Integer(parse_bytes(text)?.0),
@@ -201,7 +201,7 @@ impl Settings {
         spec: &Spec,
         params: &'static [Param],
         preset: &[(&str, &str)],
-        context: &PolicyContext,
+        context: &Offer,
     ) -> Result<Self, SpecError> {
         let mut given = spec.params();
         let mut name = Spec::parse(spec.name())?;
@@ -228,11 +228,9 @@ impl Settings {
         &self.name
     }
 
-    /// Every parameter with its effective value.
-    pub fn report(&self, sink: &mut super::ConfigSink<'_>) {
-        for Setting { param, value } in &self.settings {
-            sink(param.key, &value.show(param.kind));
-        }
+    /// Every parameter with its effective value, as a user would write it.
+    pub fn config(&self) -> Vec<(&'static str, String)> {
+        self.settings.iter().map(|s| (s.param.key, s.value.show(s.param.kind))).collect()
     }
 
     /// A number of things.
@@ -244,6 +242,22 @@ impl Settings {
             Value::Integer(n) => n,
             other => panic!("parameter {key} is not an integer but {other:?}"),
         }
+    }
+
+    /// A number of things, the most that 32 bits hold where it is more.
+    ///
+    /// # Panics
+    /// As [`Self::count`].
+    pub fn count_u32(&self, key: &str) -> u32 {
+        u32::try_from(self.count(key)).unwrap_or(u32::MAX)
+    }
+
+    /// The period of a sampler that is never off: at least 1.
+    ///
+    /// # Panics
+    /// As [`Self::count`].
+    pub fn period(&self, key: &str) -> u32 {
+        self.count_u32(key).max(1)
     }
 
     /// A span of time.
@@ -295,11 +309,7 @@ impl Settings {
     }
 }
 
-fn default(
-    param: &Param,
-    preset: &[(&str, &str)],
-    context: &PolicyContext,
-) -> Result<Value, SpecError> {
+fn default(param: &Param, preset: &[(&str, &str)], context: &Offer) -> Result<Value, SpecError> {
     let text = preset.iter().find_map(|(key, text)| (*key == param.key).then_some(*text));
     let value = Value::read(param.kind, text.unwrap_or(param.default), context)?;
     Ok(if param.scaled { value.times(1.0 / context.scale) } else { value })
@@ -309,7 +319,7 @@ fn read_one(
     given: &mut Params<'_>,
     param: &'static Param,
     default: Value,
-    context: &PolicyContext,
+    context: &Offer,
 ) -> Result<Option<Value>, SpecError> {
     given.value(param.key, |text| match multiple(param.kind, text)? {
         None => Value::read(param.kind, text, context),

@@ -5,9 +5,10 @@
 //! stays. `cache-line` is the same with base pages, HotBox's name for it. `all-fast` describes another machine (enough fast memory for everything), `all-slow`
 //! leaves the fast tier unused (the papers' capacity-only case).
 
-use super::registry::{Entry, Group};
+use super::contract::{Allocation, Home, Policy};
+use super::entry::{Entry, Group};
+use super::facts::Facts;
 use super::settings::{Kind, Param, Settings};
-use super::{Allocation, ConfigSink, Policy};
 use crate::placement::View;
 use crate::types::*;
 use alloc::boxed::Box;
@@ -29,7 +30,8 @@ pub const FIRST_TOUCH: Entry = Entry {
     citation: "Linux default allocation",
     params: PAGES,
     preset: &[],
-    build: |settings, _| Ok(Box::new(Still::new(settings, Home::First))),
+    facts: |settings| facts(settings, Start::First),
+    build: |_, _| Ok(Box::new(Still(Start::First))),
 };
 
 /// `all-fast`.
@@ -40,7 +42,8 @@ pub const ALL_FAST: Entry = Entry {
     citation: "upper reference",
     params: PAGES,
     preset: &[],
-    build: |settings, _| Ok(Box::new(Still::new(settings, Home::UnlimitedFast))),
+    facts: |settings| facts(settings, Start::Unlimited),
+    build: |_, _| Ok(Box::new(Still(Start::Unlimited))),
 };
 
 /// `all-slow`.
@@ -51,7 +54,8 @@ pub const ALL_SLOW: Entry = Entry {
     citation: "lower reference (capacity-only)",
     params: PAGES,
     preset: &[],
-    build: |settings, _| Ok(Box::new(Still::new(settings, Home::Slowest))),
+    facts: |settings| facts(settings, Start::Slowest),
+    build: |_, _| Ok(Box::new(Still(Start::Slowest))),
 };
 
 /// `cache-line`.
@@ -62,48 +66,34 @@ pub const CACHE_LINE: Entry = Entry {
     citation: "Bergman et al., HotBox, ISMM '22, section 3.1",
     params: PAGES,
     preset: &[("pages", "base")],
-    build: |settings, _| Ok(Box::new(Still::new(settings, Home::First))),
+    facts: |settings| facts(settings, Start::First),
+    build: |_, _| Ok(Box::new(Still(Start::First))),
 };
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Home {
+enum Start {
     First,
-    UnlimitedFast,
+    Unlimited,
     Slowest,
 }
 
-struct Still {
-    settings: Settings,
-    home: Home,
-}
-
-impl Still {
-    fn new(settings: Settings, home: Home) -> Self {
-        Self { settings, home }
+fn facts(settings: &Settings, start: Start) -> Facts {
+    Facts {
+        starts_slow: start == Start::Slowest,
+        unlimited_fast: start == Start::Unlimited,
+        base_pages: settings.word("pages") == "base",
+        ..Facts::default()
     }
 }
+
+struct Still(Start);
 
 impl Policy for Still {
-    fn name(&self) -> &str {
-        self.settings.name()
-    }
-    fn place(&mut self, _: Nanos, _: &Allocation, view: &View<'_>) -> TierId {
-        match self.home {
-            Home::First | Home::UnlimitedFast => TierId::FAST,
-            Home::Slowest => view.slowest(),
+    fn place(&mut self, _: Nanos, _: &Allocation, view: &View<'_>) -> Home {
+        match self.0 {
+            Start::First | Start::Unlimited => TierId::FAST.into(),
+            Start::Slowest => view.slowest().into(),
         }
-    }
-    fn starts_slow(&self) -> bool {
-        self.home == Home::Slowest
-    }
-    fn unlimited_fast(&self) -> bool {
-        self.home == Home::UnlimitedFast
-    }
-    fn base_pages(&self) -> bool {
-        self.settings.word("pages") == "base"
-    }
-    fn config(&self, sink: &mut ConfigSink<'_>) {
-        self.settings.report(sink);
     }
     fn metadata_bytes(&self) -> Bytes {
         Bytes::ZERO

@@ -10,11 +10,12 @@
 #[cfg(test)]
 mod tests;
 
+use super::contract::{Allocation, FaultDecision, Home, MetricSink, Policy};
+use super::entry::{Entry, Group};
+use super::facts::{Facts, Telemetry};
 use super::hotbox::marks;
-use super::offline::{AccessReader, KnownAccess, oracle};
-use super::registry::{Entry, Group};
-use super::settings::Settings;
-use super::{Allocation, FaultDecision, MetricSink, Policy, Telemetry};
+use super::offline::oracle;
+use super::oracle::{AccessReader, KnownAccess};
 use crate::action::{Lane, Plan};
 use crate::budget::Budget;
 use crate::event::{Event, Fault, MoveCause};
@@ -32,9 +33,16 @@ pub const ENTRY: Entry = Entry {
     citation: "Belady, IBM Systems Journal 1966; HotBox, ISMM '22, section 3.1",
     params: &[],
     preset: &[],
+    facts: |_| Facts {
+        needs: Telemetry { offline: true, faults: true, ..Telemetry::default() },
+        swaps: true,
+        base_pages: true,
+        in_kernel: true,
+        ..Facts::default()
+    },
     build: |settings, context| {
-        let oracle = oracle(&settings, context)?;
-        Ok(Box::new(SwapBelady::new(settings, oracle.accesses())))
+        let oracle = oracle(settings, context)?;
+        Ok(Box::new(SwapBelady::new(oracle.accesses())))
     },
 };
 
@@ -43,9 +51,8 @@ const SLACK: usize = 4;
 /// Of pages that were not accessed yet.
 const UNKNOWN: u64 = 0;
 
-/// Belady's algorithm; made by [`super::make`].
+/// Belady's algorithm; made by [`ENTRY`].
 struct SwapBelady {
-    settings: Settings,
     accesses: AccessReader,
     /// Next access of each page, as of the place that has been read.
     next: Vec<u64>,
@@ -64,9 +71,8 @@ struct SwapBelady {
 }
 
 impl SwapBelady {
-    fn new(settings: Settings, accesses: AccessReader) -> Self {
+    fn new(accesses: AccessReader) -> Self {
         Self {
-            settings,
             accesses,
             next: Vec::new(),
             heap: BinaryHeap::new(),
@@ -140,14 +146,6 @@ impl SwapBelady {
 }
 
 impl Policy for SwapBelady {
-    fn name(&self) -> &str {
-        self.settings.name()
-    }
-
-    fn needs(&self) -> Telemetry {
-        Telemetry { offline: true, faults: true, ..Telemetry::default() }
-    }
-
     fn observe(&mut self, _: Nanos, events: &[Event], view: &View<'_>) {
         for event in events {
             if let Event::Moved { run, cause: MoveCause::Reclaim, .. } = event {
@@ -173,9 +171,9 @@ impl Policy for SwapBelady {
         self.is_low.then_some(Nanos::ZERO)
     }
 
-    fn place(&mut self, _: Nanos, allocation: &Allocation, view: &View<'_>) -> TierId {
+    fn place(&mut self, _: Nanos, allocation: &Allocation, view: &View<'_>) -> Home {
         self.arrive(allocation.run.start, view);
-        TierId::FAST
+        Home::default()
     }
 
     fn on_fault(&mut self, _: Nanos, fault: &Fault, view: &View<'_>) -> FaultDecision {
@@ -188,18 +186,6 @@ impl Policy for SwapBelady {
         self.settle(view);
         let victims = (0..wanted.0).map_while(|_| self.last_used(view));
         out.extend(victims);
-    }
-
-    fn swaps(&self) -> bool {
-        true
-    }
-
-    fn base_pages(&self) -> bool {
-        true
-    }
-
-    fn in_kernel(&self) -> bool {
-        true
     }
 
     fn metrics(&self, sink: &mut MetricSink<'_>) {

@@ -11,12 +11,14 @@
 #[cfg(test)]
 mod tests;
 
+use super::contract::{MetricSink, Policy};
+use super::entry::{Entry, Group};
+use super::facts::{Facts, Telemetry};
 use super::hotbox::marks;
 use super::kernel::kswapd::Kswapd;
 use super::kernel::lru::{List, Lru};
-use super::registry::{Entry, Group};
+use super::offer::Offer;
 use super::settings::{Kind, Param, Settings};
-use super::{ConfigSink, MetricSink, Policy, PolicyContext, Telemetry};
 use crate::action::Plan;
 use crate::budget::Budget;
 use crate::event::{Event, MoveCause};
@@ -42,12 +44,23 @@ pub const ENTRY: Entry = Entry {
         Param::scaled("rest", Kind::Duration, "100ms", "", "of eviction that found nothing"),
     ],
     preset: &[],
+    facts: |_| Facts {
+        needs: Telemetry {
+            faults: true,
+            swap_faults: true,
+            access_bits: true,
+            ..Telemetry::default()
+        },
+        swaps: true,
+        base_pages: true,
+        in_kernel: true,
+        ..Facts::default()
+    },
     build: |settings, context| Ok(Box::new(SwapLru::new(settings, context))),
 };
 
-/// Swapping by Linux's lists; made by [`super::make`].
+/// Swapping by Linux's lists; made by [`ENTRY`].
 struct SwapLru {
-    settings: Settings,
     lru: Lru,
     kswapd: Kswapd,
     gap: f64,
@@ -56,27 +69,18 @@ struct SwapLru {
 }
 
 impl SwapLru {
-    fn new(settings: Settings, context: &PolicyContext) -> Self {
+    fn new(settings: &Settings, context: &Offer) -> Self {
         Self {
             lru: Lru::new(context.table_pages()),
             kswapd: Kswapd::new(context.scale, settings.duration("rest")),
             gap: settings.number("watermark-gap"),
             brought_in: 0,
             waited_for: 0,
-            settings,
         }
     }
 }
 
 impl Policy for SwapLru {
-    fn name(&self) -> &str {
-        self.settings.name()
-    }
-
-    fn needs(&self) -> Telemetry {
-        Telemetry { faults: true, swap_faults: true, access_bits: true, ..Telemetry::default() }
-    }
-
     fn observe(&mut self, _: Nanos, events: &[Event], view: &View<'_>) {
         for event in events {
             self.lru.observe(event, view);
@@ -118,26 +122,10 @@ impl Policy for SwapLru {
         }
     }
 
-    fn swaps(&self) -> bool {
-        true
-    }
-
-    fn base_pages(&self) -> bool {
-        true
-    }
-
-    fn in_kernel(&self) -> bool {
-        true
-    }
-
     fn metrics(&self, sink: &mut MetricSink<'_>) {
         sink("brought_in_pages_total", self.brought_in as f64);
         sink("evicted_while_waiting_pages_total", self.waited_for as f64);
         self.kswapd.metrics(sink);
-    }
-
-    fn config(&self, sink: &mut ConfigSink<'_>) {
-        self.settings.report(sink);
     }
 
     fn metadata_bytes(&self) -> Bytes {

@@ -1,6 +1,8 @@
 //! A small world for tests of policies: it carries every action out at once and keeps a record.
 
-use super::{Allocation, FaultDecision, PolicyContext, make};
+use super::contract::{Allocation, FaultDecision};
+use super::offer::Offer;
+use super::registry::make;
 use crate::action::{Action, Lane, Scan};
 use crate::engine::{Engine, EngineConfig};
 use crate::event::{AccessBits, Event, Fault, Level, MoveCause, MoveOutcome, Sample, SampleKind};
@@ -34,10 +36,10 @@ impl World {
 
     pub(super) fn tiered(config: EngineConfig, spec: &str) -> Self {
         let fast_pages = config.tiers[0].capacity;
-        Self::with(config, spec, &PolicyContext { fast_pages, ..PolicyContext::default() })
+        Self::with(config, spec, &Offer { fast_pages, ..Offer::default() })
     }
 
-    pub(super) fn with(config: EngineConfig, spec: &str, context: &PolicyContext) -> Self {
+    pub(super) fn with(config: EngineConfig, spec: &str, context: &Offer) -> Self {
         Self {
             engine: Engine::new(config, make(spec, context).unwrap()).unwrap(),
             now: Nanos(1),

@@ -12,11 +12,13 @@
 #[cfg(test)]
 mod tests;
 
+use super::contract::{MetricSink, Policy};
+use super::entry::{Entry, Group};
+use super::facts::{Facts, Telemetry};
 use super::kernel::{scan_all, units};
-use super::registry::{Entry, Group};
+use super::offer::Offer;
 use super::runs::{Room, Runs};
 use super::settings::{Kind, Param, Settings};
-use super::{ConfigSink, MetricSink, Policy, PolicyContext, Telemetry};
 use crate::action::{Action, Lane, Plan};
 use crate::budget::Budget;
 use crate::event::{AccessBits, Event, Level, Sample};
@@ -42,11 +44,18 @@ pub const ENTRY: Entry = Entry {
         Param::fixed("split", Kind::Switch, "on", "", "split folios that are demoted"),
     ],
     preset: &[],
+    facts,
     build: |settings, context| Ok(Box::new(Tmts::new(settings, context))),
 };
 
 /// Oldest age that is told apart.
 const OLDEST: u8 = 255;
+
+fn facts(settings: &Settings) -> Facts {
+    let load_sample_period = settings.period("period");
+    let needs = Telemetry { access_bits: true, load_sample_period, ..Telemetry::default() };
+    Facts { needs, ..Facts::default() }
+}
 
 /// What has happened, for reports and tests.
 #[derive(Clone, Copy, Debug, Default)]
@@ -61,14 +70,12 @@ struct Counters {
     split: u64,
 }
 
-/// TMTS; made by [`super::make`].
+/// TMTS; made by [`ENTRY`].
 struct Tmts {
-    settings: Settings,
     scan: Nanos,
     wakeup: Nanos,
     target: f64,
     least_age: u8,
-    period: u32,
     splits: bool,
     next_scan: Nanos,
     next_wakeup: Nanos,
@@ -88,7 +95,7 @@ struct Tmts {
 }
 
 impl Tmts {
-    fn new(settings: Settings, context: &PolicyContext) -> Self {
+    fn new(settings: &Settings, context: &Offer) -> Self {
         let some = |span: Nanos| Nanos(span.0.max(1));
         let (scan, wakeup) = (some(settings.duration("scan")), some(settings.duration("wakeup")));
         let pages = usize::try_from(context.table_pages().0).unwrap_or(0);
@@ -97,7 +104,6 @@ impl Tmts {
             wakeup,
             target: settings.number("target"),
             least_age: settings.count("least-age").clamp(1, 255) as u8,
-            period: u32::try_from(settings.count("period").max(1)).unwrap_or(u32::MAX),
             splits: settings.switch("split"),
             next_scan: scan,
             next_wakeup: wakeup,
@@ -109,7 +115,6 @@ impl Tmts {
             hot: VecDeque::new(),
             waits: Bitmap::default(),
             counters: Counters::default(),
-            settings,
         }
     }
 
@@ -249,14 +254,6 @@ impl Tmts {
 }
 
 impl Policy for Tmts {
-    fn name(&self) -> &str {
-        self.settings.name()
-    }
-
-    fn needs(&self) -> Telemetry {
-        Telemetry { access_bits: true, load_sample_period: self.period, ..Telemetry::default() }
-    }
-
     fn observe(&mut self, _: Nanos, events: &[Event], view: &View<'_>) {
         let known = view.pages() as usize;
         if self.ages.len() < known {
@@ -316,10 +313,6 @@ impl Policy for Tmts {
         ] {
             sink(name, value as f64);
         }
-    }
-
-    fn config(&self, sink: &mut ConfigSink<'_>) {
-        self.settings.report(sink);
     }
 
     fn metadata_bytes(&self) -> Bytes {

@@ -11,14 +11,16 @@
 #[cfg(test)]
 mod tests;
 
+use super::contract::{Allocation, FaultDecision, Home, MetricSink, Policy};
+use super::entry::{Entry, Group};
+use super::facts::{Facts, Telemetry};
 use super::kernel::Watermarks;
 use super::kernel::hint::{Arms, HintScan};
 use super::kernel::kswapd::Kswapd;
 use super::kernel::lru::{List, Lru};
 use super::kernel::scan_period::{Counts, Ending, PACE, Pace};
-use super::registry::{Entry, Group};
+use super::offer::Offer;
 use super::settings::{Kind, Param, Settings};
-use super::{Allocation, ConfigSink, FaultDecision, MetricSink, Policy, PolicyContext, Telemetry};
 use crate::action::Plan;
 use crate::budget::Budget;
 use crate::event::{Event, Fault, MoveCause};
@@ -44,6 +46,11 @@ pub const ENTRY: Entry = Entry {
         Param::scaled("rest", Kind::Duration, "100ms", "", "of demotion that found nothing"),
     ],
     preset: &[],
+    facts: |_| Facts {
+        needs: Telemetry { faults: true, access_bits: true, ..Telemetry::default() },
+        in_kernel: true,
+        ..Facts::default()
+    },
     build: |settings, context| Ok(Box::new(Tpp::new(settings, context))),
 };
 
@@ -56,31 +63,26 @@ struct Counters {
     promoted: u64,
 }
 
-/// TPP; made by [`super::make`].
+/// TPP; made by [`ENTRY`].
 struct Tpp {
-    settings: Settings,
     scan: HintScan,
     lru: Lru,
     kswapd: Kswapd,
     free: f64,
     gap: f64,
-    /// The low watermark as a share of fast memory.
-    low: f64,
     counters: Counters,
 }
 
 impl Tpp {
-    fn new(settings: Settings, context: &PolicyContext) -> Self {
-        let pace = Pace::read(&settings);
+    fn new(settings: &Settings, context: &Offer) -> Self {
+        let pace = Pace::read(settings);
         Self {
             scan: HintScan::new(Arms::Slow, Counts::All, pace, context),
             lru: Lru::new(context.table_pages()),
             kswapd: Kswapd::new(context.scale, settings.duration("rest")),
             free: settings.number("free"),
             gap: settings.number("watermark-gap"),
-            low: 0.0,
             counters: Counters::default(),
-            settings,
         }
     }
 
@@ -114,14 +116,6 @@ impl Tpp {
 }
 
 impl Policy for Tpp {
-    fn name(&self) -> &str {
-        self.settings.name()
-    }
-
-    fn needs(&self) -> Telemetry {
-        Telemetry { faults: true, access_bits: true, ..Telemetry::default() }
-    }
-
     fn observe(&mut self, _: Nanos, events: &[Event], view: &View<'_>) {
         for event in events {
             self.lru.observe(event, view);
@@ -136,9 +130,9 @@ impl Policy for Tpp {
         self.check_room(view);
     }
 
-    fn place(&mut self, _: Nanos, _: &Allocation, view: &View<'_>) -> TierId {
-        self.low = Watermarks::of(view, self.gap).low_share(view);
-        TierId::FAST
+    fn place(&mut self, _: Nanos, _: &Allocation, view: &View<'_>) -> Home {
+        let leave_free = Watermarks::of(view, self.gap).low_share(view);
+        Home { leave_free, ..Home::default() }
     }
 
     fn decide(&mut self, now: Nanos, view: &View<'_>, mut budget: Budget, plan: &mut Plan) {
@@ -162,14 +156,6 @@ impl Policy for Tpp {
         }
     }
 
-    fn allocation_headroom(&self) -> f64 {
-        self.low
-    }
-
-    fn in_kernel(&self) -> bool {
-        true
-    }
-
     fn metrics(&self, sink: &mut MetricSink<'_>) {
         let c = &self.counters;
         for (name, value) in [
@@ -182,10 +168,6 @@ impl Policy for Tpp {
         }
         self.scan.metrics(sink);
         self.kswapd.metrics(sink);
-    }
-
-    fn config(&self, sink: &mut ConfigSink<'_>) {
-        self.settings.report(sink);
     }
 
     fn metadata_bytes(&self) -> Bytes {

@@ -145,7 +145,7 @@ impl Driver {
     pub(super) fn allow_moves_at_touch(&self) {
         let Some(next_touch) = &self.next_touch else { return };
         let view = self.engine.view();
-        let to = self.engine.policy().touched_pages_go_to();
+        let to = self.engine.facts().touched_to;
         let destination = to.filter(|_| !self.options.dry_run).and_then(|tier| {
             let Place::Node(node) = self.places.tiers[tier.index()] else { return None };
             let room = view.free(tier).saturating_sub(view.limits(tier).keep_free).0;

@@ -284,7 +284,7 @@ impl Replay<'_> {
                 self.move_ns(*unit, from, to)
             };
         }
-        if !self.engine.policy().in_kernel() {
+        if !self.engine.facts().in_kernel {
             let folios = units.len() as u32;
             let (per_call, call_ns) = (costs.migrate_call_folios, costs.migrate_call_ns);
             ns += self.background.call_ns(self.now_ns, lane, folios, per_call, call_ns);

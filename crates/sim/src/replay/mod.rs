@@ -43,7 +43,7 @@ use accessed::Accessed;
 use background::Background;
 use frostline_core::event::{Event, SampleKind};
 use frostline_core::placement::{PageState, TierLimits};
-use frostline_core::policy::{BoxedPolicy, Telemetry};
+use frostline_core::policy::{Made, Telemetry};
 use frostline_core::rng::Rng;
 use frostline_core::types::*;
 use frostline_core::{Engine, EngineConfig, Foreign};
@@ -125,7 +125,7 @@ pub struct Moment {
 pub fn simulate(
     source: &mut dyn TraceSource,
     footprint: &Footprint,
-    policy: BoxedPolicy,
+    policy: Made,
     options: &SimOptions,
     observer: &mut dyn Observer,
 ) -> Result<RunOutcome, SimError> {
@@ -137,7 +137,7 @@ pub fn simulate(
 fn replay(
     source: &mut dyn TraceSource,
     footprint: &Footprint,
-    policy: BoxedPolicy,
+    policy: Made,
     options: &SimOptions,
     observer: &mut dyn Observer,
     careful: bool,
@@ -155,7 +155,7 @@ fn replay(
 pub fn simulate_together(
     mut programs: Together,
     footprint: &Footprint,
-    policy: BoxedPolicy,
+    policy: Made,
     options: &SimOptions,
     observer: &mut dyn Observer,
 ) -> Result<RunOutcome, SimError> {
@@ -382,16 +382,16 @@ impl<'a> Replay<'a> {
     fn new(
         header: &TraceHeader,
         footprint: &'a Footprint,
-        policy: BoxedPolicy,
+        policy: Made,
         options: &'a SimOptions,
         turn: Option<Turn>,
     ) -> Result<Self, SimError> {
         options.machine.validate()?;
         let cache_bytes = header.llc.map_or(0, |cache| cache.size_bytes);
         let machine = &options.machine;
-        let needs = policy.needs();
-        let mut limits = tier_limits(options, footprint, policy.unlimited_fast());
-        if policy.swaps() {
+        let needs = policy.facts.needs;
+        let mut limits = tier_limits(options, footprint, policy.facts.unlimited_fast);
+        if policy.facts.swaps {
             limits[1..].iter_mut().for_each(|tier| tier.direct_access = false);
         }
         let mut dice = Rng::new(options.seed);

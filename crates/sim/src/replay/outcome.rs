@@ -122,7 +122,7 @@ impl Replay<'_> {
             } else {
                 options.trace.clone()
             },
-            policy: self.engine.policy().name().to_owned(),
+            policy: self.engine.name().to_owned(),
             policy_config: options.policy_config.iter().cloned().collect(),
             machine: self.machine.name.clone(),
             seed: options.seed,

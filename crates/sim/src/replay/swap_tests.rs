@@ -3,8 +3,8 @@
 use super::testing::*;
 use super::tests::{counter, options, rounds, run_policy};
 use super::*;
-use frostline_core::policy::offline::{AccessReader, EpochReader, KnownAccess, Oracle, PageSaving};
-use frostline_core::policy::registry::{self, PolicyContext};
+use frostline_core::policy::oracle::{AccessReader, EpochReader, KnownAccess, Oracle, PageSaving};
+use frostline_core::policy::{Offer, registry};
 use std::sync::Arc;
 
 struct Known(Vec<u32>);
@@ -38,7 +38,7 @@ impl Oracle for Known {
 fn outcome(spec: &str, pages: &[u32], fast: u64) -> RunOutcome {
     let steps: Vec<Step> = pages.iter().map(|page| load(*page)).collect();
     let oracle = Some(Arc::new(Known(pages.to_vec())) as _);
-    let context = PolicyContext { oracle, fast_pages: PageCount(fast), ..PolicyContext::default() };
+    let context = Offer { oracle, fast_pages: PageCount(fast), ..Offer::default() };
     let policy = registry::make(spec, &context).unwrap();
     run_policy(&steps, policy, &options("disaggregated-750", fast), false)
 }
@@ -101,7 +101,7 @@ fn base_pages_are_mapped_where_a_policy_wants_them() {
     let mut steps = map(0, 1024);
     steps.extend(rounds(1024, 2));
     for (spec, folios) in [("all-slow", 2.0), ("all-slow:pages=base", 0.0), ("cache-line", 0.0)] {
-        let policy = registry::make(spec, &PolicyContext::default()).unwrap();
+        let policy = registry::make(spec, &Offer::default()).unwrap();
         let run = run_policy(&steps, policy, &options("dram-nvm", 100), false);
         assert_eq!(counter(&run, "machine.huge_faults"), folios, "{spec}");
     }

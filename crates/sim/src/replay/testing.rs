@@ -6,7 +6,7 @@ use frostline_core::action::{Action, Plan};
 use frostline_core::budget::Budget;
 use frostline_core::event::{Event, Fault};
 use frostline_core::placement::View;
-use frostline_core::policy::{Allocation, BoxedPolicy, FaultDecision, Policy, Telemetry};
+use frostline_core::policy::{Allocation, Facts, FaultDecision, Home, Made, Policy, Telemetry};
 use frostline_core::types::*;
 use frostline_trace::event::MapKind;
 use frostline_trace::{Batch, TimedEvent, TraceError, TraceEvent, TraceHeader, TraceSource};
@@ -129,16 +129,18 @@ impl Script {
             log: Log::default(),
         }
     }
-    pub(crate) fn boxed(self) -> (BoxedPolicy, Log) {
+    pub(crate) fn boxed(self) -> (Made, Log) {
         let log = Arc::clone(&self.log);
-        (Box::new(self), log)
+        let (needs, swaps) = (self.needs, self.swaps);
+        let facts = Facts { needs, swaps, base_pages: swaps, ..Facts::default() };
+        (Made::unlisted("script", Box::new(self), facts), log)
     }
 }
 
 /// Measures and replays.
 pub(crate) fn replay_steps(
     steps: &[Step],
-    policy: BoxedPolicy,
+    policy: Made,
     options: &SimOptions,
     careful: bool,
 ) -> RunOutcome {
@@ -166,12 +168,6 @@ pub(crate) fn sampling(period: u32, actions: Vec<(u64, Action)>) -> Script {
 }
 
 impl Policy for Script {
-    fn name(&self) -> &str {
-        "script"
-    }
-    fn needs(&self) -> Telemetry {
-        self.needs
-    }
     fn observe(&mut self, _: Nanos, events: &[Event], _: &View<'_>) {
         self.log.lock().unwrap().extend_from_slice(events);
     }
@@ -186,17 +182,11 @@ impl Policy for Script {
     fn on_fault(&mut self, _: Nanos, _: &Fault, _: &View<'_>) -> FaultDecision {
         self.fault
     }
-    fn place(&mut self, _: Nanos, _: &Allocation, _: &View<'_>) -> TierId {
-        self.place
+    fn place(&mut self, _: Nanos, _: &Allocation, _: &View<'_>) -> Home {
+        self.place.into()
     }
     fn victims(&mut self, _: Nanos, _: PageCount, _: &View<'_>, out: &mut Vec<PageId>) {
         out.extend(&self.victims);
-    }
-    fn swaps(&self) -> bool {
-        self.swaps
-    }
-    fn base_pages(&self) -> bool {
-        self.swaps
     }
     fn metadata_bytes(&self) -> Bytes {
         Bytes::ZERO

@@ -7,7 +7,7 @@ use crate::options::FaultInjection;
 use crate::size::FastSize;
 use frostline_core::action::{Action, Lane, MoveId, Scan};
 use frostline_core::event::{AccessBits, Level, MoveCause, MoveOutcome};
-use frostline_core::policy::{FaultDecision, PolicyContext, Telemetry, registry};
+use frostline_core::policy::{FaultDecision, Offer, Telemetry, registry};
 use frostline_core::rng::Rng;
 use frostline_trace::TraceEvent;
 use frostline_trace::event::StreamId;
@@ -29,7 +29,7 @@ pub(super) fn run(
 
 pub(super) fn run_policy(
     steps: &[Step],
-    policy: BoxedPolicy,
+    policy: Made,
     options: &SimOptions,
     careful: bool,
 ) -> RunOutcome {
@@ -117,7 +117,7 @@ fn time_is_instructions_and_latencies() {
 
 #[test]
 fn all_fast_policy_has_no_slowdown() {
-    let policy = registry::make("all-fast", &PolicyContext::default()).unwrap();
+    let policy = registry::make("all-fast", &Offer::default()).unwrap();
     let outcome = run_policy(&rounds(2000, 3), policy, &options("dram-nvm", 10), false);
     assert_eq!(outcome.report.slowdown_vs_all_fast, 1.0);
     assert_eq!(outcome.report.fast_hit_ratio, 1.0);
@@ -125,7 +125,7 @@ fn all_fast_policy_has_no_slowdown() {
 
 #[test]
 fn zero_fast_memory_is_all_slow() {
-    let policy = registry::make("first-touch", &PolicyContext::default()).unwrap();
+    let policy = registry::make("first-touch", &Offer::default()).unwrap();
     let outcome = run_policy(&rounds(600, 3), policy, &options("dram-nvm", 0), false);
     assert_eq!(outcome.report.fast_hit_ratio, 0.0);
     assert_eq!(outcome.report.speedup_vs_all_slow, 1.0);
@@ -596,14 +596,14 @@ fn busy_trace(seed: u64) -> Vec<Step> {
     steps
 }
 
-fn memtis(options: &SimOptions, steps: &[Step]) -> BoxedPolicy {
+fn memtis(options: &SimOptions, steps: &[Step]) -> Made {
     let footprint = measure_footprint(&mut Steps::new(steps.to_vec()), &options.machine).unwrap();
-    let context = PolicyContext {
+    let context = Offer {
         seed: options.seed,
         scale: options.scale.factor(&footprint),
         fast_pages: options.fast.pages(&footprint),
         total_pages_hint: PageCount(footprint.peak_resident_pages),
-        ..PolicyContext::default()
+        ..Offer::default()
     };
     registry::make("memtis", &context).unwrap()
 }
@@ -718,7 +718,7 @@ fn accessed_pages_of_fast_memory_are_counted_against_what_could_be() {
     let mut steps = map(0, 4096);
     steps.extend((0..400).flat_map(|_| (0..4096).step_by(8).map(load)));
     let report = |spec: &str| {
-        let policy = registry::make(spec, &PolicyContext::default()).unwrap();
+        let policy = registry::make(spec, &Offer::default()).unwrap();
         // A 128th of the run is shorter than the second that is looked at.
         let options = SimOptions { scale: crate::Scale::Paper, ..options("dram-nvm", 512) };
         run_policy(&steps, policy, &options, false).report

@@ -7,7 +7,7 @@ use crate::guest::GuestSetup;
 use crate::measure_footprint;
 use crate::size::FastSize;
 use frostline_core::action::{Action, Lane, MoveId};
-use frostline_core::policy::{PolicyContext, registry};
+use frostline_core::policy::{Offer, registry};
 use frostline_trace::event::StreamId;
 use frostline_trace::{MemTrace, TraceEvent};
 
@@ -15,15 +15,15 @@ fn options(machine: &str, fast: FastSize) -> SimOptions {
     SimOptions::new(Machine::parse(machine).unwrap(), fast)
 }
 
-fn policy(name: &str) -> BoxedPolicy {
-    registry::make(name, &PolicyContext::default()).unwrap()
+fn policy(name: &str) -> Made {
+    registry::make(name, &Offer::default()).unwrap()
 }
 
 /// All of these steps side by side, in guests where one is named.
 fn together(
     programs: &[Vec<Step>],
     guest: Option<&str>,
-    policy: BoxedPolicy,
+    policy: Made,
     options: &SimOptions,
 ) -> RunOutcome {
     let guest = guest.map(|text| GuestSetup::parse(text).unwrap());

@@ -50,7 +50,7 @@ impl Replay<'_> {
 
     pub(super) fn first_touch(&mut self, page: PageId, process: ProcessId) -> Result<(), SimError> {
         let region = page.region();
-        let huge = self.machine.os.thp && !self.engine.policy().base_pages();
+        let huge = self.machine.os.thp && !self.engine.facts().base_pages;
         if huge && self.space.allows_huge(region) && self.is_empty(region) {
             let allocation = Allocation { run: region.run(), huge: true, process };
             if self.populate_huge(region, &allocation) {

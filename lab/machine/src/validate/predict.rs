@@ -6,7 +6,7 @@ use crate::measured::{Free, Watermarks};
 use crate::programs::Program;
 use crate::trial::Trial;
 use anyhow::{Context, ensure};
-use frostline_core::policy::{PolicyContext, make};
+use frostline_core::policy::{Offer, make};
 use frostline_core::types::{Bytes, Nanos, PageCount, TierId};
 use frostline_guest::LabOptions;
 use frostline_sim::{Machine, Moment, Scale, SeriesPoint, SimOptions, measure_footprint, simulate};
@@ -124,11 +124,11 @@ pub struct Predicted {
 pub fn run(recording: &Recording, wanted: &Parameters) -> anyhow::Result<Predicted> {
     let machine = Machine::parse(&wanted.machine)?;
     let footprint = measure_footprint(&mut TraceReader::open(&recording.path)?, &machine)?;
-    let context = PolicyContext {
+    let context = Offer {
         seed: wanted.seed,
         fast_pages: wanted.fast_bytes.pages(),
         total_pages_hint: PageCount(footprint.peak_resident_pages),
-        ..PolicyContext::default()
+        ..Offer::default()
     };
     let policy = make(&wanted.policy, &context)?;
     let options = SimOptions {

@@ -1,8 +1,8 @@
 //! Every rule of the kernel's tiering, each shown to have been exercised.
 
-use crate::engine::{Engine, EngineConfig};
 use crate::policy::kernel::testing::{By, World, ms};
-use crate::policy::{PolicyContext, make};
+use crate::policy::offer::Offer;
+use crate::policy::registry::make;
 use crate::types::*;
 use alloc::format;
 use alloc::string::String;
@@ -112,7 +112,7 @@ fn without_demotion_nothing_leaves_and_only_free_room_is_filled() {
     assert_eq!(w.metric("hint_faults_without_room_total"), 1.0);
     w.pass(ms(1000));
     assert!(w.moves().is_empty());
-    assert!(!w.engine.policy().needs().access_bits);
+    assert!(!w.engine.facts().needs.access_bits);
     w.feed(&[crate::Event::Freed { run: PageRun::between(0, 3) }]);
     w.touch(1040..1045);
     assert_eq!(w.moves().len(), 2, "the low watermark, and three: two pages stay free");
@@ -190,18 +190,11 @@ fn a_folio_faults_once_and_moves_whole() {
 
 #[test]
 fn scaled_it_is_as_quick_as_the_memory_is_small() {
-    let context = PolicyContext { scale: 100.0, ..PolicyContext::default() };
-    let policy = make("autonuma", &context).unwrap();
-    let engine =
-        Engine::new(EngineConfig::two_tiers(PageCount(10), PageCount(10)), policy).unwrap();
-    assert_eq!(engine.poll_timeout(), Some(ms(10)));
-    let mut size = String::new();
-    engine.policy().config(&mut |key, value| {
-        if key == "scan-size" {
-            size = value.into();
-        }
-    });
-    assert_eq!(size, format!("{}", (256 << 20) / 100 + 1));
+    let context = Offer { scale: 100.0, ..Offer::default() };
+    let made = make("autonuma", &context).unwrap();
+    assert_eq!(made.policy.next_wakeup(), Some(ms(10)));
+    let size = made.config.iter().find(|(key, _)| *key == "scan-size");
+    assert_eq!(size.unwrap().1, format!("{}", (256 << 20) / 100 + 1));
 }
 
 /// All memory is armed at once, and there is room for 200 pages.

@@ -1,7 +1,7 @@
 //! The adaptive replacement cache (Megiddo and Modha, FAST '03, figure 4), by pages.
 
 use super::{Cache, Replacement};
-use crate::policy::MetricSink;
+use crate::policy::contract::MetricSink;
 use crate::types::*;
 
 /// Sampled once lately, sampled again, and the ghosts of both.

@@ -14,10 +14,12 @@ mod twoq;
 #[cfg(test)]
 mod tests;
 
-use super::registry::{Entry, Group};
+use super::contract::{Allocation, BoxedPolicy, Home, MetricSink, Policy};
+use super::entry::{Entry, Group};
+use super::facts::{Facts, Telemetry};
+use super::offer::Offer;
 use super::runs::Runs;
 use super::settings::{Kind, Param, Settings};
-use super::{Allocation, BoxedPolicy, ConfigSink, MetricSink, Policy, PolicyContext, Telemetry};
 use crate::action::{Lane, Plan};
 use crate::budget::Budget;
 use crate::event::{Event, Sample};
@@ -37,8 +39,18 @@ pub const ARC: Entry = Entry {
     citation: "Megiddo and Modha, ARC, FAST '03; as compared with by HybridTier",
     params: &[PARAMS[0], PARAMS[1], PARAMS[2]],
     preset: &[],
+    facts,
     build: |settings, context| Ok(cache(settings, context, |_| arc::Arc::default())),
 };
+
+fn facts(settings: &Settings) -> Facts {
+    let needs = Telemetry {
+        load_sample_period: settings.period("period"),
+        store_sample_period: settings.count_u32("store-period"),
+        ..Telemetry::default()
+    };
+    Facts { needs, starts_slow: true, ..Facts::default() }
+}
 
 /// `twoq`.
 pub const TWOQ: Entry = Entry {
@@ -150,22 +162,19 @@ trait Replacement: Send {
 }
 
 fn cache<R: Replacement + 'static>(
-    settings: Settings,
-    context: &PolicyContext,
+    settings: &Settings,
+    context: &Offer,
     rule: impl Fn(&Settings) -> R,
 ) -> BoxedPolicy {
-    let rule = rule(&settings);
-    let count = |key| u32::try_from(settings.count(key)).unwrap_or(u32::MAX);
+    let rule = rule(settings);
     let wakeup = Nanos(settings.duration("wakeup").0.max(1));
     Box::new(Caching {
-        periods: [count("period").max(1), count("store-period")],
         wakeup,
         next_wakeup: wakeup,
         lists: Lists::new(context.table_pages()),
         changed: Changed::default(),
         counters: Counters::default(),
         rule,
-        settings,
     })
 }
 
@@ -183,8 +192,6 @@ struct Counters {
 }
 
 struct Caching<R> {
-    settings: Settings,
-    periods: [u32; 2],
     wakeup: Nanos,
     next_wakeup: Nanos,
     lists: CacheLists,
@@ -316,21 +323,8 @@ impl<R: Replacement> Caching<R> {
 }
 
 impl<R: Replacement> Policy for Caching<R> {
-    fn name(&self) -> &str {
-        self.settings.name()
-    }
-
-    fn needs(&self) -> Telemetry {
-        let [load_sample_period, store_sample_period] = self.periods;
-        Telemetry { load_sample_period, store_sample_period, ..Telemetry::default() }
-    }
-
-    fn place(&mut self, _: Nanos, _: &Allocation, view: &View<'_>) -> TierId {
-        view.slowest()
-    }
-
-    fn starts_slow(&self) -> bool {
-        true
+    fn place(&mut self, _: Nanos, _: &Allocation, view: &View<'_>) -> Home {
+        view.slowest().into()
     }
 
     fn observe(&mut self, _: Nanos, events: &[Event], view: &View<'_>) {
@@ -388,10 +382,6 @@ impl<R: Replacement> Policy for Caching<R> {
             sink(&alloc::format!("list_{name}_pages"), self.lists.pages(list) as f64);
         }
         self.rule.metrics(sink);
-    }
-
-    fn config(&self, sink: &mut ConfigSink<'_>) {
-        self.settings.report(sink);
     }
 
     fn metadata_bytes(&self) -> Bytes {

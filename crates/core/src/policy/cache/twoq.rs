@@ -1,7 +1,7 @@
 //! 2Q (Johnson and Shasha, VLDB '94, the full version), by pages.
 
 use super::{Cache, Replacement};
-use crate::policy::MetricSink;
+use crate::policy::contract::MetricSink;
 use crate::types::*;
 
 /// Newcomers, first in first out; pages referenced after it; and newcomers that are remembered.

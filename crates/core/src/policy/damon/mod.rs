@@ -16,10 +16,12 @@ mod regions;
 mod tests;
 mod worker;
 
-use super::registry::{Entry, Group};
+use super::contract::{MetricSink, Policy};
+use super::entry::{Entry, Group};
+use super::facts::{Facts, Telemetry};
+use super::offer::Offer;
 use super::runs::{Room, Runs};
 use super::settings::{Kind, Param, Settings};
-use super::{ConfigSink, MetricSink, Policy, PolicyContext, Telemetry};
 use crate::action::{Lane, Plan};
 use crate::budget::Budget;
 use crate::event::{Event, MoveOutcome};
@@ -57,6 +59,11 @@ pub const ENTRY: Entry = Entry {
         ),
     ],
     preset: &[],
+    facts: |_| Facts {
+        needs: Telemetry { access_bits: true, ..Telemetry::default() },
+        in_kernel: true,
+        ..Facts::default()
+    },
     build: |settings, context| Ok(Box::new(Damon::new(settings, context))),
 };
 
@@ -65,9 +72,8 @@ const MOST_POINTS: u64 = 100;
 /// Highest logarithm of an age.
 const MOST_LOG: i64 = 32;
 
-/// DAMON; made by [`super::make`].
+/// DAMON; made by [`ENTRY`].
 struct Damon {
-    settings: Settings,
     rng: Rng,
     sampling: Nanos,
     samples: u32,
@@ -90,7 +96,7 @@ struct Damon {
 }
 
 impl Damon {
-    fn new(settings: Settings, context: &PolicyContext) -> Self {
+    fn new(settings: &Settings, context: &Offer) -> Self {
         let sampling = settings.duration("sampling").max(settings.duration("floor"));
         let sampling = Nanos(sampling.0.max(1));
         let samples = settings.count("samples").clamp(1, 1 << 20) as u32;
@@ -124,7 +130,6 @@ impl Damon {
             aggregations: 0,
             promoted: 0,
             demoted: 0,
-            settings,
         }
     }
 
@@ -204,14 +209,6 @@ fn hotness(area: &Area, samples: u32, aggregation_s: f64) -> u64 {
 }
 
 impl Policy for Damon {
-    fn name(&self) -> &str {
-        self.settings.name()
-    }
-
-    fn needs(&self) -> Telemetry {
-        Telemetry { access_bits: true, ..Telemetry::default() }
-    }
-
     fn observe(&mut self, _: Nanos, events: &[Event], view: &View<'_>) {
         if self.scattered > PageCount::ZERO {
             let tiers = (0..view.tiers() as u8).map(TierId);
@@ -261,10 +258,6 @@ impl Policy for Damon {
         Some(self.next_sample)
     }
 
-    fn in_kernel(&self) -> bool {
-        true
-    }
-
     fn metrics(&self, sink: &mut MetricSink<'_>) {
         sink("aggregations_total", self.aggregations as f64);
         for (name, worker) in [("slow", &self.promoter), ("fast", &self.demoter)] {
@@ -276,10 +269,6 @@ impl Policy for Damon {
         }
         sink("promotions_proposed_pages_total", self.promoted as f64);
         sink("demotions_proposed_pages_total", self.demoted as f64);
-    }
-
-    fn config(&self, sink: &mut ConfigSink<'_>) {
-        self.settings.report(sink);
     }
 
     fn metadata_bytes(&self) -> Bytes {

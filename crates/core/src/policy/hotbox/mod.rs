@@ -15,12 +15,14 @@ mod remote;
 mod tests;
 mod utility;
 
+use super::contract::{FaultDecision, MetricSink, Policy};
+use super::entry::{Entry, Group};
+use super::facts::{Facts, Telemetry};
 use super::kernel::Watermarks;
 use super::kernel::kswapd::Kswapd;
 use super::kernel::lru::Lru;
-use super::registry::{Entry, Group};
+use super::offer::Offer;
 use super::settings::{Kind, Param, Settings};
-use super::{ConfigSink, FaultDecision, MetricSink, Policy, PolicyContext, Telemetry};
 use crate::action::{Action, Lane, Plan};
 use crate::budget::Budget;
 use crate::event::{Event, Fault, MoveCause};
@@ -56,8 +58,22 @@ pub const ENTRY: Entry = Entry {
         Param::fixed("eager", Kind::Switch, "off", "", "move what is hot before its next touch"),
     ],
     preset: &[],
+    facts,
     build: |settings, context| Ok(Box::new(Hotbox::new(settings, context))),
 };
+
+fn facts(settings: &Settings) -> Facts {
+    let faults = !settings.switch("eager");
+    let needs = Telemetry {
+        faults,
+        swap_faults: faults,
+        access_bits: true,
+        counters: settings.switch("throttle"),
+        ..Telemetry::default()
+    };
+    let touched_to = faults.then_some(TierId::FAST);
+    Facts { needs, touched_to, base_pages: true, in_kernel: true, ..Facts::default() }
+}
 
 /// `hotbox-nothrottle`.
 pub const NO_THROTTLE: Entry = Entry {
@@ -98,9 +114,8 @@ struct Counters {
     splits: u64,
 }
 
-/// HotBox; made by [`super::make`].
+/// HotBox; made by [`ENTRY`].
 struct Hotbox {
-    settings: Settings,
     remote: Remote,
     lru: Lru,
     kswapd: Kswapd,
@@ -114,7 +129,7 @@ struct Hotbox {
 }
 
 impl Hotbox {
-    fn new(settings: Settings, context: &PolicyContext) -> Self {
+    fn new(settings: &Settings, context: &Offer) -> Self {
         let rule = Rule {
             window: settings.duration("window"),
             windows: usize::try_from(settings.count("windows").max(1)).unwrap_or(usize::MAX),
@@ -131,7 +146,6 @@ impl Hotbox {
             eager: settings.switch("eager"),
             folios: Vec::new(),
             counters: Counters::default(),
-            settings,
         }
     }
 
@@ -165,17 +179,6 @@ impl Hotbox {
 }
 
 impl Policy for Hotbox {
-    fn name(&self) -> &str {
-        self.settings.name()
-    }
-
-    fn needs(&self) -> Telemetry {
-        let counters = self.utility.is_some();
-        let faults = !self.eager;
-        let swap_faults = faults;
-        Telemetry { faults, swap_faults, access_bits: true, counters, ..Telemetry::default() }
-    }
-
     fn observe(&mut self, now: Nanos, events: &[Event], view: &View<'_>) {
         for event in events {
             self.lru.observe(event, view);
@@ -246,18 +249,6 @@ impl Policy for Hotbox {
         FaultDecision::MoveHere(TierId::FAST)
     }
 
-    fn touched_pages_go_to(&self) -> Option<TierId> {
-        (!self.eager && !self.is_paused()).then_some(TierId::FAST)
-    }
-
-    fn base_pages(&self) -> bool {
-        true
-    }
-
-    fn in_kernel(&self) -> bool {
-        true
-    }
-
     fn metrics(&self, sink: &mut MetricSink<'_>) {
         let (c, r) = (&self.counters, &self.remote);
         for (name, value) in [
@@ -283,10 +274,6 @@ impl Policy for Hotbox {
             sink("paused", f64::from(u8::from(u.is_paused())));
         }
         self.kswapd.metrics(sink);
-    }
-
-    fn config(&self, sink: &mut ConfigSink<'_>) {
-        self.settings.report(sink);
     }
 
     fn metadata_bytes(&self) -> Bytes {

@@ -238,7 +238,7 @@ fn counters_within_a_window_are_added_up() {
 #[test]
 fn the_variant_never_pauses() {
     let mut w = world("hotbox-nothrottle");
-    assert!(!w.engine.policy().needs().counters);
+    assert!(!w.engine.facts().needs.counters);
     (0..6).for_each(|_| window(&mut w, 50));
     assert!(w.engine.poll_timeout().is_some());
 }
@@ -246,7 +246,7 @@ fn the_variant_never_pauses() {
 #[test]
 fn huge_pages_are_split_when_they_come() {
     let mut w = World::new(4096, "hotbox");
-    assert!(w.engine.policy().base_pages() && w.engine.policy().in_kernel());
+    assert!(w.engine.facts().base_pages && w.engine.facts().in_kernel);
     w.populate(Region(0).run(), true);
     w.feed(&[]);
     let split = |a: &Action| matches!(a, Action::Split { region: Region(0), .. });
@@ -273,7 +273,7 @@ fn memory_that_goes_or_moves_takes_its_state_along() {
 #[test]
 fn eager_moves_hot_pages_at_the_scan_that_finds_them() {
     let mut w = world("hotbox-eager");
-    assert!(!w.engine.policy().needs().faults);
+    assert!(!w.engine.facts().needs.faults);
     w.touch([200, 201]);
     block(&mut w);
     assert_eq!(w.tier(200), Some(SLOW), "warm");

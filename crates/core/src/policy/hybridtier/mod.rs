@@ -19,8 +19,9 @@ mod tracker;
 #[cfg(test)]
 mod tests;
 
+use super::contract::{MetricSink, Policy};
+use super::offer::Offer;
 use super::settings::Settings;
-use super::{ConfigSink, MetricSink, Policy, PolicyContext, Telemetry};
 use crate::action::Plan;
 use crate::budget::Budget;
 use crate::event::Event;
@@ -44,7 +45,7 @@ const EXPECTED: u64 = 1 << 20;
 /// Pages of fast memory that filters are made for even where the program is small.
 const LEAST_CONCERNED: u64 = 1 << 18;
 
-/// HybridTier; made by [`super::make`].
+/// HybridTier; made by [`ENTRY`].
 struct HybridTier {
     settings: Settings,
     period: u32,
@@ -56,7 +57,7 @@ struct HybridTier {
 }
 
 impl HybridTier {
-    fn new(settings: Settings, context: &PolicyContext) -> Self {
+    fn new(settings: &Settings, context: &Offer) -> Self {
         let period = u32::try_from(settings.count("period").max(1)).unwrap_or(u32::MAX);
         let momentum = u32::try_from(settings.count("momentum")).unwrap_or(u32::MAX);
         let interval = |key| settings.duration(key).0.max(1);
@@ -72,7 +73,7 @@ impl HybridTier {
         };
         let next_wakeup = rules.wakeup;
         let total_pages = context.total_pages_hint.0;
-        Self { period, rules, total_pages, next_wakeup, work: None, settings }
+        Self { period, rules, total_pages, next_wakeup, work: None, settings: settings.clone() }
     }
 
     fn is_huge(&self, view: &View<'_>) -> bool {
@@ -168,18 +169,6 @@ impl HybridTier {
 }
 
 impl Policy for HybridTier {
-    fn name(&self) -> &str {
-        self.settings.name()
-    }
-
-    fn needs(&self) -> Telemetry {
-        Telemetry {
-            load_sample_period: self.period,
-            counters: self.settings.switch("adaptive-effort"),
-            ..Telemetry::default()
-        }
-    }
-
     fn observe(&mut self, _: Nanos, events: &[Event], view: &View<'_>) {
         if self.work.is_none() && events.iter().any(|event| matches!(event, Event::Sample(_))) {
             self.work = Some(self.begin(view));
@@ -199,10 +188,6 @@ impl Policy for HybridTier {
     fn next_wakeup(&self) -> Option<Nanos> {
         let ready = self.work.as_ref().is_some_and(|work| work.is_ready());
         Some(if ready { Nanos::ZERO } else { self.next_wakeup })
-    }
-
-    fn config(&self, sink: &mut ConfigSink<'_>) {
-        self.settings.report(sink);
     }
 
     fn metrics(&self, sink: &mut MetricSink<'_>) {

@@ -4,7 +4,7 @@
 use crate::action::{Action, Plan};
 use crate::budget::RateBudget;
 use crate::event::SampleKind;
-use crate::policy::MetricSink;
+use crate::policy::contract::MetricSink;
 use crate::types::*;
 
 /// Share of fast samples on full counters above which half as many samples will do.

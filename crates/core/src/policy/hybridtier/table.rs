@@ -1,8 +1,9 @@
 //! Parameters of `hybridtier` and its variants.
 
 use super::HybridTier;
-use crate::policy::registry::{Entry, Group};
-use crate::policy::settings::{Kind, Param};
+use crate::policy::entry::{Entry, Group};
+use crate::policy::facts::{Facts, Telemetry};
+use crate::policy::settings::{Kind, Param, Settings};
 use alloc::boxed::Box;
 
 /// Most bytes of filters for a page: 16 bits for each of 32 counters, four times what the smallest error takes.
@@ -16,8 +17,18 @@ pub const ENTRY: Entry = Entry {
     citation: "Song et al., HybridTier, ASPLOS '25",
     params: PARAMS,
     preset: &[],
+    facts,
     build: |settings, context| Ok(Box::new(HybridTier::new(settings, context))),
 };
+
+fn facts(settings: &Settings) -> Facts {
+    let needs = Telemetry {
+        load_sample_period: settings.period("period"),
+        counters: settings.switch("adaptive-effort"),
+        ..Telemetry::default()
+    };
+    Facts { needs, ..Facts::default() }
+}
 
 /// `hybridtier-exact`.
 pub const EXACT: Entry = Entry {

@@ -372,15 +372,15 @@ fn wrong_share<T: Tracker>(mut filters: T, window: u64) -> f64 {
 }
 
 fn format_settings(spec: &str, fast: u64, window: u64) -> HybridTier {
-    let context = PolicyContext {
+    let context = Offer {
         fast_pages: PageCount(fast),
         total_pages_hint: PageCount(1 << 22),
-        ..PolicyContext::default()
+        ..Offer::default()
     };
     let entry = REGISTRY.iter().find(|entry| entry.name == "hybridtier").unwrap();
     let spec = crate::spec::Spec::parse(&alloc::format!("{spec}:momentum-cooling={window}"));
     let settings = Settings::read(&spec.unwrap(), entry.params, entry.preset, &context).unwrap();
-    HybridTier::new(settings, &context)
+    HybridTier::new(&settings, &context)
 }
 
 #[test]

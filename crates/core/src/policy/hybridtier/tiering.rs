@@ -9,7 +9,7 @@ use crate::budget::Budget;
 use crate::event::Event;
 use crate::hotness::counts::CountHistogram;
 use crate::placement::{PageState, View};
-use crate::policy::MetricSink;
+use crate::policy::contract::MetricSink;
 use crate::policy::runs::Runs;
 use crate::types::*;
 use alloc::vec::Vec;

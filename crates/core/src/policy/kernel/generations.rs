@@ -16,7 +16,7 @@ use crate::action::{Lane, Plan};
 use crate::budget::Budget;
 use crate::event::{AccessBits, Event};
 use crate::placement::View;
-use crate::policy::MetricSink;
+use crate::policy::contract::MetricSink;
 use crate::policy::runs::{Room, Runs};
 use crate::types::*;
 use alloc::collections::VecDeque;

@@ -10,7 +10,8 @@ use super::scan_period::{Counts, Ending, Pace, ScanPeriod, Told};
 use crate::action::{Action, Lane, Plan};
 use crate::event::Fault;
 use crate::placement::{PageState, View};
-use crate::policy::{MetricSink, PolicyContext};
+use crate::policy::contract::MetricSink;
+use crate::policy::offer::Offer;
 use crate::types::*;
 use alloc::vec::Vec;
 
@@ -49,7 +50,7 @@ pub struct HintScan {
 
 impl HintScan {
     /// Begins after twice the pace's delay.
-    pub fn new(arms: Arms, counts: Counts, pace: Pace, context: &PolicyContext) -> Self {
+    pub fn new(arms: Arms, counts: Counts, pace: Pace, context: &Offer) -> Self {
         let pages = usize::try_from(context.table_pages().0).unwrap_or(0);
         let remembers = counts == Counts::All;
         Self {

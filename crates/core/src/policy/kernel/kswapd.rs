@@ -19,7 +19,7 @@ use super::lru::{List, Lru, Verdict};
 use crate::action::{Lane, Plan};
 use crate::budget::Budget;
 use crate::placement::View;
-use crate::policy::MetricSink;
+use crate::policy::contract::MetricSink;
 use crate::policy::runs::{Room, Runs};
 use crate::types::*;
 

@@ -11,7 +11,7 @@
 //! modelled: that threads have periods of their own time, which groups of threads may make longer;
 //! mappings, of which Linux 6.4 passes over those that a thread has not touched.
 
-use crate::policy::MetricSink;
+use crate::policy::contract::MetricSink;
 use crate::policy::settings::{Kind, Param, Settings};
 use crate::types::*;
 

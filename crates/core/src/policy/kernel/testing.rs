@@ -4,7 +4,9 @@
 use crate::action::Action;
 use crate::engine::{Engine, EngineConfig};
 use crate::event::{AccessBits, Event, Fault, Level, MoveCause, MoveOutcome};
-use crate::policy::{Allocation, FaultDecision, PolicyContext, make};
+use crate::policy::contract::{Allocation, FaultDecision};
+use crate::policy::offer::Offer;
+use crate::policy::registry::make;
 use crate::types::*;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -40,7 +42,7 @@ pub(in crate::policy) struct World {
 impl World {
     /// `fast` pages of fast memory, and plenty of slow.
     pub(in crate::policy) fn new(spec: &str, fast: u64) -> Self {
-        let context = PolicyContext { fast_pages: PageCount(fast), ..PolicyContext::default() };
+        let context = Offer { fast_pages: PageCount(fast), ..Offer::default() };
         let policy = make(spec, &context).unwrap();
         let config = EngineConfig::two_tiers(PageCount(fast), PageCount(1 << 20));
         Self {

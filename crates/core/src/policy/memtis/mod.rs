@@ -24,9 +24,11 @@ mod tracker;
 #[cfg(test)]
 mod tests;
 
+use super::contract::{HotnessBins, MetricSink, Policy};
+use super::facts::{Facts, Telemetry};
+use super::offer::Offer;
 use super::runs::Runs;
 use super::settings::Settings;
-use super::{ConfigSink, HotnessBins, MetricSink, Policy, PolicyContext, Telemetry};
 use crate::action::{Action, Lane, Plan};
 use crate::budget::Budget;
 use crate::event::{Event, MoveOutcome, Sample, SampleKind};
@@ -85,10 +87,10 @@ impl Config {
             cooling: settings.count("cooling").max(1),
             one_bin_steps: settings.word("hot-step") == "one",
             growth_cooling_pages: settings.count("growth-cooling") / PAGE_BYTES,
-            evidence: period_of(settings, "evidence").min(1 << 16),
+            evidence: settings.count_u32("evidence").min(1 << 16),
             wakeup: Nanos(settings.duration("wakeup").0.max(1)),
             free: settings.number("free"),
-            store_period: period_of(settings, "store-period"),
+            store_period: settings.count_u32("store-period"),
             split: settings.switch("split"),
             estimation: settings.number("estimation"),
             rule: SplitRule {
@@ -105,21 +107,26 @@ impl Config {
     }
 }
 
-fn period_of(settings: &Settings, key: &str) -> u32 {
-    u32::try_from(settings.count(key)).unwrap_or(u32::MAX)
-}
-
 fn period(settings: &Settings) -> Period {
     let steps = if settings.word("periods") == "primes" { Steps::Primes } else { Steps::Tenth };
-    let least = period_of(settings, "period").max(1);
+    let least = settings.period("period");
     Period::new(PeriodConfig {
         limit: settings.number("cpu"),
         hysteresis: settings.number("hysteresis"),
         interval: settings.duration("period-check"),
         least,
-        most: period_of(settings, "period-max").max(least),
+        most: settings.count_u32("period-max").max(least),
         steps,
     })
+}
+
+fn facts(settings: &Settings) -> Facts {
+    let needs = Telemetry {
+        load_sample_period: period(settings).period(),
+        store_sample_period: settings.count_u32("store-period"),
+        ..Telemetry::default()
+    };
+    Facts { needs, ..Facts::default() }
 }
 
 /// Hotness limits that follow from the thresholds.
@@ -154,9 +161,8 @@ struct Counters {
     rhr: f64,
 }
 
-/// MEMTIS; made by [`super::make`].
+/// MEMTIS; made by [`ENTRY`].
 pub struct Memtis {
-    settings: Settings,
     config: Config,
     tracker: Tracker,
     thresholds: Thresholds,
@@ -198,8 +204,8 @@ pub struct Memtis {
 }
 
 impl Memtis {
-    fn new(settings: Settings, context: &PolicyContext) -> Self {
-        let config = Config::read(&settings);
+    fn new(settings: &Settings, context: &Offer) -> Self {
+        let config = Config::read(settings);
         let binning = match settings.word("bins") {
             "artifact" => Binning::PlusOne,
             _ => Binning::Exact,
@@ -213,7 +219,7 @@ impl Memtis {
             thresholds: Thresholds::INITIAL,
             base_thresholds: Thresholds::INITIAL,
             limits: Limits { hot: 0, cold: 0, base_hot: 0 },
-            period: period(&settings),
+            period: period(settings),
             changed_period: false,
             thrift: 1,
             until_adaptation: config.adaptation,
@@ -237,7 +243,6 @@ impl Memtis {
             next_wakeup: config.wakeup,
             counters: Counters::default(),
             config,
-            settings,
         };
         memtis.set_limits();
         memtis
@@ -630,18 +635,6 @@ fn demoted_pages(plan: &Plan, from: usize) -> impl Iterator<Item = PageRun> + '_
 }
 
 impl Policy for Memtis {
-    fn name(&self) -> &str {
-        self.settings.name()
-    }
-
-    fn needs(&self) -> Telemetry {
-        Telemetry {
-            load_sample_period: self.period.period(),
-            store_sample_period: self.config.store_period,
-            ..Telemetry::default()
-        }
-    }
-
     fn observe(&mut self, _: Nanos, events: &[Event], view: &View<'_>) {
         for chunk in events.chunks(CHUNK) {
             let mut samples = 0;
@@ -673,10 +666,6 @@ impl Policy for Memtis {
 
     fn next_wakeup(&self) -> Option<Nanos> {
         Some(self.next_wakeup)
-    }
-
-    fn config(&self, sink: &mut ConfigSink<'_>) {
-        self.settings.report(sink);
     }
 
     fn metrics(&self, sink: &mut MetricSink<'_>) {

@@ -1,7 +1,7 @@
 //! Parameters of `memtis` and its variants.
 
 use super::Memtis;
-use crate::policy::registry::{Entry, Group};
+use crate::policy::entry::{Entry, Group};
 use crate::policy::settings::{Kind, Param};
 use alloc::boxed::Box;
 
@@ -15,6 +15,7 @@ pub const ENTRY: Entry = Entry {
     citation: CITATION,
     params: PARAMS,
     preset: &[],
+    facts: super::facts,
     build: |settings, context| Ok(Box::new(Memtis::new(settings, context))),
 };
 

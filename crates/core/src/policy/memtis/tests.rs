@@ -333,8 +333,8 @@ fn base_pages_are_coalesced_only_when_all_are_hot() {
 #[test]
 fn the_load_period_follows_the_samplers_processor_time() {
     let mut w = paper(100, "memtis:period-check=1ms");
-    assert_eq!(w.engine.policy().needs().load_sample_period, 200);
-    assert_eq!(w.engine.policy().needs().store_sample_period, 100_000);
+    assert_eq!(w.engine.facts().needs.load_sample_period, 200);
+    assert_eq!(w.engine.facts().needs.store_sample_period, 100_000);
     w.feed(&[Event::CpuUsage { wall: Nanos(1_000_000), sampler: Nanos(100_000) }]);
     assert!(w.done.is_empty(), "told at the next wakeup");
     w.wake();

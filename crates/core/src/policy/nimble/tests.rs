@@ -104,9 +104,9 @@ fn demotion_is_only_so_far_ahead() {
 #[test]
 fn the_variants_differ_in_the_size_of_pages() {
     let base = World::new("nimble", 10);
-    assert!(base.engine.policy().base_pages());
+    assert!(base.engine.facts().base_pages);
     let mut w = World::new("nimble-huge", 1024);
-    assert!(!w.engine.policy().base_pages());
+    assert!(!w.engine.facts().base_pages);
     (0..4).for_each(|region| w.populate_huge(region));
     w.touch([600, 1600]);
     w.pass(ms(5001));

@@ -16,10 +16,12 @@ mod queue;
 #[cfg(test)]
 mod tests;
 
+use super::contract::{MetricSink, Policy};
+use super::entry::{Entry, Group};
+use super::facts::{Facts, Telemetry};
 use super::kernel::look;
-use super::registry::{Entry, Group};
+use super::offer::Offer;
 use super::settings::{Kind, Param, Settings};
-use super::{ConfigSink, MetricSink, Policy, PolicyContext, Telemetry};
 use crate::action::{Action, Lane, Plan};
 use crate::budget::Budget;
 use crate::event::{AccessBits, Backing, Event, MoveCause};
@@ -69,8 +71,21 @@ pub const ENTRY: Entry = Entry {
         Param::fixed("files", Kind::Switch, "on", "", "demote files that nobody holds open"),
     ],
     preset: &[],
+    facts,
     build: |settings, context| Ok(Box::new(Pet::new(settings, context))),
 };
+
+fn facts(settings: &Settings) -> Facts {
+    let needs = Telemetry {
+        access_bits: true,
+        faults: true,
+        swap_faults: true,
+        allocation_extents: true,
+        closed_files: settings.switch("files"),
+        ..Telemetry::default()
+    };
+    Facts { needs, in_kernel: true, ..Facts::default() }
+}
 
 /// `pet-nofile`.
 pub const NO_FILES: Entry = Entry {
@@ -150,9 +165,8 @@ struct Counters {
     files: u64,
 }
 
-/// PET; made by [`super::make`].
+/// PET; made by [`ENTRY`].
 struct Pet {
-    settings: Settings,
     rules: Rules,
     rng: Rng,
     blocks: Blocks,
@@ -175,8 +189,8 @@ struct Pet {
 }
 
 impl Pet {
-    fn new(settings: Settings, context: &PolicyContext) -> Self {
-        let rules = Rules::new(&settings);
+    fn new(settings: &Settings, context: &Offer) -> Self {
+        let rules = Rules::new(settings);
         Self {
             rng: Rng::new(context.seed),
             blocks: Blocks::default(),
@@ -192,7 +206,6 @@ impl Pet {
             urgent: false,
             counters: Counters::default(),
             rules,
-            settings,
         }
     }
 
@@ -423,21 +436,6 @@ fn pick(run: PageRun, rng: &mut Rng, view: &View<'_>) -> Option<PageId> {
 }
 
 impl Policy for Pet {
-    fn name(&self) -> &str {
-        self.settings.name()
-    }
-
-    fn needs(&self) -> Telemetry {
-        Telemetry {
-            access_bits: true,
-            faults: true,
-            swap_faults: true,
-            allocation_extents: true,
-            closed_files: self.rules.files,
-            ..Telemetry::default()
-        }
-    }
-
     fn observe(&mut self, _: Nanos, events: &[Event], view: &View<'_>) {
         for event in events {
             match event {
@@ -490,10 +488,6 @@ impl Policy for Pet {
         Some(if self.urgent { Nanos::ZERO } else { self.next_sampling })
     }
 
-    fn in_kernel(&self) -> bool {
-        true
-    }
-
     fn metrics(&self, sink: &mut MetricSink<'_>) {
         let c = &self.counters;
         let blocks = self.blocks.count() as u64;
@@ -517,10 +511,6 @@ impl Policy for Pet {
         ] {
             sink(name, value as f64);
         }
-    }
-
-    fn config(&self, sink: &mut ConfigSink<'_>) {
-        self.settings.report(sink);
     }
 
     fn metadata_bytes(&self) -> Bytes {

@@ -13,10 +13,13 @@ use crate::action::{Lane, Plan};
 use crate::budget::Budget;
 use crate::event::{Backing, Event};
 use crate::placement::View;
-use crate::policy::offline::{EpochReader, Oracle, oracle};
-use crate::policy::registry::{Entry, Group};
+use crate::policy::contract::{MetricSink, Policy, PolicyError};
+use crate::policy::entry::{Entry, Group};
+use crate::policy::facts::{Facts, Telemetry};
+use crate::policy::offer::Offer;
+use crate::policy::offline::oracle;
+use crate::policy::oracle::{EpochReader, Oracle};
 use crate::policy::settings::{Kind, Param, Settings};
-use crate::policy::{ConfigSink, MetricSink, Policy, PolicyContext, PolicyError, Telemetry};
 use crate::types::*;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
@@ -34,12 +37,15 @@ pub const ENTRY: Entry = Entry {
         Param::fixed("least", Kind::Bytes, "128KiB", "", "allocation that is managed"),
     ],
     preset: &[],
+    facts: |_| Facts {
+        needs: Telemetry { offline: true, allocation_extents: true, ..Telemetry::default() },
+        ..Facts::default()
+    },
     build: |settings, context| Ok(Box::new(PetOracle::new(settings, context)?)),
 };
 
 /// The oracle; made by [`crate::policy::make`].
 struct PetOracle {
-    settings: Settings,
     oracle: Arc<dyn Oracle>,
     epochs: Option<EpochReader>,
     horizon: u64,
@@ -57,10 +63,10 @@ struct PetOracle {
 }
 
 impl PetOracle {
-    fn new(settings: Settings, context: &PolicyContext) -> Result<Self, PolicyError> {
+    fn new(settings: &Settings, context: &Offer) -> Result<Self, PolicyError> {
         let least = Bytes(settings.count("least")).pages().0;
         Ok(Self {
-            oracle: oracle(&settings, context)?,
+            oracle: oracle(settings, context)?,
             epochs: None,
             coming: VecDeque::new(),
             horizon: settings.count("horizon").max(1),
@@ -72,7 +78,6 @@ impl PetOracle {
             leaving: Queue::new(TierId::FAST.slower(), Lane::DEMOTE),
             demoted: 0,
             promoted: 0,
-            settings,
         })
     }
 
@@ -128,14 +133,6 @@ impl PetOracle {
 }
 
 impl Policy for PetOracle {
-    fn name(&self) -> &str {
-        self.settings.name()
-    }
-
-    fn needs(&self) -> Telemetry {
-        Telemetry { offline: true, allocation_extents: true, ..Telemetry::default() }
-    }
-
     fn observe(&mut self, _: Nanos, events: &[Event], _: &View<'_>) {
         for event in events {
             match event {
@@ -180,10 +177,6 @@ impl Policy for PetOracle {
     fn metrics(&self, sink: &mut MetricSink<'_>) {
         sink("demoted_blocks_total", self.demoted as f64);
         sink("promoted_blocks_total", self.promoted as f64);
-    }
-
-    fn config(&self, sink: &mut ConfigSink<'_>) {
-        self.settings.report(sink);
     }
 
     fn metadata_bytes(&self) -> Bytes {

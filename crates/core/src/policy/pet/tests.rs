@@ -60,7 +60,7 @@ fn in_second_phase() -> World {
 
 #[test]
 fn no_scale_makes_blocks_of_single_pages() {
-    let context = PolicyContext { scale: 1e12, ..PolicyContext::default() };
+    let context = Offer { scale: 1e12, ..Offer::default() };
     let tiers = EngineConfig::two_tiers(PageCount(1 << 20), PageCount(1 << 20));
     let mut w = World::with(tiers, "pet", &context);
     map(&mut w, run(0, 1 << 20), Backing::Anonymous);

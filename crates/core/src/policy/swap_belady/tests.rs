@@ -2,8 +2,10 @@
 
 use crate::engine::{Engine, EngineConfig};
 use crate::event::{Event, Fault, MoveCause};
-use crate::policy::offline::{AccessReader, EpochReader, KnownAccess, Oracle, PageSaving};
-use crate::policy::{Allocation, PolicyContext, make};
+use crate::policy::contract::Allocation;
+use crate::policy::offer::Offer;
+use crate::policy::oracle::{AccessReader, EpochReader, KnownAccess, Oracle, PageSaving};
+use crate::policy::registry::make;
 use crate::rng::Rng;
 use crate::types::*;
 use alloc::boxed::Box;
@@ -42,7 +44,7 @@ fn next(pages: &[u32], from: usize, page: u32) -> u64 {
 /// Faults after the first touch of each page, one victim at a time, while the program waits.
 fn faults(pages: &[u32], fast: usize) -> u64 {
     let oracle = Some(Arc::new(Known(pages.to_vec())) as _);
-    let context = PolicyContext { oracle, ..PolicyContext::default() };
+    let context = Offer { oracle, ..Offer::default() };
     let mut config = EngineConfig::two_tiers(PageCount(fast as u64), PageCount(1000));
     config.tiers[1].direct_access = false;
     // Nothing leaves ahead of need.
@@ -115,5 +117,5 @@ fn agrees_with_the_plain_algorithm() {
 
 #[test]
 fn it_needs_to_know_the_future() {
-    assert!(make("swap-belady", &PolicyContext::default()).is_err());
+    assert!(make("swap-belady", &Offer::default()).is_err());
 }

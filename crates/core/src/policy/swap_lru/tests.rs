@@ -3,15 +3,15 @@
 use super::super::testing::{SLOW, World};
 use crate::engine::EngineConfig;
 use crate::event::{Event, MoveCause, MoveOutcome};
-use crate::policy::registry::PolicyContext;
+use crate::policy::offer::Offer;
 use crate::types::*;
 
 /// 128 pages of fast memory and a swap device, as a world that can forbid access has them.
 fn world(spec: &str, pages: u32) -> World {
     let mut config = EngineConfig::two_tiers(PageCount(128), PageCount(1000));
     config.tiers[1].direct_access = false;
-    let mut w = World::with(config, spec, &PolicyContext::default());
-    assert!(w.engine.policy().swaps() && w.engine.policy().base_pages());
+    let mut w = World::with(config, spec, &Offer::default());
+    assert!(w.engine.facts().swaps && w.engine.facts().base_pages);
     w.accessed.extend(0..8);
     w.populate(PageRun::between(0, pages), false);
     (0..8).for_each(|_| w.feed(&[]));

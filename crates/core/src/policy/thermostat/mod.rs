@@ -14,11 +14,13 @@ mod sample;
 #[cfg(test)]
 mod tests;
 
+use super::contract::{MetricSink, Policy};
+use super::entry::{Entry, Group};
+use super::facts::{Facts, Telemetry};
 use super::kernel::units;
-use super::registry::{Entry, Group};
+use super::offer::Offer;
 use super::runs::{Room, joined};
 use super::settings::{Kind, Param, Settings};
-use super::{ConfigSink, MetricSink, Policy, PolicyContext, Telemetry};
 use crate::action::{Action, Lane, Plan, Scan};
 use crate::budget::Budget;
 use crate::event::{AccessBits, Event, Fault, Level};
@@ -50,6 +52,11 @@ pub const ENTRY: Entry = Entry {
         ),
     ],
     preset: &[],
+    facts: |_| Facts {
+        needs: Telemetry { access_bits: true, faults: true, ..Telemetry::default() },
+        in_kernel: true,
+        ..Facts::default()
+    },
     build: |settings, context| Ok(Box::new(Thermostat::new(settings, context))),
 };
 
@@ -79,9 +86,8 @@ struct Counters {
     collapsed: u64,
 }
 
-/// Thermostat; made by [`super::make`].
+/// Thermostat; made by [`ENTRY`].
 struct Thermostat {
-    settings: Settings,
     rng: Rng,
     /// Length of a step.
     step: Nanos,
@@ -105,7 +111,7 @@ struct Thermostat {
 }
 
 impl Thermostat {
-    fn new(settings: Settings, context: &PolicyContext) -> Self {
+    fn new(settings: &Settings, context: &Offer) -> Self {
         let period = settings.duration("period");
         let step = Nanos((period.0 / 3).max(1));
         let penalty = settings.duration("penalty").0.max(1) as f64;
@@ -124,7 +130,6 @@ impl Thermostat {
             again: Vec::new(),
             broken: Vec::new(),
             counters: Counters::default(),
-            settings,
         }
     }
 
@@ -327,14 +332,6 @@ fn relocate(region: Region, room: &mut Room, view: &View<'_>, plan: &mut Plan) -
 }
 
 impl Policy for Thermostat {
-    fn name(&self) -> &str {
-        self.settings.name()
-    }
-
-    fn needs(&self) -> Telemetry {
-        Telemetry { access_bits: true, faults: true, ..Telemetry::default() }
-    }
-
     fn observe(&mut self, _: Nanos, events: &[Event], view: &View<'_>) {
         let regions = (view.pages() / HUGE_PAGES) as usize;
         self.slow_faults.resize(self.slow_faults.len().max(regions), 0);
@@ -365,10 +362,6 @@ impl Policy for Thermostat {
         Some(self.next_step.min(self.next_rearm))
     }
 
-    fn in_kernel(&self) -> bool {
-        true
-    }
-
     fn metrics(&self, sink: &mut MetricSink<'_>) {
         let c = &self.counters;
         sink("sampled_regions_total", c.sampled as f64);
@@ -381,10 +374,6 @@ impl Policy for Thermostat {
         sink("demotions_proposed_pages_total", c.demoted as f64);
         sink("corrections_total", c.corrections as f64);
         sink("promotions_proposed_pages_total", c.promoted as f64);
-    }
-
-    fn config(&self, sink: &mut ConfigSink<'_>) {
-        self.settings.report(sink);
     }
 
     fn metadata_bytes(&self) -> Bytes {

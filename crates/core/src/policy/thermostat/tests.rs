@@ -1,6 +1,6 @@
 use crate::action::Action;
 use crate::engine::EngineConfig;
-use crate::policy::PolicyContext;
+use crate::policy::offer::Offer;
 use crate::policy::testing::{SLOW, World};
 use crate::types::*;
 use alloc::vec::Vec;
@@ -125,7 +125,7 @@ fn slow_memory_that_is_accessed_too_often_comes_back_until_the_rest_is_allowed()
 #[test]
 fn nothing_moves_where_there_is_no_room() {
     let config = EngineConfig::two_tiers(PageCount(1024), PageCount(512));
-    let context = PolicyContext { fast_pages: PageCount(1024), ..PolicyContext::default() };
+    let context = Offer { fast_pages: PageCount(1024), ..Offer::default() };
     let mut w = World::with(config, SPEC, &context);
     w.populate(PageRun::between(0, 1024), false);
     period(&mut w, &[]);

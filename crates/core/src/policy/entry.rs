@@ -1,0 +1,108 @@
+//! Entry of a policy in the table: how it is called, what it takes, how it is made.
+
+use super::contract::{BoxedPolicy, PolicyError};
+use super::facts::Facts;
+use super::offer::Offer;
+use super::settings::{Param, Settings};
+use crate::spec::Spec;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+/// What a policy is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Group {
+    /// Online policies that one would choose between; what `all` stands for.
+    Principal,
+    /// Policies with parts switched off or changed, to see what the parts do.
+    Variants,
+    /// References without tiering, and the systems that publications compare with.
+    Baselines,
+    /// Policies that know the future: bounds, simulator only.
+    Offline,
+}
+
+impl Group {
+    /// Every group.
+    pub const ALL: [Self; 4] = [Self::Principal, Self::Variants, Self::Baselines, Self::Offline];
+
+    /// As in lists of policies.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Principal => "principal",
+            Self::Variants => "variants",
+            Self::Baselines => "baselines",
+            Self::Offline => "offline",
+        }
+    }
+}
+
+/// One policy: how it is called, what it is, how it is made.
+pub struct Entry {
+    /// Name in specs.
+    pub name: &'static str,
+    /// What it is for.
+    pub group: Group,
+    /// One line.
+    pub summary: &'static str,
+    /// Where it comes from.
+    pub citation: &'static str,
+    /// Its parameters.
+    pub params: &'static [Param],
+    /// Defaults that replace those of [`Self::params`] (variants).
+    pub preset: &'static [(&'static str, &'static str)],
+    /// What the world has to know of it, which its parameters may decide.
+    pub(super) facts: fn(&Settings) -> Facts,
+    pub(super) build: fn(&Settings, &Offer) -> Result<BoxedPolicy, PolicyError>,
+}
+
+impl Entry {
+    /// A parameter's default as written in the table, the preset included; `None` where unknown.
+    pub fn default_of(&self, key: &str) -> Option<&'static str> {
+        let preset = self.preset.iter().find_map(|(k, text)| (*k == key).then_some(*text));
+        preset.or_else(|| self.params.iter().find(|p| p.key == key).map(|p| p.default))
+    }
+
+    /// Makes the policy that `spec` describes, whose name is this entry's.
+    ///
+    /// # Errors
+    /// As [`make`](super::make).
+    pub(super) fn make(&self, spec: &Spec, context: &Offer) -> Result<Made, PolicyError> {
+        let settings = self.read(spec, context)?;
+        Ok(Made {
+            policy: (self.build)(&settings, context)?,
+            facts: (self.facts)(&settings),
+            name: settings.name().to_string(),
+            config: settings.config(),
+        })
+    }
+
+    /// The policy with its defaults, for others that build on it.
+    pub(super) fn plain(&self, context: &Offer) -> Result<BoxedPolicy, PolicyError> {
+        Ok(self.make(&Spec::parse(self.name)?, context)?.policy)
+    }
+
+    /// Reads its parameters.
+    pub(super) fn read(&self, spec: &Spec, context: &Offer) -> Result<Settings, PolicyError> {
+        context.check()?;
+        Ok(Settings::read(spec, self.params, self.preset, context)?)
+    }
+}
+
+/// A policy ready for an engine, and what is known of it.
+pub struct Made {
+    /// The policy.
+    pub policy: BoxedPolicy,
+    /// What the world has to know of it.
+    pub facts: Facts,
+    /// Its name with the parameters that differ from their defaults, as a user would write it.
+    pub name: String,
+    /// Every parameter with its effective value (after scaling), as a user would write it.
+    pub config: Vec<(&'static str, String)>,
+}
+
+impl Made {
+    /// A policy that no table lists.
+    pub fn unlisted(name: &str, policy: BoxedPolicy, facts: Facts) -> Self {
+        Self { policy, facts, name: name.to_string(), config: Vec::new() }
+    }
+}
