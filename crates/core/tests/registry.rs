@@ -53,11 +53,11 @@ fn every_entry_can_be_made_and_says_what_it_runs_with() {
         let config = config(made);
         assert_eq!(config.len(), entry.params.len(), "{}", entry.name);
         for param in entry.params {
-            assert!(!param.meaning.is_empty());
-            let value = &config[param.key];
+            assert!(!param.about.is_empty());
+            let value = &config[param.name];
             // What is reported can be given back.
-            let again = make(&format!("{}:{}={value}", entry.name, param.key), &context());
-            let again = again.unwrap_or_else(|e| panic!("{} {}: {e}", entry.name, param.key));
+            let again = make(&format!("{}:{}={value}", entry.name, param.name), &context());
+            let again = again.unwrap_or_else(|e| panic!("{} {}: {e}", entry.name, param.name));
             assert_eq!(again.name, entry.name, "a default is not part of the name");
         }
         assert!(!entry.summary.is_empty() && !entry.citation.is_empty());

@@ -28,20 +28,20 @@ pub(super) const PARAMS: &[Param] = &[
     params::size("512MiB"),
     params::PAGES,
     params::accesses("24M"),
-    Param::new("keys", "", "keys asked for; not set: as many to a byte as HybridTier has"),
-    Param::new(
+    Param::text("keys", "", "keys asked for; not set: as many to a byte as HybridTier has"),
+    Param::text(
         "pop",
         "table",
         "popularity of keys: table (published) or normal (around the middle, a quarter of the \
          keys as standard deviation)",
     ),
-    Param::new(
+    Param::text(
         "refresh",
         "180M",
         "instructions between two moves of an item to the front of its list; CacheLib waits a \
          minute",
     ),
-    Param::new(
+    Param::text(
         "change",
         "",
         "share of the accesses after which two thirds of the popular keys are others; not set: \

@@ -29,9 +29,9 @@ pub(super) const PARAMS: &[Param] = &[
     params::PAGES,
     params::accesses("24M"),
     params::skew("0.99"),
-    Param::new("ratio", "30", "GETs for each SET, 0 to 1M"),
-    Param::new("resize", "100%", "share of the SETs that draw a new size of the value"),
-    Param::new(
+    Param::text("ratio", "30", "GETs for each SET, 0 to 1M"),
+    Param::text("resize", "100%", "share of the SETs that draw a new size of the value"),
+    Param::text(
         "refresh",
         "180M",
         "instructions between two moves of an item to the front of its list; memcached waits a \

@@ -24,14 +24,18 @@ use frostline_core::types::{HUGE_PAGES, PAGE_BYTES};
 use frostline_trace::error::TraceError;
 
 pub(super) const PARAMS: &[Param] = &[
-    Param::new("graph", "kronecker", "kronecker: few vertices have most edges; uniform: none does"),
-    Param::new(
+    Param::text(
+        "graph",
+        "kronecker",
+        "kronecker: few vertices have most edges; uniform: none does",
+    ),
+    Param::text(
         "order",
         "shuffled",
         "shuffled: vertices are numbered at random; drawn: the lower the number, the more edges",
     ),
-    Param::new("scale", "20", "the graph has 2^scale vertices, 10 to 27"),
-    Param::new("degree", "16", "edges drawn for each vertex, 1 to 1024; the graph at most 4GiB"),
+    Param::text("scale", "20", "the graph has 2^scale vertices, 10 to 27"),
+    Param::text("degree", "16", "edges drawn for each vertex, 1 to 1024; the graph at most 4GiB"),
     params::accesses("24M"),
     params::gap("4"),
     params::LLC,

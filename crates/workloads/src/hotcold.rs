@@ -21,9 +21,9 @@ pub(super) const PARAMS: &[Param] = &[
     params::size("1GiB"),
     params::PAGES,
     params::accesses("32M"),
-    Param::new("hot", "10%", "share of the pages that are hot"),
-    Param::new("share", "90%", "share of the accesses that go to hot pages"),
-    Param::new(
+    Param::text("hot", "10%", "share of the pages that are hot"),
+    Param::text("share", "90%", "share of the accesses that go to hot pages"),
+    Param::text(
         "hf",
         "0.8",
         "hotness fragmentation: share of cold pages in regions with hot ones, 0 to 1 - hot",

@@ -1,82 +1,62 @@
 //! Parameters of generators: their table for help and documents, and typed access to the values.
 
+pub use frostline_core::params::Param;
 use frostline_core::rng::Rng;
 use frostline_core::spec::{Params, Spec, SpecError};
 use frostline_core::types::PAGE_BYTES;
 use frostline_trace::error::TraceError;
 
-/// A parameter of a generator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Param {
-    /// Key in `name:key=value`.
-    pub name: &'static str,
-    /// Value where none is given, as one would write it; empty for "not set".
-    pub default: &'static str,
-    /// Meaning, unit and range, in one sentence.
-    pub about: &'static str,
-}
-
-impl Param {
-    pub(super) const fn new(
-        name: &'static str,
-        default: &'static str,
-        about: &'static str,
-    ) -> Self {
-        Self { name, default, about }
-    }
-}
-
 pub(super) const PAGES: Param =
-    Param::new("pages", "", "footprint in pages of 4 KiB, instead of size");
+    Param::text("pages", "", "footprint in pages of 4 KiB, instead of size");
 pub(super) const SEED: Param =
-    Param::new("seed", "1", "seed of all random choices; same description, same records");
-pub(super) const INIT: Param = Param::new(
+    Param::text("seed", "1", "seed of all random choices; same description, same records");
+pub(super) const INIT: Param = Param::text(
     "init",
     "on",
     "on: first every page is written once, in the order of allocation; off: the measured phase \
      touches pages first",
 );
 pub(super) const EPOCH: Param =
-    Param::new("epoch", "50M", "instructions between touched-page sets, 1K to 2G; off: none");
-pub(super) const FILE: Param = Param::new(
+    Param::text("epoch", "50M", "instructions between touched-page sets, 1K to 2G; off: none");
+pub(super) const FILE: Param = Param::text(
     "file",
     "off",
     "on: the data is read from a file before, which stays in memory when it has been closed",
 );
 pub(super) const THREADS: Param =
-    Param::new("threads", "1", "threads that take turns, 256 records each, 1 to 1024");
-pub(super) const THIN: Param = Param::new(
+    Param::text("threads", "1", "threads that take turns, 256 records each, 1 to 1024");
+pub(super) const THIN: Param = Param::text(
     "thin",
     "1",
     "one record stands for this many accesses, 1 to 65536; for policies that see samples only",
 );
-pub(super) const LLC: Param = Param::new(
+pub(super) const LLC: Param = Param::text(
     "llc",
     "auto",
     "size of the 16-way last-level cache; auto: footprint / 512 as a power of two in \
      256KiB..32MiB; off: every miss of the first-level cache is a record",
 );
 pub(super) const MARK: Param =
-    Param::new("mark", "64", "every that many operations, one has begin and end marks; off: none");
+    Param::text("mark", "64", "every that many operations, one has begin and end marks; off: none");
 
 pub(super) const fn size(default: &'static str) -> Param {
-    Param::new("size", default, "footprint; a part of a page counts as one")
+    Param::text("size", default, "footprint; a part of a page counts as one")
 }
 
 pub(super) const fn accesses(default: &'static str) -> Param {
-    Param::new("accesses", default, "accesses to memory after the initialisation")
+    Param::text("accesses", default, "accesses to memory after the initialisation")
 }
 
 pub(super) const fn writes(default: &'static str) -> Param {
-    Param::new("writes", default, "share of the accesses that are stores")
+    Param::text("writes", default, "share of the accesses that are stores")
 }
 
 pub(super) const fn gap(default: &'static str) -> Param {
-    Param::new("gap", default, "instructions from one access to the next, 1 to 1M")
+    Param::text("gap", default, "instructions from one access to the next, 1 to 1M")
 }
 
 pub(super) const fn skew(default: &'static str) -> Param {
-    Param::new("s", default, "exponent of the Zipf law, 0 (uniform) to 10")
+    Param::text("s", default, "exponent of the Zipf law, 0 (uniform) to 10")
 }
 
 /// The most pages that a generator takes: 1 TiB.

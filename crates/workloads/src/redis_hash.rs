@@ -34,7 +34,7 @@ const fn parameters(writes: &'static str) -> [Param; 11] {
         params::PAGES,
         params::accesses("24M"),
         params::skew("0.99"),
-        Param::new("writes", writes, "share of the operations that update a field"),
+        Param::text("writes", writes, "share of the operations that update a field"),
         params::gap("30"),
         params::LLC,
         params::MARK,

@@ -22,10 +22,10 @@ pub(super) const PARAMS: &[Param] = &[
     params::size("512MiB"),
     params::PAGES,
     params::accesses("48M"),
-    Param::new("mode", "replace", "replace: ranks change places; slide: a window moves"),
-    Param::new("hot", "10%", "share of the pages that are the hot set, or the window"),
-    Param::new("change", "2/3", "replace: share of the hot set that cools down at a change"),
-    Param::new(
+    Param::text("mode", "replace", "replace: ranks change places; slide: a window moves"),
+    Param::text("hot", "10%", "share of the pages that are the hot set, or the window"),
+    Param::text("change", "2/3", "replace: share of the hot set that cools down at a change"),
+    Param::text(
         "period",
         "auto",
         "accesses between changes; auto: replace half of all, slide two rounds in all",

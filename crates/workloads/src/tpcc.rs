@@ -25,12 +25,12 @@ pub(super) const PARAMS: &[Param] = &[
     params::size("512MiB"),
     params::PAGES,
     params::accesses("24M"),
-    Param::new(
+    Param::text(
         "items",
         "100K",
         "items, 1K to 100K; customers and first orders of a warehouse are fewer in proportion",
     ),
-    Param::new("room", "20%", "share of the footprint for orders to come, 1% to 80%"),
+    Param::text("room", "20%", "share of the footprint for orders to come, 1% to 80%"),
     params::gap("30"),
     params::LLC,
     params::MARK,

@@ -29,15 +29,15 @@ pub(super) const PARAMS: &[Param] = &[
     params::size("512MiB"),
     params::PAGES,
     params::accesses("24M"),
-    Param::new("features", "39", "features of a row, one byte each, 1 to 4096"),
-    Param::new("bins", "256", "bins of a feature, 2 to 256"),
-    Param::new("depth", "6", "cuts from the root to a leaf, 1 to 16"),
-    Param::new(
+    Param::text("features", "39", "features of a row, one byte each, 1 to 4096"),
+    Param::text("bins", "256", "bins of a feature, 2 to 256"),
+    Param::text("depth", "6", "cuts from the root to a leaf, 1 to 16"),
+    Param::text(
         "telling",
         "1/3",
         "share of the features that nearly all cuts are made by, evenly spread",
     ),
-    Param::new(
+    Param::text(
         "parts",
         "0",
         "parts in which rows are loaded, 0 to 1000; arrays lie in what loading left behind; with 0 \

@@ -29,12 +29,12 @@ pub(super) const PARAMS: &[Param] = &[
     params::PAGES,
     params::accesses("24M"),
     params::skew("0.99"),
-    Param::new(
+    Param::text(
         "engine",
         "silo",
         "whose layout: silo (B+tree and records) or sqlite (table, index)",
     ),
-    Param::new("writes", "0%", "share of the operations that update their record; silo only"),
+    Param::text("writes", "0%", "share of the operations that update their record; silo only"),
     params::gap("30"),
     params::LLC,
     params::MARK,

@@ -21,7 +21,7 @@ pub(super) const PARAMS: &[Param] = &[
     params::PAGES,
     params::accesses("32M"),
     params::skew("0.99"),
-    Param::new("layout", "scattered", "scattered: hot pages anywhere; clustered: side by side"),
+    Param::text("layout", "scattered", "scattered: hot pages anywhere; clustered: side by side"),
     params::writes("5%"),
     params::gap("50"),
     params::THREADS,

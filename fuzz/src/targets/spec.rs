@@ -16,7 +16,7 @@ pub const TARGET: Target = Target {
             .iter()
             .map(|entry| {
                 let params = entry.params.iter().map(|param| {
-                    format!(":{}={}", param.key, entry.default_of(param.key).unwrap_or_default())
+                    format!(":{}={}", param.name, entry.default_of(param.name).unwrap_or_default())
                 });
                 format!("{}{}", entry.name, params.collect::<String>()).into_bytes()
             })

@@ -1,8 +1,8 @@
 //! `frostline policies`.
 
 use crate::output;
+use frostline_core::params::Kind;
 use frostline_core::policy::registry::{self, REGISTRY};
-use frostline_core::policy::settings::Kind;
 use frostline_core::policy::{Entry, Group};
 use frostline_report::table::Table;
 use serde::Serialize;
@@ -91,12 +91,12 @@ fn one(entry: &'static Entry) -> String {
 
 fn listed(entry: &'static Entry) -> Listed {
     let params = entry.params.iter().map(|param| ListedParam {
-        key: param.key,
+        key: param.name,
         kind: kind(param.kind),
-        default: entry.default_of(param.key).unwrap_or(param.default),
+        default: entry.default_of(param.name).unwrap_or(param.default),
         unit: param.unit,
         scaled: param.scaled,
-        meaning: param.meaning,
+        meaning: param.about,
     });
     Listed {
         name: entry.name,
@@ -117,5 +117,6 @@ fn kind(kind: Kind) -> String {
         Kind::Switch => "switch".into(),
         Kind::Choice(words) => words.join("|"),
         Kind::LatencyGap => "machine|float".into(),
+        Kind::Text => "text".into(),
     }
 }

@@ -5,10 +5,10 @@ use super::oracle::{EpochReader, Oracle, PageSaving};
 use super::registry;
 use super::registry::REGISTRY;
 use super::registry::make;
-use super::settings::{Kind, Param};
 use super::testing::World;
 use crate::engine::EngineConfig;
 use crate::event::{Backing, Event};
+use crate::params::{Kind, Param};
 use crate::types::*;
 use alloc::boxed::Box;
 use alloc::format;
@@ -116,7 +116,7 @@ fn every_absurd_value_is_refused_with_a_hint_or_runs_in_little_memory() {
     for entry in REGISTRY {
         for param in entry.params {
             for value in values(param) {
-                let spec = format!("{}:{}={value}", entry.name, param.key);
+                let spec = format!("{}:{}={value}", entry.name, param.name);
                 match make(&spec, &context(700)) {
                     Err(error) => {
                         assert!(error.what.contains("hint: "), "{spec}: {error}");

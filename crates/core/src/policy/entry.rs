@@ -3,7 +3,8 @@
 use super::contract::{BoxedPolicy, PolicyError};
 use super::facts::Facts;
 use super::offer::Offer;
-use super::settings::{Param, Settings};
+use super::settings::Settings;
+use crate::params::Param;
 use crate::spec::Spec;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -59,7 +60,7 @@ impl Entry {
     /// A parameter's default as written in the table, the preset included; `None` where unknown.
     pub fn default_of(&self, key: &str) -> Option<&'static str> {
         let preset = self.preset.iter().find_map(|(k, text)| (*k == key).then_some(*text));
-        preset.or_else(|| self.params.iter().find(|p| p.key == key).map(|p| p.default))
+        preset.or_else(|| self.params.iter().find(|p| p.name == key).map(|p| p.default))
     }
 
     /// Makes the policy that `spec` describes, whose name is this entry's.

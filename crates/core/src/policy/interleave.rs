@@ -7,7 +7,7 @@
 use super::contract::{Allocation, Home, Policy, PolicyError};
 use super::entry::{Entry, Group};
 use super::facts::Facts;
-use super::settings::{Kind, Param};
+use crate::params::{Kind, Param};
 use crate::placement::View;
 use crate::types::*;
 use alloc::boxed::Box;

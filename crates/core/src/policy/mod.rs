@@ -43,4 +43,4 @@ pub use facts::{Facts, Telemetry};
 pub use offer::Offer;
 pub use oracle::{AccessReader, EpochReader, KnownAccess, Oracle, PageSaving};
 pub use registry::make;
-pub use settings::{Param, Settings};
+pub use settings::Settings;

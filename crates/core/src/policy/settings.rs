@@ -5,178 +5,12 @@
 //! experiment's scale factor first; a value written outright is taken as it stands.
 
 use super::offer::Offer;
-use crate::spec::{
-    Params, Spec, SpecError, parse_bytes, parse_count, parse_duration, parse_float, parse_ratio,
-    parse_switch, show_bytes,
-};
+use crate::params::{Kind, Param, Value, multiple};
+use crate::spec::{Params, Spec, SpecError};
 use crate::types::*;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-
-/// What a parameter's value is, and how it is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A number of things, at most 10^15.
-    Count,
-    /// An amount of memory, at most 2^60 bytes.
-    Bytes,
-    /// A span of time, at most 2^62 ns: 146 years.
-    Duration,
-    /// A share within 0 and 1.
-    Ratio,
-    /// A number within 0 and 10^15.
-    Float,
-    /// A number within 0 and this one.
-    Most(u32),
-    /// On or off.
-    Switch,
-    /// One of these words.
-    Choice(&'static [&'static str]),
-    /// A latency gap: `machine` for what the machine has, or a number within 0 and 10^15.
-    LatencyGap,
-}
-
-/// One parameter of a policy.
-#[derive(Clone, Copy, Debug)]
-pub struct Param {
-    /// Key, in `kebab-case`.
-    pub key: &'static str,
-    /// What its value is.
-    pub kind: Kind,
-    /// Default with the constants of the policy's source, as a user would write it.
-    pub default: &'static str,
-    /// Whether the default is divided by the scale factor.
-    pub scaled: bool,
-    /// Unit of the value: `samples`, `pages`; empty where the value has its own or none.
-    pub unit: &'static str,
-    /// What it does.
-    pub meaning: &'static str,
-}
-
-impl Param {
-    /// A parameter whose default never changes.
-    pub const fn fixed(
-        key: &'static str,
-        kind: Kind,
-        default: &'static str,
-        unit: &'static str,
-        meaning: &'static str,
-    ) -> Self {
-        Self { key, kind, default, scaled: false, unit, meaning }
-    }
-
-    /// A parameter whose default is divided by the scale factor.
-    pub const fn scaled(
-        key: &'static str,
-        kind: Kind,
-        default: &'static str,
-        unit: &'static str,
-        meaning: &'static str,
-    ) -> Self {
-        Self { key, kind, default, scaled: true, unit, meaning }
-    }
-}
-
-/// A parameter's effective value.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Value {
-    Integer(u64),
-    Number(f64),
-    Switch(bool),
-    Word(&'static str),
-}
-
-/// Largest count and number.
-const MOST: u64 = 1_000_000_000_000_000;
-
-impl Value {
-    fn read(kind: Kind, text: &str, context: &Offer) -> Result<Self, SpecError> {
-        Self::parse(kind, text, context)?.within(kind, text)
-    }
-
-    /// Refuses what no computation with it can be meant to take; -0 becomes 0.
-    fn within(self, kind: Kind, text: &str) -> Result<Self, SpecError> {
-        let most = match kind {
-            Kind::Count | Kind::Float | Kind::LatencyGap => MOST,
-            Kind::Bytes => 1 << 60,
-            Kind::Duration => 1 << 62,
-            Kind::Ratio => 1,
-            Kind::Most(most) => most.into(),
-            Kind::Switch | Kind::Choice(_) => return Ok(self),
-        };
-        let good = match self {
-            Self::Integer(n) => n <= most,
-            Self::Number(x) => (0.0..=most as f64).contains(&x),
-            Self::Switch(_) | Self::Word(_) => true,
-        };
-        match (good, self) {
-            (true, Self::Number(x)) => Ok(Self::Number(x + 0.0)),
-            (true, value) => Ok(value),
-            (false, _) => Err(SpecError::new(
-                format!("`{text}` is out of range"),
-                format!("the least is 0, and the most {}", Self::Integer(most).show(kind)),
-            )),
-        }
-    }
-
-    fn parse(kind: Kind, text: &str, context: &Offer) -> Result<Self, SpecError> {
-        Ok(match kind {
-            Kind::Count => Self::Integer(parse_count(text)?),
-            Kind::Bytes => Self::Integer(parse_bytes(text)?.0),
-            Kind::Duration => Self::Integer(parse_duration(text)?.0),
-            Kind::Ratio => Self::Number(parse_ratio(text)?),
-            Kind::Float | Kind::Most(_) => Self::Number(parse_float(text)?),
-            Kind::Switch => Self::Switch(parse_switch(text)?),
-            Kind::Choice(words) => Self::Word(
-                words
-                    .iter()
-                    .find(|word| **word == text)
-                    .ok_or_else(|| SpecError::unknown("choice", text, words))?,
-            ),
-            Kind::LatencyGap if text == "machine" => Self::Number(context.latency_gap),
-            Kind::LatencyGap => match parse_float(text)? {
-                gap if gap >= 0.0 => Self::Number(gap),
-                _ => {
-                    return Err(SpecError::new(
-                        format!("`{text}` is below 0"),
-                        "write `machine`, or how much slower the slow tier is (2.75: 80 to 300 ns)",
-                    ));
-                }
-            },
-        })
-    }
-
-    /// Times a factor; a positive integer stays at least 1.
-    fn times(self, factor: f64) -> Self {
-        match self {
-            Self::Integer(n) => {
-                Self::Integer(((n as f64 * factor + 0.5) as u64).max(u64::from(n > 0)))
-            }
-            Self::Number(x) => Self::Number(x * factor),
-            other => other,
-        }
-    }
-
-    fn show(self, kind: Kind) -> String {
-        match (self, kind) {
-            (Self::Integer(ns), Kind::Duration) => show_duration(ns),
-            (Self::Integer(n), Kind::Bytes) => show_bytes(n),
-            (Self::Integer(n), _) => n.to_string(),
-            (Self::Number(x), _) => x.to_string(),
-            (Self::Switch(on), _) => if on { "on" } else { "off" }.to_string(),
-            (Self::Word(word), _) => word.to_string(),
-        }
-    }
-}
-
-fn show_duration(ns: u64) -> String {
-    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1000, "us")];
-    match units.iter().find(|(unit, _)| ns >= *unit && ns.is_multiple_of(*unit)) {
-        Some((unit, name)) => format!("{}{name}", ns / unit),
-        None => format!("{ns}ns"),
-    }
-}
 
 #[derive(Clone, Debug)]
 struct Setting {
@@ -213,9 +47,9 @@ impl Settings {
                 None => default,
             };
             if value != default
-                && let Some(text) = spec.get(param.key)
+                && let Some(text) = spec.get(param.name)
             {
-                name = name.with(param.key, text);
+                name = name.with(param.name, text);
             }
             settings.push(Setting { param, value });
         }
@@ -230,7 +64,7 @@ impl Settings {
 
     /// Every parameter with its effective value, as a user would write it.
     pub fn config(&self) -> Vec<(&'static str, String)> {
-        self.settings.iter().map(|s| (s.param.key, s.value.show(s.param.kind))).collect()
+        self.settings.iter().map(|s| (s.param.name, s.value.show(s.param.kind))).collect()
     }
 
     /// A number of things.
@@ -304,14 +138,14 @@ impl Settings {
     fn value(&self, key: &str) -> Value {
         self.settings
             .iter()
-            .find_map(|s| (s.param.key == key).then_some(s.value))
+            .find_map(|s| (s.param.name == key).then_some(s.value))
             .unwrap_or_else(|| panic!("the table of {} has no parameter {key}", self.name))
     }
 }
 
 fn default(param: &Param, preset: &[(&str, &str)], context: &Offer) -> Result<Value, SpecError> {
-    let text = preset.iter().find_map(|(key, text)| (*key == param.key).then_some(*text));
-    let value = Value::read(param.kind, text.unwrap_or(param.default), context)?;
+    let text = preset.iter().find_map(|(key, text)| (*key == param.name).then_some(*text));
+    let value = Value::read(param.kind, text.unwrap_or(param.default), context.latency_gap)?;
     Ok(if param.scaled { value.times(1.0 / context.scale) } else { value })
 }
 
@@ -321,8 +155,8 @@ fn read_one(
     default: Value,
     context: &Offer,
 ) -> Result<Option<Value>, SpecError> {
-    given.value(param.key, |text| match multiple(param.kind, text)? {
-        None => Value::read(param.kind, text, context),
+    given.value(param.name, |text| match multiple(param.kind, text)? {
+        None => Value::read(param.kind, text, context.latency_gap),
         Some(factor) => match (default.times(factor), param.kind) {
             (Value::Number(x), Kind::Ratio) if x > 1.0 => Err(SpecError::new(
                 format!("`{text}` makes {x}, which is not a share within 0 and 1"),
@@ -331,20 +165,4 @@ fn read_one(
             (value, kind) => value.within(kind, text),
         },
     })
-}
-
-/// The factor of `0.1x`, for kinds that can be multiplied.
-fn multiple(kind: Kind, text: &str) -> Result<Option<f64>, SpecError> {
-    let factor = match kind {
-        Kind::Switch | Kind::Choice(_) => None,
-        _ => text.strip_suffix('x'),
-    };
-    let Some(factor) = factor else { return Ok(None) };
-    match parse_float(factor) {
-        Ok(factor) if factor >= 0.0 => Ok(Some(factor)),
-        _ => Err(SpecError::new(
-            format!("`{text}` is not a multiple of the default"),
-            "write 0.1x or 10x",
-        )),
-    }
 }

@@ -8,7 +8,8 @@
 use super::contract::{Allocation, Home, Policy};
 use super::entry::{Entry, Group};
 use super::facts::Facts;
-use super::settings::{Kind, Param, Settings};
+use super::settings::Settings;
+use crate::params::{Kind, Param};
 use crate::placement::View;
 use crate::types::*;
 use alloc::boxed::Box;

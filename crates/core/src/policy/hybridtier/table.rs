@@ -1,9 +1,10 @@
 //! Parameters of `hybridtier` and its variants.
 
 use super::HybridTier;
+use crate::params::{Kind, Param};
 use crate::policy::entry::{Entry, Group};
 use crate::policy::facts::{Facts, Telemetry};
-use crate::policy::settings::{Kind, Param, Settings};
+use crate::policy::settings::Settings;
 use alloc::boxed::Box;
 
 /// Most bytes of filters for a page: 16 bits for each of 32 counters, four times what the smallest error takes.

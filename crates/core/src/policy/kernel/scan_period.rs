@@ -11,8 +11,9 @@
 //! modelled: that threads have periods of their own time, which groups of threads may make longer;
 //! mappings, of which Linux 6.4 passes over those that a thread has not touched.
 
+use crate::params::{Kind, Param};
 use crate::policy::contract::MetricSink;
-use crate::policy::settings::{Kind, Param, Settings};
+use crate::policy::settings::Settings;
 use crate::types::*;
 
 /// How often how much is armed.

@@ -1,8 +1,8 @@
 //! Parameters of `memtis` and its variants.
 
 use super::Memtis;
+use crate::params::{Kind, Param};
 use crate::policy::entry::{Entry, Group};
-use crate::policy::settings::{Kind, Param};
 use alloc::boxed::Box;
 
 const CITATION: &str = "Lee et al., MEMTIS, SOSP '23";
