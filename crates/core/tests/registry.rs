@@ -185,7 +185,7 @@ fn memtis_paper_is_the_published_rules() {
         ("regret", "0", "4.3 never gives up"),
         ("collapse", "on", "4.3.3"),
     ];
-    let gap = Offer { latency_gap: 2.75, ..context() };
+    let gap = context().with_latency_gap(2.75);
     let mut ours = config(make("memtis-paper", &gap).unwrap());
     for (key, value, section) in published {
         let our = ours.remove(key);
@@ -196,7 +196,7 @@ fn memtis_paper_is_the_published_rules() {
 
 #[test]
 fn the_latency_gap_is_the_machines_unless_given() {
-    let slow = Offer { latency_gap: 11.5, ..context() };
+    let slow = context().with_latency_gap(11.5);
     let of = |text: &str| config(make(text, &slow).unwrap())["latency-gap"].clone();
     assert_eq!(of("memtis"), "11.5");
     assert_eq!(of("memtis:latency-gap=2"), "2");

@@ -28,7 +28,7 @@ pub enum DriverError {
         /// What is missing.
         what: &'static str,
         /// What would help.
-        hint: &'static str,
+        hint: String,
     },
     /// The journal cannot be written or read.
     #[error("journal {}: {what}", path.display())]

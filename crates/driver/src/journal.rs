@@ -64,8 +64,7 @@ impl Setup {
             scale: self.scale,
             fast_pages: PageCount(self.fast_pages),
             total_pages_hint: PageCount(self.total_pages_hint),
-            latency_gap: self.latency_gap,
-            oracle: None,
+            ..Offer::default().with_latency_gap(self.latency_gap)
         }
     }
 

@@ -10,9 +10,8 @@ use crate::watched::Selection;
 use crate::{SlowTier, SlowTiers, clock};
 use frostline_core::TierLimits;
 use frostline_core::event::SampleKind;
-use frostline_core::policy::registry::facts;
-use frostline_core::policy::{Facts, Offer, Telemetry};
-use frostline_core::spec::Spec;
+use frostline_core::policy::registry::{self, terms};
+use frostline_core::policy::{Facts, Faults, Lack, Offer, Offered, Suited, Telemetry, Terms};
 use frostline_core::types::*;
 use frostline_linux::frames::FrameNodes;
 use frostline_linux::groups::{GroupName, Trees};
@@ -52,17 +51,6 @@ pub fn start_inside(
     begin(root, options, this, Some(own))
 }
 
-/// How pages of slower tiers fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Faults {
-    /// All of them are in swap space, and do so by themselves.
-    Swap,
-    /// Those in nodes are taken out of their places.
-    Armed,
-    /// Those in nodes do not.
-    Never,
-}
-
 fn begin(
     root: Root,
     options: Options,
@@ -98,11 +86,12 @@ fn begin(
         .sum();
     let pages = Bytes(resident).pages();
     let fast = options.fast.bytes(Bytes(resident)).pages();
-    let context =
-        Offer { seed: options.seed, fast_pages: fast, total_pages_hint: pages, ..Offer::default() };
+    let mut offer =
+        Offer { seed: options.seed, fast_pages: fast, total_pages_hint: pages, ..live() };
+    let asked = &*options.policy;
+    let wished = terms(asked, &Offer::default())?.facts.needs;
     let direct = (1..places.tiers.len()).any(|tier| places.is_direct(TierId(tier as u8)));
-    let needs = facts(&options.policy, &context)?.needs;
-    let arms = own.is_some() && direct && needs.faults && needs.swap_faults && !options.dry_run;
+    let arms = own.is_some() && direct && wished.faults && wished.swap_faults && !options.dry_run;
     let next_touch = match arms.then(NextTouch::begin).transpose() {
         Ok(next_touch) => next_touch,
         Err(error) => {
@@ -110,29 +99,34 @@ fn begin(
             None
         }
     };
-    let faults = match (direct, &next_touch) {
+    offer.telemetry.faults = match (direct, &next_touch) {
         (false, _) => Faults::Swap,
-        (true, Some(_)) => Faults::Armed,
+        (true, Some(_)) => Faults::Slower,
         (true, None) => Faults::Never,
     };
-    let mut options = options;
-    options.policy = suit(&options.policy, needs, faults, &mut notes)?;
-    let known = facts(&options.policy, &context)?;
-    let mut needs = known.needs;
-    check(&options.policy, needs, faults)?;
-    if known.swaps && direct {
+    let known = terms(asked, &offer)?;
+    notes.extend(departures(asked, wished, &known, offer.telemetry.faults)?);
+    check(asked, &known, offer.telemetry.faults)?;
+    if known.facts.swaps && direct {
         let what = "slow memory that is no memory but a swap device";
-        let hint = "take --slow zram, or a policy that uses memory where it is";
-        return Err(DriverError::Telemetry { policy: options.policy.clone(), what, hint });
+        let hint = "take --slow zram, or a policy that uses memory where it is".into();
+        return Err(DriverError::Telemetry { policy: asked.into(), what, hint });
     }
+    let mut needs = known.facts.needs;
     needs.allocation_extents |= options.extents;
     let mut choice = choose(&root, needs, &options, &places)?;
-    let policy = with_parameters(&options.policy, &choice.parameters)?;
-    let suited = facts(&policy, &context)?.needs;
-    if suited.closed_files && choice.files.is_some() && choice.closings.is_none() {
+    offer.telemetry.closed_files = choice.closings.is_some() || choice.files.is_none();
+    offer.telemetry.loads = choice.loads;
+    offer.brief = choice.brief;
+    let known = terms(asked, &offer)?;
+    let suited = known.facts.needs;
+    let lacks_files = |fit: &&Suited| matches!(fit.without, Some((Lack::ClosedFiles, _)));
+    if suited.closed_files
+        && let Some(fit) = known.insisted.iter().find(lacks_files)
+    {
         let what = "closings of files";
-        let hint = "run as root, or leave `files` to frostline";
-        return Err(DriverError::Telemetry { policy: options.policy.clone(), what, hint });
+        let hint = format!("run as root, or leave `{}` to frostline", fit.key);
+        return Err(DriverError::Telemetry { policy: asked.into(), what, hint });
     }
     for (kind, before, period) in [
         (SampleKind::LoadMiss, needs.load_sample_period, suited.load_sample_period),
@@ -142,12 +136,19 @@ fn begin(
             choice.sources.iter_mut().for_each(|source| source.set_period(kind, period));
         }
     }
+    let policy = known.name;
     if let Some(why) = &choice.why {
         notes.push(format!("{why} (policy {policy})"));
     }
-    notes.extend(unheard(&policy, &known));
+    notes.extend(unheard(&policy, &known.facts));
     notes.extend(choice.allocations.clone());
-    notes.extend(choice.files.clone());
+    notes.extend(match known.departures.iter().find(lacks_files) {
+        Some(fit) => choice.files.as_ref().map(|why| {
+            let instead = fit.without.map_or("", |(_, instead)| instead);
+            format!("{instead} ({}={}): {why}", fit.key, fit.value)
+        }),
+        None => choice.files.clone(),
+    });
     let limits = |index: usize| -> Result<TierLimits, LinuxError> {
         let tier = TierId(index as u8);
         let capacity = if tier == TierId::FAST {
@@ -165,7 +166,7 @@ fn begin(
         scale: 1.0,
         fast_pages: fast.0,
         total_pages_hint: pages.0,
-        latency_gap: context.latency_gap,
+        latency_gap: offer.latency_gap(),
         tiers: (0..places.tiers.len()).map(limits).collect::<Result<_, _>>()?,
         migration_bytes_per_second: options.migration_bytes_per_second,
         migration_burst: BURST,
@@ -236,36 +237,37 @@ fn places(root: &Root, slow: &SlowTiers) -> Result<Places, DriverError> {
     Ok(Places { tiers, device: None, planned: None, frames })
 }
 
-/// Has a policy do without what no source here gives, where it can and the user does not insist;
-/// says how it departs from its source then.
-fn suit(
+/// What is offered before sources are known: nobody counts accesses by tier, or knows the future.
+fn live() -> Offer {
+    let telemetry = Offered { counters: false, epochs: false, ..Offered::default() };
+    Offer { telemetry, shares_cores: true, chooses_page_size: false, ..Offer::default() }
+}
+
+/// What the user is told of what a policy does without, of what it `wished` for, and of how touches
+/// reach it.
+fn departures(
     policy: &str,
-    needs: Telemetry,
+    wished: Telemetry,
+    known: &Terms,
     faults: Faults,
-    notes: &mut Notes,
-) -> Result<String, DriverError> {
-    let entry = frostline_core::policy::registry::check(policy)?;
-    let spec = Spec::parse(policy).map_err(frostline_core::policy::PolicyError::from)?;
-    let free = |key: &str| entry.default_of(key).is_some() && spec.get(key).is_none();
-    let name = entry.name;
-    let mut parameters = Vec::new();
-    if needs.counters && free("throttle") {
-        parameters.push(("throttle", "off"));
-        notes.push(format!(
-            "nothing here counts accesses by tier: {name} never pauses (throttle=off)"
-        ));
+) -> Result<Notes, DriverError> {
+    let name = registry::check(policy)?.name;
+    let mut notes = Notes::new();
+    for Suited { key, value, without } in &known.departures {
+        match without {
+            Some((Lack::Counters, instead)) => notes.push(format!(
+                "nothing here counts accesses by tier: {name} {instead} ({key}={value})"
+            )),
+            Some((Lack::Faults, instead)) => notes.push(format!(
+                "pages in nodes cannot be unmapped from outside a program: {name} {instead} \
+                 ({key}={value}), which departs from its source"
+            )),
+            Some((Lack::ClosedFiles, _)) | None => {}
+        }
     }
-    if needs.faults && needs.swap_faults {
+    if wished.faults && wished.swap_faults {
         match faults {
-            Faults::Never if free("eager") => {
-                parameters.push(("eager", "on"));
-                notes.push(format!(
-                    "pages in nodes cannot be unmapped from outside a program: {name} moves what it \
-                     finds hot at once, not at the next touch (eager=on), which departs from its source"
-                ));
-            }
-            Faults::Never => {}
-            Faults::Armed => notes.push(format!(
+            Faults::Slower => notes.push(format!(
                 "pages in nodes whose next touch {name} wants to know are taken out of their places \
                  (userfaultfd), and come back when they are touched"
             )),
@@ -273,9 +275,10 @@ fn suit(
                 "pages in swap fault by themselves and come in at their first touch, whether {name} \
                  has found them hot or not"
             )),
+            Faults::Any | Faults::Never => {}
         }
     }
-    with_parameters(policy, &parameters)
+    Ok(notes)
 }
 
 /// What a policy wishes of new memory, which nobody can choose here but the kernel.
@@ -289,7 +292,8 @@ fn unheard(policy: &str, facts: &Facts) -> Option<String> {
 }
 
 /// Refuses policies that need what no source here gives.
-fn check(policy: &str, needs: Telemetry, faults: Faults) -> Result<(), DriverError> {
+fn check(policy: &str, known: &Terms, faults: Faults) -> Result<(), DriverError> {
+    let needs = known.facts.needs;
     let faults = needs.faults && (faults == Faults::Never || !needs.swap_faults);
     let other = match needs.swap_faults {
         true => {
@@ -298,34 +302,22 @@ fn check(policy: &str, needs: Telemetry, faults: Faults) -> Result<(), DriverErr
         }
         false => "take a policy that works with samples",
     };
-    let uncounted = match needs.access_bits {
-        true => "leave `throttle` to frostline, or set it to `off`",
-        false => "take a policy that works with samples",
+    let counts = |fit: &&Suited| matches!(fit.without, Some((Lack::Counters, _)));
+    let uncounted = match known.insisted.iter().find(counts) {
+        Some(Suited { key, value, .. }) => {
+            format!("leave `{key}` to frostline, or set it to `{value}`")
+        }
+        None => "take a policy that works with samples".into(),
     };
     let missing = [
-        (needs.offline, "knowledge of the future", "it runs in `frostline sim` only"),
-        (faults, "faults on armed pages", other),
+        (needs.offline, "knowledge of the future", "it runs in `frostline sim` only".into()),
+        (faults, "faults on armed pages", other.into()),
         (needs.counters, "counters of accesses by tier", uncounted),
     ];
     match missing.into_iter().find(|(needed, ..)| *needed) {
         Some((_, what, hint)) => Err(DriverError::Telemetry { policy: policy.into(), what, hint }),
         None => Ok(()),
     }
-}
-
-/// Sets parameters that the policy has and the user did not set.
-fn with_parameters(policy: &str, parameters: &[(&str, &str)]) -> Result<String, DriverError> {
-    if parameters.is_empty() {
-        return Ok(policy.to_owned());
-    }
-    let mut spec = Spec::parse(policy).map_err(frostline_core::policy::PolicyError::from)?;
-    let entry = frostline_core::policy::registry::check(policy)?;
-    for (key, value) in parameters {
-        if entry.default_of(key).is_some() && spec.get(key).is_none() {
-            spec = spec.with(key, value);
-        }
-    }
-    Ok(spec.to_string())
 }
 
 /// A driver's time: nanoseconds since it was made.
@@ -350,11 +342,13 @@ mod tests {
 
     /// What becomes of a policy, and what is said of it.
     fn suited(policy: &str, faults: Faults) -> String {
-        let mut notes = Notes::new();
-        let needs = |policy: &str| facts(policy, &Offer::default()).unwrap().needs;
-        let suited = suit(policy, needs(policy), faults, &mut notes).unwrap();
-        match check(&suited, needs(&suited), faults) {
-            Ok(()) => format!("{suited} {}", notes.join("; ")),
+        let mut offer = live();
+        offer.telemetry.faults = faults;
+        let wished = terms(policy, &Offer::default()).unwrap().facts.needs;
+        let known = terms(policy, &offer).unwrap();
+        let notes = departures(policy, wished, &known, faults).unwrap();
+        match check(policy, &known, faults) {
+            Ok(()) => format!("{} {}", known.name, notes.join("; ")),
             Err(error) => format!("error: {error}"),
         }
     }
@@ -364,10 +358,10 @@ mod tests {
         let nodes = suited("hotbox", Faults::Never);
         assert!(nodes.starts_with("hotbox:throttle=off:eager=on "), "{nodes}");
         assert!(nodes.contains("never pauses") && nodes.contains("departs from its source"));
-        let inside = suited("hotbox", Faults::Armed);
+        let inside = suited("hotbox", Faults::Slower);
         assert!(inside.starts_with("hotbox:throttle=off "), "{inside}");
         assert!(inside.contains("never pauses") && inside.contains("userfaultfd"), "{inside}");
-        assert!(suited("pet", Faults::Armed).starts_with("pet "));
+        assert!(suited("pet", Faults::Slower).starts_with("pet "));
         let outside = suited("pet", Faults::Never);
         assert!(outside.contains("hint: ") && outside.contains("--in-process"), "{outside}");
         let swap = suited("hotbox", Faults::Swap);
@@ -382,7 +376,7 @@ mod tests {
         assert!(counters.contains("counters") && counters.contains("hint: leave"), "{counters}");
         let waits = suited("hotbox:eager=off", Faults::Never);
         assert!(waits.contains("faults") && waits.contains("hint: take --slow zram"), "{waits}");
-        for faults in [Faults::Never, Faults::Swap, Faults::Armed] {
+        for faults in [Faults::Never, Faults::Swap, Faults::Slower] {
             let refused = suited("autonuma", faults);
             assert!(refused.contains("faults") && refused.contains("hint: "), "{refused}");
         }
@@ -391,22 +385,12 @@ mod tests {
 
     #[test]
     fn who_cannot_begin_in_slow_memory_here_is_told() {
-        let told = |policy: &str| unheard(policy, &facts(policy, &Offer::default()).unwrap());
+        let told = |policy: &str| unheard(policy, &terms(policy, &Offer::default()).unwrap().facts);
         for policy in ["arc", "twoq", "interleave", "all-slow"] {
             assert!(told(policy).is_some_and(|note| note.contains(policy)), "{policy}");
         }
         for policy in ["memtis", "hybridtier", "hotbox", "pet", "first-touch"] {
             assert_eq!(told(policy), None, "{policy}");
         }
-    }
-
-    #[test]
-    fn policies_take_parameters_that_they_have_and_that_nobody_has_set() {
-        let rare = [("adaptation", "2000"), ("batch", "2000"), ("frequency-cooling", "3.2")];
-        let with = |policy: &str| with_parameters(policy, &rare).unwrap();
-        assert_eq!(with("memtis"), "memtis:adaptation=2000");
-        assert_eq!(with("hybridtier"), "hybridtier:batch=2000:frequency-cooling=3.2");
-        assert_eq!(with("hybridtier:batch=7"), "hybridtier:batch=7:frequency-cooling=3.2");
-        assert_eq!(with("first-touch"), "first-touch");
     }
 }

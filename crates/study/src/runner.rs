@@ -297,12 +297,12 @@ impl Prepared<'_> {
             scale: self.scale,
             fast_pages: size.fast.pages(&self.footprint),
             total_pages_hint: PageCount(self.footprint.peak_resident_pages),
-            latency_gap: latency_gap(machine),
             oracle: self.matrix.as_ref().filter(|_| is_offline(spec)).map(|matrix| {
                 let model = bounds::model(machine, size.fast_bytes / 4096);
                 let (matrix, order) = (Arc::clone(matrix), Arc::clone(&self.order));
                 Arc::new(MatrixOracle { matrix, model, order }) as _
             }),
+            ..machine.offer()
         };
         let policy = registry::make(spec, &context)?;
         let swaps = policy.facts.swaps;
@@ -377,9 +377,4 @@ fn collect(sizes: &mut [SizeStudy], policies: &[String], seeds: usize, outcomes:
             size.policies.push(PolicyStudy { spec: spec.clone(), runs });
         }
     }
-}
-
-fn latency_gap(machine: &Machine) -> f64 {
-    let fast = machine.tiers[0].read_ns;
-    machine.tiers.get(1).map_or(0.0, |next| (next.read_ns - fast) / fast)
 }

@@ -25,6 +25,7 @@ use super::kernel::lru::Lru;
 use super::kernel::scan_period::{Counts, Ending, PACE, Pace};
 use super::offer::Offer;
 use super::settings::Settings;
+use super::suited;
 use crate::action::Plan;
 use crate::budget::Budget;
 use crate::event::{Event, Fault, MoveCause};
@@ -69,6 +70,7 @@ pub const ENTRY: Entry = Entry {
     citation: "Linux 6, NUMA balancing in memory tiering mode",
     params: PARAMS,
     preset: &[],
+    suits: suited::anywhere,
     facts,
     build: |settings, context| Ok(Box::new(Autonuma::new(settings, context))),
 };

@@ -20,6 +20,7 @@ use super::kernel::scan_period::{Counts, Ending, PACE, Pace};
 use super::offer::Offer;
 use super::runs::Room;
 use super::settings::Settings;
+use super::suited;
 use crate::action::{Lane, Plan};
 use crate::budget::Budget;
 use crate::event::{Event, Fault, MoveCause};
@@ -53,6 +54,7 @@ pub const ENTRY: Entry = Entry {
         Param::fixed("reserve", Kind::Ratio, "0.003", "", "of fast memory, for promotions"),
     ],
     preset: &[],
+    suits: suited::anywhere,
     facts: |_| Facts {
         needs: Telemetry { faults: true, ..Telemetry::default() },
         in_kernel: true,

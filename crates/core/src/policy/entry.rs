@@ -4,6 +4,7 @@ use super::contract::{BoxedPolicy, PolicyError};
 use super::facts::Facts;
 use super::offer::Offer;
 use super::settings::Settings;
+use super::suited::{Suited, Suits};
 use crate::params::Param;
 use crate::spec::Spec;
 use alloc::string::{String, ToString};
@@ -51,6 +52,8 @@ pub struct Entry {
     pub params: &'static [Param],
     /// Defaults that replace those of [`Self::params`] (variants).
     pub preset: &'static [(&'static str, &'static str)],
+    /// Defaults for what the world offers, where those of the table do not suit it.
+    pub(super) suits: Suits,
     /// What the world has to know of it, which its parameters may decide.
     pub(super) facts: fn(&Settings) -> Facts,
     pub(super) build: fn(&Settings, &Offer) -> Result<BoxedPolicy, PolicyError>,
@@ -67,26 +70,55 @@ impl Entry {
     ///
     /// # Errors
     /// As [`make`](super::make).
-    pub(super) fn make(&self, spec: &Spec, context: &Offer) -> Result<Made, PolicyError> {
-        let settings = self.read(spec, context)?;
+    pub(super) fn make(&self, spec: &Spec, offer: &Offer) -> Result<Made, PolicyError> {
+        let settings = self.read(spec, offer)?;
         Ok(Made {
-            policy: (self.build)(&settings, context)?,
+            policy: (self.build)(&settings, offer)?,
             facts: (self.facts)(&settings),
             name: settings.name().to_string(),
             config: settings.config(),
         })
     }
 
+    /// What is known of the policy that `spec` describes before it is made.
+    ///
+    /// # Errors
+    /// As [`make`](super::make), but for the oracle.
+    pub(super) fn terms(&self, spec: &Spec, offer: &Offer) -> Result<Terms, PolicyError> {
+        let settings = self.read(spec, offer)?;
+        Ok(Terms {
+            facts: (self.facts)(&settings),
+            name: settings.name().to_string(),
+            departures: settings.departures().to_vec(),
+            insisted: settings.insisted().to_vec(),
+        })
+    }
+
     /// The policy with its defaults, for others that build on it.
-    pub(super) fn plain(&self, context: &Offer) -> Result<BoxedPolicy, PolicyError> {
-        Ok(self.make(&Spec::parse(self.name)?, context)?.policy)
+    pub(super) fn plain(&self, offer: &Offer) -> Result<BoxedPolicy, PolicyError> {
+        Ok(self.make(&Spec::parse(self.name)?, offer)?.policy)
     }
 
     /// Reads its parameters.
-    pub(super) fn read(&self, spec: &Spec, context: &Offer) -> Result<Settings, PolicyError> {
-        context.check()?;
-        Ok(Settings::read(spec, self.params, self.preset, context)?)
+    pub(super) fn read(&self, spec: &Spec, offer: &Offer) -> Result<Settings, PolicyError> {
+        offer.check()?;
+        let suited = (self.suits)(offer);
+        Ok(Settings::read(spec, self.params, self.preset, &suited, offer)?)
     }
+}
+
+/// What is known of a policy before it is made.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    /// What the world has to know of it.
+    pub facts: Facts,
+    /// Its name with the parameters that differ from the defaults of the table: the same policy in
+    /// any world.
+    pub name: String,
+    /// Defaults that are not those of the table, since something else suits the world.
+    pub departures: Vec<Suited>,
+    /// What would suit the world, had the user not written another value.
+    pub insisted: Vec<Suited>,
 }
 
 /// A policy ready for an engine, and what is known of it.

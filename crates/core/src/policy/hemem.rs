@@ -21,6 +21,7 @@ use super::entry::{Entry, Group};
 use super::facts::{Facts, Telemetry};
 use super::offer::Offer;
 use super::settings::Settings;
+use super::suited;
 use crate::action::{Lane, Plan};
 use crate::budget::Budget;
 use crate::event::{Event, Sample, SampleKind};
@@ -51,6 +52,7 @@ pub const ENTRY: Entry = Entry {
         Param::scaled("wakeup", Kind::Duration, "10ms", "", "interval of the migration thread"),
     ],
     preset: &[],
+    suits: suited::period_of_brief_programs,
     facts,
     build: |settings, context| Ok(Box::new(Hemem::new(settings, context))),
 };

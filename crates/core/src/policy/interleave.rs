@@ -7,6 +7,7 @@
 use super::contract::{Allocation, Home, Policy, PolicyError};
 use super::entry::{Entry, Group};
 use super::facts::Facts;
+use super::suited;
 use crate::params::{Kind, Param};
 use crate::placement::View;
 use crate::types::*;
@@ -24,6 +25,7 @@ pub const ENTRY: Entry = Entry {
         Param::fixed("slow", Kind::Count, "1", "allocations", "turns of the slower tiers together"),
     ],
     preset: &[],
+    suits: suited::anywhere,
     facts: |_| Facts { starts_slow: true, ..Facts::default() },
     build: |settings, _| {
         let (fast, slow) = (settings.count("fast"), settings.count("slow"));

@@ -19,6 +19,7 @@ use super::facts::{Facts, Telemetry};
 use super::offer::Offer;
 use super::runs::{Room, joined};
 use super::settings::Settings;
+use super::suited;
 use crate::action::{Action, Lane, Plan, Scan};
 use crate::budget::Budget;
 use crate::event::{AccessBits, Event, Level};
@@ -65,6 +66,7 @@ pub const ENTRY: Entry = Entry {
         Param::fixed("start", Kind::Choice(&["fast", "slow"]), "fast", "", "tier of new memory"),
     ],
     preset: &[],
+    suits: suited::anywhere,
     facts,
     build: |settings, context| Ok(Box::new(Memtierd::new(settings, context))),
 };

@@ -21,6 +21,7 @@ use super::kernel::{scan_all, units};
 use super::offer::Offer;
 use super::runs::{Room, Runs};
 use super::settings::Settings;
+use super::suited;
 use crate::action::{Lane, Plan};
 use crate::budget::Budget;
 use crate::event::{AccessBits, Event, Fault};
@@ -41,6 +42,7 @@ pub const ENTRY: Entry = Entry {
         Param::fixed("generations", Kind::Count, "4", "", "the oldest of which is demoted"),
     ],
     preset: &[],
+    suits: suited::anywhere,
     facts,
     build: |settings, context| Ok(Box::new(MglruPd::new(settings, context)?)),
 };

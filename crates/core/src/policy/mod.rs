@@ -27,8 +27,10 @@ pub mod registry;
 mod runs;
 pub mod settings;
 pub mod simple;
+pub mod suited;
 pub mod swap_belady;
 pub mod swap_lru;
+pub mod telemetry;
 #[cfg(test)]
 mod testing;
 pub mod thermostat;
@@ -38,9 +40,11 @@ pub mod tpp;
 pub use contract::{
     Allocation, BoxedPolicy, FaultDecision, Home, HotnessBins, MetricSink, Policy, PolicyError,
 };
-pub use entry::{Entry, Group, Made};
+pub use entry::{Entry, Group, Made, Terms};
 pub use facts::{Facts, Telemetry};
-pub use offer::Offer;
+pub use offer::{Offer, TierOffer, WorkCosts};
 pub use oracle::{AccessReader, EpochReader, KnownAccess, Oracle, PageSaving};
 pub use registry::make;
 pub use settings::Settings;
+pub use suited::{Lack, Suited};
+pub use telemetry::{Bits, Faults, Offered, Origin, Sampling};

@@ -21,6 +21,7 @@ use super::kernel::lru::{List, Lru, Verdict};
 use super::offer::Offer;
 use super::runs::Room;
 use super::settings::Settings;
+use super::suited;
 use crate::action::{Lane, Plan};
 use crate::budget::Budget;
 use crate::event::Event;
@@ -48,6 +49,7 @@ pub const ENTRY: Entry = Entry {
         Param::scaled("rest", Kind::Duration, "100ms", "", "of demotion that found nothing"),
     ],
     preset: &[],
+    suits: suited::anywhere,
     facts: |_| Facts {
         needs: Telemetry { access_bits: true, ..Telemetry::default() },
         in_kernel: true,

@@ -19,6 +19,7 @@ use super::kernel::{scan_all, units};
 use super::offer::Offer;
 use super::runs::{Room, Runs};
 use super::settings::Settings;
+use super::suited;
 use crate::action::{Lane, Plan};
 use crate::budget::Budget;
 use crate::event::{AccessBits, Event};
@@ -44,6 +45,7 @@ pub const ENTRY: Entry = Entry {
         Param::fixed("ahead", Kind::Count, "1024", "pages", "demoted before others come, at most"),
     ],
     preset: &[],
+    suits: suited::anywhere,
     facts,
     build: |settings, context| Ok(Box::new(Nimble::new(settings, context))),
 };

@@ -1,13 +1,60 @@
-//! Offer of a world to the policy that is made for it.
+//! Offer of a world to the policy that is made for it: telemetry, memory, costs.
 
 use super::contract::PolicyError;
 use super::oracle::Oracle;
+use super::telemetry::Offered;
 use crate::placement::MOST_TIER_PAGES;
 use crate::spec::SpecError;
 use crate::types::PageCount;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
-/// What a policy is made for.
+/// Latencies and bandwidths of a tier as the program sees them; `None` is unknown.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TierOffer {
+    /// A load that missed all caches, where nothing queues.
+    pub load_ns: f64,
+    /// A store that missed all caches, where nothing queues.
+    pub store_ns: Option<f64>,
+    /// A load at 80 % of the bandwidth.
+    pub loaded_load_ns: Option<f64>,
+    /// A store at 80 % of the bandwidth.
+    pub loaded_store_ns: Option<f64>,
+    /// Bandwidth of reads.
+    pub read_bytes_per_second: Option<f64>,
+    /// Bandwidth of writes.
+    pub write_bytes_per_second: Option<f64>,
+}
+
+impl TierOffer {
+    /// A tier of which no more is known than how long a load takes.
+    pub const fn loads_in(load_ns: f64) -> Self {
+        Self {
+            load_ns,
+            store_ns: None,
+            loaded_load_ns: None,
+            loaded_store_ns: None,
+            read_bytes_per_second: None,
+            write_bytes_per_second: None,
+        }
+    }
+}
+
+/// Processor time that work of the system takes; `None` is unknown.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct WorkCosts {
+    /// A base page moved to the next tier or back.
+    pub base_move_ns: Option<f64>,
+    /// A folio moved to the next tier or back.
+    pub folio_move_ns: Option<f64>,
+    /// A folio split.
+    pub split_ns: Option<f64>,
+    /// 512 base pages coalesced into a folio.
+    pub collapse_ns: Option<f64>,
+}
+
+/// What a policy is made for: the run, and what its world can give. The default is the simulator on
+/// two tiers.
 #[derive(Clone)]
 pub struct Offer {
     /// Seed of its random choices.
@@ -20,16 +67,45 @@ pub struct Offer {
     pub fast_pages: PageCount,
     /// Pages that will be resident, where known; to size tables, never to decide.
     pub total_pages_hint: PageCount,
-    /// How much slower the next tier is: the difference of latencies over that of the fastest.
-    pub latency_gap: f64,
+    /// Programs make as many accesses in all their life as others in a second.
+    pub brief: bool,
     /// Knowledge of the whole trace, for offline policies.
     pub oracle: Option<Arc<dyn Oracle>>,
+    /// Telemetry.
+    pub telemetry: Offered,
+    /// Tiers, the fastest first, at least two.
+    pub tiers: Vec<TierOffer>,
+    /// Accesses that are in flight at once and divide latencies, where known.
+    pub parallelism: Option<f64>,
+    /// Costs of moves and of what goes with them.
+    pub costs: WorkCosts,
+    /// Work in the background takes time from the program: it runs on the same cores.
+    pub shares_cores: bool,
+    /// The page size of new memory can be chosen.
+    pub chooses_page_size: bool,
 }
 
 /// Most pages that tables are given room for before there are any.
 const MOST_ROOM: u64 = 1 << 20;
 
 impl Offer {
+    /// The same with this latency gap: how much slower the second tier is than the first.
+    #[must_use]
+    pub fn with_latency_gap(self, gap: f64) -> Self {
+        let fast = 80.0;
+        let tiers = Vec::from([fast, fast * (1.0 + gap)].map(TierOffer::loads_in));
+        Self { tiers, ..self }
+    }
+
+    /// How much slower the second tier is: the difference of latencies over that of the fastest; 0
+    /// without a second one.
+    pub fn latency_gap(&self) -> f64 {
+        match &*self.tiers {
+            [fast, next, ..] => (next.load_ns - fast.load_ns) / fast.load_ns,
+            _ => 0.0,
+        }
+    }
+
     /// Pages that tables are given room for at once: the hint, up to 4 GiB of pages. Tables grow beyond
     /// it as pages appear.
     pub fn table_pages(&self) -> PageCount {
@@ -48,12 +124,10 @@ impl Offer {
             );
             return Err(error.into());
         }
-        if !(self.latency_gap >= 0.0 && self.latency_gap.is_finite()) {
+        let gap = self.latency_gap();
+        if !(gap >= 0.0 && gap.is_finite()) {
             let error = SpecError::new(
-                alloc::format!(
-                    "the latency gap {} is not a number of at least 0",
-                    self.latency_gap
-                ),
+                alloc::format!("the latency gap {gap} is not a number of at least 0"),
                 "it is how much slower the slow tier is: 2.75 for 80 and 300 ns",
             );
             return Err(error.into());
@@ -72,15 +146,21 @@ impl Offer {
 }
 
 impl Default for Offer {
-    /// Seed 0, constants unscaled, 80 and 300 ns, no oracle.
+    /// Seed 0, constants unscaled, 80 and 300 ns, no oracle, all telemetry.
     fn default() -> Self {
         Self {
             seed: 0,
             scale: 1.0,
             fast_pages: PageCount::ZERO,
             total_pages_hint: PageCount::ZERO,
-            latency_gap: (300.0 - 80.0) / 80.0,
+            brief: false,
             oracle: None,
+            telemetry: Offered::default(),
+            tiers: Vec::from([80.0, 300.0].map(TierOffer::loads_in)),
+            parallelism: None,
+            costs: WorkCosts::default(),
+            shares_cores: false,
+            chooses_page_size: true,
         }
     }
 }

@@ -13,6 +13,7 @@ use super::offer::Offer;
 use super::oracle::{EpochReader, Oracle};
 use super::runs::Room;
 use super::settings::Settings;
+use super::suited;
 use crate::action::{Lane, Plan};
 use crate::budget::Budget;
 use crate::event::Event;
@@ -32,6 +33,7 @@ pub const ORACLE_STATIC: Entry = Entry {
     citation: "offline reference",
     params: super::simple::PAGES,
     preset: &[],
+    suits: suited::anywhere,
     facts: |settings| {
         let base_pages = settings.word("pages") == "base";
         Facts { base_pages, ..facts(settings) }
@@ -56,6 +58,7 @@ pub const ORACLE_EPOCH: Entry = Entry {
         "epochs of the trace that are planned together; moves are made when they begin",
     )],
     preset: &[],
+    suits: suited::anywhere,
     facts,
     build: |settings, context| {
         let oracle = oracle(settings, context)?;

@@ -3,8 +3,7 @@
 //! A new policy is its file with an [`Entry`], its test, and one line in [`REGISTRY`].
 
 use super::contract::PolicyError;
-use super::entry::{Entry, Group, Made};
-use super::facts::Facts;
+use super::entry::{Entry, Group, Made, Terms};
 use super::offer::Offer;
 use super::{
     autonuma, autotiering, cache, damon, hemem, hotbox, hybridtier, interleave, memtierd, memtis,
@@ -76,19 +75,18 @@ pub fn find(name: &str) -> Result<&'static Entry, PolicyError> {
 /// # Errors
 /// An unknown name or parameter, a value of another kind, an offline policy without an oracle, or
 /// a context that cannot be: a scale below 1, a latency gap below 0, more pages than addresses reach.
-pub fn make(text: &str, context: &Offer) -> Result<Made, PolicyError> {
+pub fn make(text: &str, offer: &Offer) -> Result<Made, PolicyError> {
     let spec = Spec::parse(text)?;
-    find(spec.name())?.make(&spec, context)
+    find(spec.name())?.make(&spec, offer)
 }
 
-/// Facts of the policy that `text` describes, without making it.
+/// What is known of the policy that `text` describes, in a world that offers this, before it is made.
 ///
 /// # Errors
 /// As [`make`], but for the oracle.
-pub fn facts(text: &str, context: &Offer) -> Result<Facts, PolicyError> {
+pub fn terms(text: &str, offer: &Offer) -> Result<Terms, PolicyError> {
     let spec = Spec::parse(text)?;
-    let entry = find(spec.name())?;
-    Ok((entry.facts)(&entry.read(&spec, context)?))
+    find(spec.name())?.terms(&spec, offer)
 }
 
 /// Checks a description without making the policy; gives its entry.

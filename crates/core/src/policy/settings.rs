@@ -5,6 +5,7 @@
 //! experiment's scale factor first; a value written outright is taken as it stands.
 
 use super::offer::Offer;
+use super::suited::Suited;
 use crate::params::{Kind, Param, Value, multiple};
 use crate::spec::{Params, Spec, SpecError};
 use crate::types::*;
@@ -23,11 +24,13 @@ struct Setting {
 pub struct Settings {
     name: String,
     settings: Vec<Setting>,
+    departures: Vec<Suited>,
+    insisted: Vec<Suited>,
 }
 
 impl Settings {
-    /// Reads a policy's parameters from `spec`; `preset` holds defaults that replace those of the
-    /// table.
+    /// Reads a policy's parameters from `spec`. `preset` holds defaults that replace those of the
+    /// table, `suited` those that replace both; multiples are of the former.
     ///
     /// # Errors
     /// An unknown key, or a value of another kind or out of range.
@@ -35,31 +38,51 @@ impl Settings {
         spec: &Spec,
         params: &'static [Param],
         preset: &[(&str, &str)],
-        context: &Offer,
+        suited: &[Suited],
+        offer: &Offer,
     ) -> Result<Self, SpecError> {
         let mut given = spec.params();
         let mut name = Spec::parse(spec.name())?;
         let mut settings = Vec::with_capacity(params.len());
+        let (mut departures, mut insisted) = (Vec::new(), Vec::new());
         for param in params {
-            let default = default(param, preset, context)?;
-            let value = match read_one(&mut given, param, default, context)? {
-                Some(value) => value,
-                None => default,
-            };
-            if value != default
-                && let Some(text) = spec.get(param.name)
-            {
+            let default = default(param, preset, offer)?;
+            let written = read_one(&mut given, param, default, offer)?;
+            let fit = suited.iter().find(|fit| fit.key == param.name);
+            let fitting = fit
+                .map(|fit| Value::read(param.kind, &fit.value, offer.latency_gap()))
+                .transpose()?;
+            let value = written.or(fitting).unwrap_or(default);
+            let text = spec.get(param.name).or(fit.map(|fit| &*fit.value));
+            if let Some(text) = text.filter(|_| value != default) {
                 name = name.with(param.name, text);
+            }
+            if let Some(fit) = fit {
+                if written.is_none() && value != default {
+                    departures.push(fit.clone());
+                } else if Some(value) != fitting {
+                    insisted.push(fit.clone());
+                }
             }
             settings.push(Setting { param, value });
         }
         given.finish()?;
-        Ok(Self { name: name.to_string(), settings })
+        Ok(Self { name: name.to_string(), settings, departures, insisted })
     }
 
     /// The policy's name with the parameters that differ from their defaults, as written.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Defaults that are not those of the table, since something else suits the world.
+    pub fn departures(&self) -> &[Suited] {
+        &self.departures
+    }
+
+    /// What would have suited the world, had the user not written another value.
+    pub fn insisted(&self) -> &[Suited] {
+        &self.insisted
     }
 
     /// Every parameter with its effective value, as a user would write it.
@@ -143,20 +166,20 @@ impl Settings {
     }
 }
 
-fn default(param: &Param, preset: &[(&str, &str)], context: &Offer) -> Result<Value, SpecError> {
+fn default(param: &Param, preset: &[(&str, &str)], offer: &Offer) -> Result<Value, SpecError> {
     let text = preset.iter().find_map(|(key, text)| (*key == param.name).then_some(*text));
-    let value = Value::read(param.kind, text.unwrap_or(param.default), context.latency_gap)?;
-    Ok(if param.scaled { value.times(1.0 / context.scale) } else { value })
+    let value = Value::read(param.kind, text.unwrap_or(param.default), offer.latency_gap())?;
+    Ok(if param.scaled { value.times(1.0 / offer.scale) } else { value })
 }
 
 fn read_one(
     given: &mut Params<'_>,
     param: &'static Param,
     default: Value,
-    context: &Offer,
+    offer: &Offer,
 ) -> Result<Option<Value>, SpecError> {
     given.value(param.name, |text| match multiple(param.kind, text)? {
-        None => Value::read(param.kind, text, context.latency_gap),
+        None => Value::read(param.kind, text, offer.latency_gap()),
         Some(factor) => match (default.times(factor), param.kind) {
             (Value::Number(x), Kind::Ratio) if x > 1.0 => Err(SpecError::new(
                 format!("`{text}` makes {x}, which is not a share within 0 and 1"),

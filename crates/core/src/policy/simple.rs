@@ -9,6 +9,7 @@ use super::contract::{Allocation, Home, Policy};
 use super::entry::{Entry, Group};
 use super::facts::Facts;
 use super::settings::Settings;
+use super::suited;
 use crate::params::{Kind, Param};
 use crate::placement::View;
 use crate::types::*;
@@ -31,6 +32,7 @@ pub const FIRST_TOUCH: Entry = Entry {
     citation: "Linux default allocation",
     params: PAGES,
     preset: &[],
+    suits: suited::anywhere,
     facts: |settings| facts(settings, Start::First),
     build: |_, _| Ok(Box::new(Still(Start::First))),
 };
@@ -43,6 +45,7 @@ pub const ALL_FAST: Entry = Entry {
     citation: "upper reference",
     params: PAGES,
     preset: &[],
+    suits: suited::anywhere,
     facts: |settings| facts(settings, Start::Unlimited),
     build: |_, _| Ok(Box::new(Still(Start::Unlimited))),
 };
@@ -55,6 +58,7 @@ pub const ALL_SLOW: Entry = Entry {
     citation: "lower reference (capacity-only)",
     params: PAGES,
     preset: &[],
+    suits: suited::anywhere,
     facts: |settings| facts(settings, Start::Slowest),
     build: |_, _| Ok(Box::new(Still(Start::Slowest))),
 };
@@ -67,6 +71,7 @@ pub const CACHE_LINE: Entry = Entry {
     citation: "Bergman et al., HotBox, ISMM '22, section 3.1",
     params: PAGES,
     preset: &[("pages", "base")],
+    suits: suited::anywhere,
     facts: |settings| facts(settings, Start::First),
     build: |_, _| Ok(Box::new(Still(Start::First))),
 };

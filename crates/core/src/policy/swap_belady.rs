@@ -16,6 +16,7 @@ use super::facts::{Facts, Telemetry};
 use super::hotbox::marks;
 use super::offline::oracle;
 use super::oracle::{AccessReader, KnownAccess};
+use super::suited;
 use crate::action::{Lane, Plan};
 use crate::budget::Budget;
 use crate::event::{Event, Fault, MoveCause};
@@ -33,6 +34,7 @@ pub const ENTRY: Entry = Entry {
     citation: "Belady, IBM Systems Journal 1966; HotBox, ISMM '22, section 3.1",
     params: &[],
     preset: &[],
+    suits: suited::anywhere,
     facts: |_| Facts {
         needs: Telemetry { offline: true, faults: true, ..Telemetry::default() },
         swaps: true,

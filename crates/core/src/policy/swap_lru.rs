@@ -19,6 +19,7 @@ use super::kernel::kswapd::Kswapd;
 use super::kernel::lru::{List, Lru};
 use super::offer::Offer;
 use super::settings::Settings;
+use super::suited;
 use crate::action::Plan;
 use crate::budget::Budget;
 use crate::event::{Event, MoveCause};
@@ -45,6 +46,7 @@ pub const ENTRY: Entry = Entry {
         Param::scaled("rest", Kind::Duration, "100ms", "", "of eviction that found nothing"),
     ],
     preset: &[],
+    suits: suited::anywhere,
     facts: |_| Facts {
         needs: Telemetry {
             faults: true,

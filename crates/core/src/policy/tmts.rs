@@ -19,6 +19,7 @@ use super::kernel::{scan_all, units};
 use super::offer::Offer;
 use super::runs::{Room, Runs};
 use super::settings::Settings;
+use super::suited;
 use crate::action::{Action, Lane, Plan};
 use crate::budget::Budget;
 use crate::event::{AccessBits, Event, Level, Sample};
@@ -45,6 +46,7 @@ pub const ENTRY: Entry = Entry {
         Param::fixed("split", Kind::Switch, "on", "", "split folios that are demoted"),
     ],
     preset: &[],
+    suits: suited::period_of_brief_programs,
     facts,
     build: |settings, context| Ok(Box::new(Tmts::new(settings, context))),
 };

@@ -21,6 +21,7 @@ use super::kernel::lru::{List, Lru};
 use super::kernel::scan_period::{Counts, Ending, PACE, Pace};
 use super::offer::Offer;
 use super::settings::Settings;
+use super::suited;
 use crate::action::Plan;
 use crate::budget::Budget;
 use crate::event::{Event, Fault, MoveCause};
@@ -47,6 +48,7 @@ pub const ENTRY: Entry = Entry {
         Param::scaled("rest", Kind::Duration, "100ms", "", "of demotion that found nothing"),
     ],
     preset: &[],
+    suits: suited::anywhere,
     facts: |_| Facts {
         needs: Telemetry { faults: true, access_bits: true, ..Telemetry::default() },
         in_kernel: true,

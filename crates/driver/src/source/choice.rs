@@ -12,7 +12,7 @@ use super::writes::Writes;
 use crate::driver::Options;
 use crate::place::{Place, Places};
 use frostline_core::event::SampleKind;
-use frostline_core::policy::Telemetry;
+use frostline_core::policy::{Origin, Sampling, Telemetry};
 use frostline_core::spec::SpecError;
 use frostline_core::types::Nanos;
 use frostline_linux::balancing::{self, Availability};
@@ -74,23 +74,22 @@ impl fmt::Display for Samples {
     }
 }
 
-/// Key and value.
-pub type Parameter = (&'static str, &'static str);
-
 /// Sources, and what the user should know about them.
 #[derive(Default)]
 pub struct Choice {
     /// In the order in which they are asked.
     pub sources: Vec<Box<dyn Source>>,
-    /// Parameters that suit them, for policies that have these, unless the user has set them.
-    pub parameters: Vec<Parameter>,
+    /// Samples of loads that come from them, where the policy wants any.
+    pub loads: Option<Sampling>,
+    /// Programs make as many accesses in all their life as others in a second.
+    pub brief: bool,
     /// Where samples come from; `None` where the policy needs none.
     pub why: Option<String>,
     /// How allocations are followed; `None` where nobody needs to know.
     pub allocations: Option<String>,
     /// Closings of files, where the policy wants to know.
     pub closings: Option<Closings>,
-    /// What is said of that.
+    /// What is said of that: how they are followed, or why they cannot be.
     pub files: Option<String>,
     /// Samples come from refaults alone: a page in use must be paged out now and then to be seen.
     pub probes: bool,
@@ -98,46 +97,18 @@ pub struct Choice {
     pub returns: bool,
 }
 
-/// Intervals that policies count in samples, where about a thousand come in a second, whatever the
-/// size of the program: a fiftieth of the published ones, which suit a hardware sampler. A policy
-/// takes those that it has.
-const RARE: &[Parameter] = &[
-    ("adaptation", "2000"),
-    ("cooling", "40000"),
-    ("batch", "2000"),
-    ("momentum-cooling", "22000"),
-    ("frequency-cooling", "3.2"),
-];
-/// The same where there are some more: hint faults.
-const SOME: &[Parameter] = &[
-    ("adaptation", "2000"),
-    ("cooling", "100000"),
-    ("batch", "2000"),
-    ("momentum-cooling", "55000"),
-    ("frequency-cooling", "8"),
-];
-/// Where single pages are looked at in turn, what was moved is not seen again soon enough to judge
-/// by it whether that has paid.
-const IN_TURN: &[Parameter] = &[("payoff", "off")];
-/// The lab's programs make in all their life as many accesses as others in a second: what policies
-/// count in samples is shortened, and one sample in so many accesses is the same for all policies,
-/// so that a page that is hot is seen more than once. A page that is not is seen once: nothing moves
-/// for that.
-const SMALL: &[Parameter] =
-    &[("adaptation", "2000"), ("cooling", "40000"), ("period", "50"), ("evidence", "2")];
-
-fn parameters(sources: &[Box<dyn Source>]) -> Vec<Parameter> {
+/// Samples of loads by these sources, the best of them first.
+fn loads_of(sources: &[Box<dyn Source>]) -> Sampling {
     let has = |names: &[&str]| sources.iter().any(|source| names.contains(&source.name()));
-    if has(&["pmu-loads"]) {
-        Vec::new()
-    } else if has(&[LabPmu::NAME]) {
-        SMALL.to_vec()
+    let of = |origin, per_second| Sampling { origin, per_second, cost_ns: None };
+    if has(&["pmu-loads", LabPmu::NAME]) {
+        Sampling::HARDWARE
     } else if has(&["hint-faults"]) {
-        [SOME, IN_TURN].concat()
+        of(Origin::HintFaults, Some(2500.0))
     } else if has(&["damon", "page-idle"]) {
-        [RARE, IN_TURN].concat()
+        of(Origin::InTurn, Some(1000.0))
     } else {
-        RARE.to_vec()
+        of(Origin::Refaults, Some(1000.0))
     }
 }
 
@@ -188,10 +159,7 @@ fn add_closings(choice: &mut Choice) {
             "files of 128 KiB and more that nobody holds open any more leave fast memory, too"
                 .into()
         }
-        Err(error) => {
-            choice.parameters.push(("files", "off"));
-            format!("files stay where they are (files=off): {}", briefly(&error))
-        }
+        Err(error) => briefly(&error),
     });
 }
 
@@ -270,7 +238,8 @@ fn of_loads(
     };
     choice.probes = swap && sources.is_empty();
     choice.sources.extend(sources);
-    choice.parameters = parameters(&choice.sources);
+    choice.loads = Some(loads_of(&choice.sources));
+    choice.brief = choice.sources.iter().any(|source| source.name() == LabPmu::NAME);
     choice.why = Some(why);
     Ok(choice)
 }
@@ -470,8 +439,8 @@ mod tests {
             Err(error) => format!("error: {error}"),
             Ok(choice) => {
                 let names: Vec<&str> = choice.sources.iter().map(|s| s.name()).collect();
-                let payoff = choice.parameters.contains(&("payoff", "off"));
-                format!("{names:?} {payoff} {}", choice.why.unwrap_or_default())
+                let in_turn = choice.loads.is_some_and(|loads| loads.looks_in_turn());
+                format!("{names:?} {in_turn} {}", choice.why.unwrap_or_default())
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Description of the modelled machine.
 
+mod offer;
 mod parse;
 mod presets;
 

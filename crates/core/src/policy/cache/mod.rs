@@ -20,6 +20,7 @@ use super::facts::{Facts, Telemetry};
 use super::offer::Offer;
 use super::runs::Runs;
 use super::settings::Settings;
+use super::suited;
 use crate::action::{Lane, Plan};
 use crate::budget::Budget;
 use crate::event::{Event, Sample};
@@ -40,6 +41,7 @@ pub const ARC: Entry = Entry {
     citation: "Megiddo and Modha, ARC, FAST '03; as compared with by HybridTier",
     params: &[PARAMS[0], PARAMS[1], PARAMS[2]],
     preset: &[],
+    suits: suited::period_of_brief_programs,
     facts,
     build: |settings, context| Ok(cache(settings, context, |_| arc::Arc::default())),
 };

@@ -22,6 +22,7 @@ use super::facts::{Facts, Telemetry};
 use super::offer::Offer;
 use super::runs::{Room, Runs};
 use super::settings::Settings;
+use super::suited;
 use crate::action::{Lane, Plan};
 use crate::budget::Budget;
 use crate::event::{Event, MoveOutcome};
@@ -60,6 +61,7 @@ pub const ENTRY: Entry = Entry {
         ),
     ],
     preset: &[],
+    suits: suited::anywhere,
     facts: |_| Facts {
         needs: Telemetry { access_bits: true, ..Telemetry::default() },
         in_kernel: true,

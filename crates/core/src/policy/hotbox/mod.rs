@@ -23,6 +23,8 @@ use super::kernel::kswapd::Kswapd;
 use super::kernel::lru::Lru;
 use super::offer::Offer;
 use super::settings::Settings;
+use super::suited::{Lack, Suited};
+use super::telemetry::Faults;
 use crate::action::{Action, Lane, Plan};
 use crate::budget::Budget;
 use crate::event::{Event, Fault, MoveCause};
@@ -59,9 +61,20 @@ pub const ENTRY: Entry = Entry {
         Param::fixed("eager", Kind::Switch, "off", "", "move what is hot before its next touch"),
     ],
     preset: &[],
+    suits,
     facts,
     build: |settings, context| Ok(Box::new(Hotbox::new(settings, context))),
 };
+
+/// It does without counters and without faults, where it has to.
+fn suits(offer: &Offer) -> Vec<Suited> {
+    let telemetry = offer.telemetry;
+    let never_pauses = Suited::without(Lack::Counters, "throttle", "off", "never pauses");
+    let moves = "moves what it finds hot at once, not at the next touch";
+    let eager = Suited::without(Lack::Faults, "eager", "on", moves);
+    let lacks = [(!telemetry.counters, never_pauses), (telemetry.faults == Faults::Never, eager)];
+    lacks.into_iter().filter_map(|(lacks, suited)| lacks.then_some(suited)).collect()
+}
 
 fn facts(settings: &Settings) -> Facts {
     let faults = !settings.switch("eager");

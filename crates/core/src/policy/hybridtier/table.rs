@@ -4,8 +4,11 @@ use super::HybridTier;
 use crate::params::{Kind, Param};
 use crate::policy::entry::{Entry, Group};
 use crate::policy::facts::{Facts, Telemetry};
+use crate::policy::offer::Offer;
 use crate::policy::settings::Settings;
+use crate::policy::suited::{Suited, period_of_brief_programs};
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 /// Most bytes of filters for a page: 16 bits for each of 32 counters, four times what the smallest error takes.
 const MOST_FILTER_BYTES: u32 = 64;
@@ -18,9 +21,25 @@ pub const ENTRY: Entry = Entry {
     citation: "Song et al., HybridTier, ASPLOS '25",
     params: PARAMS,
     preset: &[],
+    suits,
     facts,
     build: |settings, context| Ok(Box::new(HybridTier::new(settings, context))),
 };
+
+/// Intervals in samples follow the rate of samples.
+fn suits(offer: &Offer) -> Vec<Suited> {
+    if offer.brief {
+        return period_of_brief_programs(offer);
+    }
+    let Some(rarity) = offer.telemetry.loads.and_then(|loads| loads.rarity()) else {
+        return Vec::new();
+    };
+    Vec::from([
+        Suited::to("frequency-cooling", 160.0 / rarity),
+        Suited::to("momentum-cooling", 1_100_000.0 / rarity),
+        Suited::to("batch", 2000),
+    ])
+}
 
 fn facts(settings: &Settings) -> Facts {
     let needs = Telemetry {

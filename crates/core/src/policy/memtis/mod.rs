@@ -29,6 +29,7 @@ use super::facts::{Facts, Telemetry};
 use super::offer::Offer;
 use super::runs::Runs;
 use super::settings::Settings;
+use super::suited::Suited;
 use crate::action::{Action, Lane, Plan};
 use crate::budget::Budget;
 use crate::event::{Event, MoveOutcome, Sample, SampleKind};
@@ -118,6 +119,27 @@ fn period(settings: &Settings) -> Period {
         most: settings.count_u32("period-max").max(least),
         steps,
     })
+}
+
+/// Intervals in samples follow the rate of samples. Brief programs are sampled more often and judged
+/// sooner; a page of theirs that is not hot is seen once, and nothing moves for that. Where pages are
+/// looked at in turn, hits do not tell whether a move has paid.
+fn suits(offer: &Offer) -> Vec<Suited> {
+    if offer.brief {
+        return [("adaptation", 2000), ("cooling", 40_000), ("evidence", 2), ("period", 50)]
+            .map(|(key, value)| Suited::to(key, value))
+            .into();
+    }
+    let Some(loads) = offer.telemetry.loads else { return Vec::new() };
+    let mut suited = Vec::new();
+    if let Some(rarity) = loads.rarity() {
+        suited.push(Suited::to("adaptation", 2000));
+        suited.push(Suited::to("cooling", 2_000_000.0 / rarity));
+    }
+    if loads.looks_in_turn() {
+        suited.push(Suited::to("payoff", "off"));
+    }
+    suited
 }
 
 fn facts(settings: &Settings) -> Facts {

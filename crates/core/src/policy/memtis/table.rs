@@ -15,6 +15,7 @@ pub const ENTRY: Entry = Entry {
     citation: CITATION,
     params: PARAMS,
     preset: &[],
+    suits: super::suits,
     facts: super::facts,
     build: |settings, context| Ok(Box::new(Memtis::new(settings, context))),
 };

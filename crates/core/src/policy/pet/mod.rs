@@ -22,6 +22,7 @@ use super::facts::{Facts, Telemetry};
 use super::kernel::look;
 use super::offer::Offer;
 use super::settings::Settings;
+use super::suited::{Lack, Suited};
 use crate::action::{Action, Lane, Plan};
 use crate::budget::Budget;
 use crate::event::{AccessBits, Backing, Event, MoveCause};
@@ -72,9 +73,16 @@ pub const ENTRY: Entry = Entry {
         Param::fixed("files", Kind::Switch, "on", "", "demote files that nobody holds open"),
     ],
     preset: &[],
+    suits,
     facts,
     build: |settings, context| Ok(Box::new(Pet::new(settings, context))),
 };
+
+/// Files stay, where nothing tells that they are closed.
+fn suits(offer: &Offer) -> Vec<Suited> {
+    let stay = Suited::without(Lack::ClosedFiles, "files", "off", "files stay where they are");
+    (!offer.telemetry.closed_files).then_some(stay).into_iter().collect()
+}
 
 fn facts(settings: &Settings) -> Facts {
     let needs = Telemetry {

@@ -21,6 +21,7 @@ use crate::policy::offer::Offer;
 use crate::policy::offline::oracle;
 use crate::policy::oracle::{EpochReader, Oracle};
 use crate::policy::settings::Settings;
+use crate::policy::suited;
 use crate::types::*;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
@@ -38,6 +39,7 @@ pub const ENTRY: Entry = Entry {
         Param::fixed("least", Kind::Bytes, "128KiB", "", "allocation that is managed"),
     ],
     preset: &[],
+    suits: suited::anywhere,
     facts: |_| Facts {
         needs: Telemetry { offline: true, allocation_extents: true, ..Telemetry::default() },
         ..Facts::default()

@@ -21,6 +21,7 @@ use super::kernel::units;
 use super::offer::Offer;
 use super::runs::{Room, joined};
 use super::settings::Settings;
+use super::suited;
 use crate::action::{Action, Lane, Plan, Scan};
 use crate::budget::Budget;
 use crate::event::{AccessBits, Event, Fault, Level};
@@ -53,6 +54,7 @@ pub const ENTRY: Entry = Entry {
         ),
     ],
     preset: &[],
+    suits: suited::anywhere,
     facts: |_| Facts {
         needs: Telemetry { access_bits: true, faults: true, ..Telemetry::default() },
         in_kernel: true,
