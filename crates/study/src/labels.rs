@@ -29,8 +29,7 @@ pub fn policy_of(label: &str) -> &str {
 
 /// Policies that are no tiering but marks to measure by.
 pub fn is_reference(label: &str) -> bool {
-    let policy = policy_of(label);
-    matches!(policy, "all-fast" | "all-slow" | "first-touch" | "interleave")
+    registry::REFERENCES.contains(&policy_of(label))
 }
 
 /// Policies that need the future.

@@ -363,7 +363,7 @@ impl Prepared<'_> {
 fn add_bound(outcome: &mut RunOutcome, spec: &str, bound: &Result<BoundResult, NoBound>) {
     if let Ok(bound) = bound {
         outcome.report.bound_gap = Some(bound.gap);
-        if spec != "all-fast" {
+        if spec != registry::ALL_FAST {
             outcome.report.share_of_bound = bound.share(outcome.report.saving_ns);
         }
     }

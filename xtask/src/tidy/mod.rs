@@ -6,6 +6,7 @@ mod architecture;
 mod files;
 mod links;
 mod manifest;
+mod policies;
 mod text;
 
 use anyhow::Result;
@@ -57,6 +58,7 @@ const RULES: &[Rule] = &[
     architecture::named_places,
     architecture::crates_listed,
     architecture::targets_are_entered_in_one_place,
+    policies::policies_are_not_named,
 ];
 
 /// Every problem of the repository at `root`, in the order of paths and lines.

@@ -90,11 +90,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// References that `all` comes with, so that its numbers can be judged.
-const REFERENCES: &str = "first-touch,all-fast,all-slow";
-
 fn policies(list: &str) -> anyhow::Result<Vec<String>> {
     let all = spec::list(list).any(|item| item == "all");
-    let with_references = if all { format!("{list},{REFERENCES}") } else { list.to_owned() };
+    // References that its numbers can be judged by.
+    let references = [registry::FIRST_TOUCH, registry::ALL_FAST, registry::ALL_SLOW].join(",");
+    let with_references = if all { format!("{list},{references}") } else { list.to_owned() };
     Ok(registry::expand(&with_references)?)
 }

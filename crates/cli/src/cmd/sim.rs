@@ -26,7 +26,7 @@ pub struct Args {
     #[arg(value_name = "TRACE")]
     trace: String,
     /// Policy with parameters; see `frostline policies`
-    #[arg(short, long, default_value = "memtis", value_name = "NAME[:key=value...]")]
+    #[arg(short, long, default_value = registry::DEFAULT, value_name = "NAME[:key=value...]")]
     policy: String,
     /// Size of the fast tier: 1:8 (fast to slow), 40% of the footprint, 2GiB
     #[arg(short, long, default_value = "1:8", value_name = "SIZE")]

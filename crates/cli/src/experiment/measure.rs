@@ -5,6 +5,7 @@ use super::adaptation::{adaptation_seconds, latencies, recovery_seconds};
 use super::file::{Over, ResultOf};
 use super::huge_pages::{self, HugePage};
 use crate::errors::usage;
+use frostline_core::policy::registry;
 use frostline_sim::RunReport;
 use frostline_study::stats::Stat;
 use frostline_study::{PolicyStudy, SizeStudy, is_online};
@@ -171,7 +172,9 @@ fn policy<'a>(size: &'a SizeStudy, name: &str) -> Option<&'a PolicyStudy> {
 fn best_other<'a>(size: &'a SizeStudy, of: &str) -> Option<&'a PolicyStudy> {
     let family = |spec: &str| spec.split([':', '-']).next().unwrap_or_default().to_owned();
     let others = || size.ranked().into_iter().filter(|p| family(&p.spec) != family(of));
-    others().find(|p| is_online(&p.spec)).or_else(|| others().find(|p| p.spec == "first-touch"))
+    others()
+        .find(|p| is_online(&p.spec))
+        .or_else(|| others().find(|p| p.spec == registry::FIRST_TOUCH))
 }
 
 /// A number of a run by its name in the JSON output, counters included.

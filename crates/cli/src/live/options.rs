@@ -12,7 +12,7 @@ use std::path::PathBuf;
 pub mod default {
     pub use frostline_driver::environment::default::*;
     /// Policy.
-    pub const POLICY: &str = "memtis";
+    pub const POLICY: &str = frostline_core::policy::registry::DEFAULT;
 }
 
 /// Arguments of every command that tiers a running program.

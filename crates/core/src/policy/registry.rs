@@ -59,6 +59,18 @@ pub static REGISTRY: &[Entry] = &[
     swap_belady::ENTRY,
 ];
 
+/// The policy that runs where nobody names one.
+pub const DEFAULT: &str = memtis::ENTRY.name;
+
+/// What Linux does without tiering, the reference of every comparison.
+pub const FIRST_TOUCH: &str = simple::FIRST_TOUCH.name;
+/// Enough fast memory for everything.
+pub const ALL_FAST: &str = simple::ALL_FAST.name;
+/// No fast memory.
+pub const ALL_SLOW: &str = simple::ALL_SLOW.name;
+/// Marks to measure by, which tier nothing.
+pub const REFERENCES: [&str; 4] = [FIRST_TOUCH, ALL_FAST, ALL_SLOW, interleave::ENTRY.name];
+
 /// The entry of a name.
 ///
 /// # Errors

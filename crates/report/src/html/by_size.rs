@@ -3,6 +3,7 @@
 use super::palette::Palette;
 use super::plot::{Entry, Plot, legend};
 use super::svg::{Unit, data, frame, number, round_up};
+use frostline_core::policy::registry;
 use frostline_study::{PolicyStudy, TraceStudy};
 
 const PERCENT: Unit = Unit { divisor: 0.01, name: "%" };
@@ -29,7 +30,7 @@ pub fn chart(trace: &TraceStudy, palette: &Palette) -> String {
         plot.note(share(size.fast_bytes), &size.fast.to_string());
     }
     let ranked: Vec<&str> = sizes[sizes.len() / 2].ranked().iter().map(|p| &*p.spec).collect();
-    let shown: Vec<&str> = ranked.into_iter().filter(|spec| *spec != "all-fast").collect();
+    let shown: Vec<&str> = ranked.into_iter().filter(|spec| *spec != registry::ALL_FAST).collect();
     let mut entries = Vec::new();
     let looks: Vec<_> = shown.iter().map(|spec| palette.look(spec)).collect();
     for (i, (spec, look)) in shown.iter().zip(&looks).enumerate() {

@@ -16,6 +16,7 @@ pub mod svg;
 
 use crate::summary;
 use crate::units::bytes;
+use frostline_core::policy::registry;
 use frostline_study::{NoBound, SizeStudy, Study, TraceStudy, is_online};
 use palette::Palette;
 pub use profile::{Curve, curves, profile};
@@ -175,7 +176,8 @@ fn verdict(out: &mut String, trace: &TraceStudy) {
             let percent = share.mean * 100.0;
             let _ = write!(out, " and saves {percent:.0} % of what any placement could");
         }
-        let first_touch = ranked.iter().find(|p| p.spec == "first-touch" && p.spec != best.spec);
+        let first_touch =
+            ranked.iter().find(|p| p.spec == registry::FIRST_TOUCH && p.spec != best.spec);
         if let Some(reference) = first_touch {
             let slowdown = reference.stat(|r| r.slowdown_vs_all_fast).mean;
             let _ = write!(out, "; without tiering (first-touch) {slowdown:.2} ×");

@@ -4,6 +4,7 @@ use super::palette::Palette;
 use super::plot::{Entry, Plot, legend};
 use super::svg::{Unit, bytes_unit, data, frame, number, round_up, time_unit};
 use crate::units;
+use frostline_core::policy::registry;
 use frostline_sim::SeriesPoint;
 use frostline_study::{PolicyStudy, SizeStudy};
 
@@ -44,7 +45,7 @@ pub fn hit_ratio(size: &SizeStudy, palette: &Palette) -> String {
     let shown: Vec<&PolicyStudy> = size
         .policies
         .iter()
-        .filter(|p| !matches!(p.spec.as_str(), "all-fast" | "all-slow"))
+        .filter(|p| !matches!(p.spec.as_str(), registry::ALL_FAST | registry::ALL_SLOW))
         .filter(|p| p.first().series.len() > 1)
         .collect();
     if shown.is_empty() {

@@ -1,6 +1,7 @@
 //! All traces at a glance.
 
 use super::svg::{escape, spec};
+use frostline_core::policy::registry;
 use frostline_study::Study;
 use std::fmt::Write;
 
@@ -13,7 +14,7 @@ pub fn anchor(trace: usize) -> String {
 pub fn section(study: &Study, names: &[&str]) -> String {
     let mut policies: Vec<&str> = Vec::new();
     for policy in study.traces.iter().flat_map(|t| &t.sizes).flat_map(|s| &s.policies) {
-        if policy.spec != "all-fast" && !policies.contains(&policy.spec.as_str()) {
+        if policy.spec != registry::ALL_FAST && !policies.contains(&policy.spec.as_str()) {
             policies.push(&policy.spec);
         }
     }
