@@ -109,10 +109,26 @@ pub enum Action {
     },
 }
 
+/// A proposal that two runs change tiers: the one in the slower tier is promoted, the other demoted.
+/// The world is asked for two moves, in an order in which no tier is overfilled. The second one begins
+/// when the first has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// Pages of one tier.
+    pub one: PageRun,
+    /// Pages of another one, as many.
+    pub other: PageRun,
+    /// Worker.
+    pub lane: Lane,
+}
+
 /// Proposals of one `decide` call, in order of preference.
 #[derive(Debug, Default)]
 pub struct Plan {
     proposals: Vec<Action>,
+    /// After how many of the others each comes.
+    exchanges: Vec<(usize, Exchange)>,
+    newborn_room: Option<PageCount>,
 }
 
 impl Plan {
@@ -124,20 +140,41 @@ impl Plan {
     pub fn migrate(&mut self, run: PageRun, to: TierId, lane: Lane) {
         self.push(Action::Migrate { id: MoveId(0), run, to, lane });
     }
-    /// Proposals so far.
+    /// Proposes that two runs change tiers in the background.
+    pub fn exchange(&mut self, one: PageRun, other: PageRun, lane: Lane) {
+        self.exchanges.push((self.proposals.len(), Exchange { one, other, lane }));
+    }
+    /// Has moves leave so many pages of the fastest tier free for new memory, until another plan says
+    /// otherwise. New memory itself may take them. At the beginning none are.
+    pub fn keep_for_newborn(&mut self, room: PageCount) {
+        self.newborn_room = Some(room);
+    }
+    /// What [`Self::keep_for_newborn`] was last told.
+    pub fn newborn_room(&self) -> Option<PageCount> {
+        self.newborn_room
+    }
+    /// Exchanges that come after so many of the other proposals.
+    pub fn exchanges_after(&self, proposals: usize) -> impl Iterator<Item = &Exchange> {
+        let from = self.exchanges.partition_point(|(after, _)| *after < proposals);
+        let rest = self.exchanges[from..].iter();
+        rest.take_while(move |(after, _)| *after == proposals).map(|(_, exchange)| exchange)
+    }
+    /// Proposals so far, apart from exchanges.
     pub fn len(&self) -> usize {
         self.proposals.len()
     }
     /// Whether nothing has been proposed.
     pub fn is_empty(&self) -> bool {
-        self.proposals.is_empty()
+        self.proposals.is_empty() && self.exchanges.is_empty()
     }
-    /// The proposals, in order.
+    /// The proposals but for exchanges, in order.
     pub fn iter(&self) -> core::slice::Iter<'_, Action> {
         self.proposals.iter()
     }
     /// Empties the plan and keeps its memory.
     pub fn clear(&mut self) {
         self.proposals.clear();
+        self.exchanges.clear();
+        self.newborn_room = None;
     }
 }

@@ -15,6 +15,17 @@ pub struct Sample {
     pub tier: TierId,
     /// Process that made the access.
     pub process: ProcessId,
+    /// Whether it missed all caches, where that is known.
+    pub missed: Option<bool>,
+    /// Whether it walked the page table, where that is known.
+    pub walked: Option<bool>,
+}
+
+impl Sample {
+    /// A sample of which no more is known.
+    pub const fn new(page: PageId, kind: SampleKind, tier: TierId, process: ProcessId) -> Self {
+        Self { page, kind, tier, process, missed: None, walked: None }
+    }
 }
 
 /// Event that a sampler counts.

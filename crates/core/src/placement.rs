@@ -95,12 +95,23 @@ pub struct Placement {
     states: Vec<u8>,
     tiers: Vec<TierLimits>,
     occupancy: [Occupancy; MAX_TIERS],
+    /// Since the policy was told last.
+    freed: Vec<Freed>,
+}
+
+/// Neighbouring pages that were freed, and the tier in which they were.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Freed {
+    /// The pages.
+    pub run: PageRun,
+    /// Their tier.
+    pub tier: TierId,
 }
 
 impl Placement {
     /// No page resident. At least two and at most [`MAX_TIERS`] tiers.
     pub(crate) fn new(tiers: Vec<TierLimits>) -> Self {
-        Self { states: Vec::new(), tiers, occupancy: Default::default() }
+        Self { states: Vec::new(), tiers, occupancy: Default::default(), freed: Vec::new() }
     }
 
     /// A read-only view for policies.
@@ -143,6 +154,29 @@ impl Placement {
 
     pub(crate) fn unreserve(&mut self, tier: TierId, pages: u32) {
         self.occupancy[tier.index()].reserved -= u64::from(pages);
+    }
+
+    /// A page was freed in a tier.
+    pub(crate) fn note_freed(&mut self, page: PageId, tier: TierId) {
+        match self.freed.last_mut() {
+            Some(last) if last.tier == tier && last.run.end() == page.0 => last.run.pages += 1,
+            _ => self.freed.push(Freed { run: PageRun::single(page), tier }),
+        }
+    }
+
+    /// The policy has been told of freed pages.
+    pub(crate) fn forget_freed(&mut self) {
+        self.freed.clear();
+    }
+
+    /// Freed pages, to be told of later.
+    pub(crate) fn take_freed(&mut self) -> Vec<Freed> {
+        core::mem::take(&mut self.freed)
+    }
+
+    /// Freed pages that the policy is told of next.
+    pub(crate) fn restore_freed(&mut self, freed: Vec<Freed>) {
+        self.freed = freed;
     }
 
     /// Sets where a page is; `None` frees it. Clears what no longer holds (arming, huge, in
@@ -217,6 +251,11 @@ impl<'a> View<'a> {
     /// Pages neither used nor reserved; 0 where others have overfilled the tier.
     pub fn free(&self, tier: TierId) -> PageCount {
         self.placement.free(tier)
+    }
+    /// Pages that the events just handed over have freed or moved to other ids, where they were, in
+    /// the order of events.
+    pub fn freed(&self) -> &'a [Freed] {
+        &self.placement.freed
     }
     /// Pages by which others have overfilled a tier.
     pub fn over(&self, tier: TierId) -> PageCount {

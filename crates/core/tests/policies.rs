@@ -21,7 +21,8 @@ fn engine(spec: &str, fast: u64, slow: u64, context: &Offer) -> Engine {
 }
 
 fn allocate(engine: &mut Engine, run: PageRun, huge: bool) -> Option<TierId> {
-    engine.populate(Nanos(0), &Allocation { run, huge, process: ProcessId(0) })
+    let allocation = Allocation { run, huge, may_be_huge: false, process: ProcessId(0) };
+    engine.populate(Nanos(0), &allocation).map(|placed| placed.tier)
 }
 
 /// Savings per epoch, and their sum as the totals; a move costs 10 ns each way.
@@ -311,7 +312,7 @@ impl World {
                     let page = PageId((start + i * stride) % (REGIONS * HUGE_PAGES));
                     let tier = self.engine.view().state(page).tier().unwrap_or(SLOW);
                     let process = ProcessId(0);
-                    Event::Sample(Sample { page, kind: SampleKind::LoadMiss, tier, process })
+                    Event::Sample(Sample::new(page, SampleKind::LoadMiss, tier, process))
                 };
                 let events: Vec<Event> = (0..count).map(sample).collect();
                 self.feed(&events);

@@ -82,8 +82,10 @@ fn who_begins_new_memory_in_slow_tiers_says_so() {
         let mut engine = Engine::new(EngineConfig::two_tiers(room, room), made).unwrap();
         let begins_slow = (0..16).any(|page| {
             let run = PageRun { start: PageId(page), pages: 1 };
-            let allocation = Allocation { run, huge: false, process: ProcessId(0) };
-            engine.populate(Nanos::ZERO, &allocation) != Some(TierId::FAST)
+            let allocation =
+                Allocation { run, huge: false, may_be_huge: false, process: ProcessId(0) };
+            engine.populate(Nanos::ZERO, &allocation).map(|placed| placed.tier)
+                != Some(TierId::FAST)
         });
         assert!(says || !begins_slow, "{} does not say that it begins in slow memory", entry.name);
         if begins_slow {

@@ -21,7 +21,7 @@ use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// First bytes of a journal; the number is the version of the encoding.
-pub const MAGIC: &[u8] = b"frostline journal 1\n";
+pub const MAGIC: &[u8] = b"frostline journal 2\n";
 
 /// Longest frame that is believed.
 const MOST_BYTES: u32 = 64 << 20;

@@ -81,9 +81,7 @@ fn journal(policy: &str, entries: &[Entry]) -> Vec<u8> {
 fn seeds() -> Vec<Vec<u8>> {
     let process = ProcessId(7);
     let run = |start, pages| PageRun { start: PageId(start), pages };
-    let sample = |page, kind| {
-        Event::Sample(Sample { page: PageId(page), kind, tier: TierId::FAST, process })
-    };
+    let sample = |page, kind| Event::Sample(Sample::new(PageId(page), kind, TierId::FAST, process));
     let fault = Fault { page: PageId(7), tier: TierId(1), write: false, process, thread: 0 };
     let entries = [
         Entry::Events(

@@ -112,12 +112,12 @@ pub fn run(accesses: &Path, mut take: impl FnMut(Sample)) -> Result<()> {
             let line = record & !SAMPLED;
             sum += u64::from(memory[line as usize * 64]);
             if record & SAMPLED != 0 {
-                take(Sample {
-                    page: PageId(line / 64),
-                    kind: SampleKind::LoadMiss,
-                    tier: TierId::FAST,
-                    process: ProcessId(0),
-                });
+                take(Sample::new(
+                    PageId(line / 64),
+                    SampleKind::LoadMiss,
+                    TierId::FAST,
+                    ProcessId(0),
+                ));
             }
         }
     }

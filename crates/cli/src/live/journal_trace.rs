@@ -332,7 +332,7 @@ mod tests {
     }
 
     fn sample(page: u32, kind: SampleKind, process: ProcessId) -> Event {
-        Event::Sample(Sample { page: PageId(page), kind, tier: TierId::FAST, process })
+        Event::Sample(Sample::new(PageId(page), kind, TierId::FAST, process))
     }
 
     fn mapped(run: PageRun, process: ProcessId) -> Event {

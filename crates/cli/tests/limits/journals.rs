@@ -39,7 +39,7 @@ fn run(start: u32, pages: u32) -> PageRun {
 
 fn sample(page: u32, tier: u8) -> Event {
     let (page, tier, kind) = (PageId(page), TierId(tier), SampleKind::LoadMiss);
-    Event::Sample(Sample { page, kind, tier, process: ProcessId(1) })
+    Event::Sample(Sample::new(page, kind, tier, ProcessId(1)))
 }
 
 fn mapped(run: PageRun) -> Event {

@@ -60,12 +60,7 @@ fn scatter(rank: u32) -> u32 {
 pub fn samples(count: usize) -> Vec<Event> {
     let mut rng = Rng::new(1);
     let zipf = Zipf::new(PAGES, 0.99);
-    let sample = |page| Sample {
-        page: PageId(page),
-        kind: SampleKind::LoadMiss,
-        tier: TierId::FAST,
-        process: ProcessId(0),
-    };
+    let sample = |page| Sample::new(PageId(page), SampleKind::LoadMiss, TierId::FAST, ProcessId(0));
     (0..count).map(|_| Event::Sample(sample(scatter(zipf.rank(&mut rng)) % PAGES))).collect()
 }
 

@@ -1,8 +1,11 @@
 //! The engine: checks what a policy proposes and keeps the truth about placement.
 
+mod exchange;
 mod in_flight;
 mod stats;
 
+#[cfg(test)]
+mod contract_tests;
 #[cfg(test)]
 mod tests;
 
@@ -11,13 +14,16 @@ use crate::budget::RateBudget;
 use crate::event::{Event, Fault, MoveOutcome};
 pub use crate::placement::MOST_TIER_PAGES;
 use crate::placement::{PageState, Placement, TierLimits, View};
-use crate::policy::contract::{Allocation, BoxedPolicy, FaultDecision, Home, Policy};
+use crate::policy::contract::{
+    Allocation, BoxedPolicy, FaultDecision, Home, PageSize, Placed, Policy,
+};
 use crate::policy::entry::Made;
 use crate::policy::facts::Facts;
 use crate::types::*;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
+use exchange::Exchanges;
 use in_flight::InFlight;
 pub use stats::{EngineStats, Rejected};
 
@@ -91,6 +97,10 @@ pub struct Engine {
     name: String,
     budget: RateBudget,
     in_flight: BTreeMap<MoveId, InFlight>,
+    /// Exchanges whose second half has not begun.
+    exchanges: Exchanges,
+    /// Pages of the fastest tier that moves leave free for new memory, by the policy's last wish.
+    newborn_room: u64,
     /// Splits and collapses under way; a collapse holds 512 reserved pages in its tier.
     reshaping: BTreeMap<Region, Option<TierId>>,
     /// Populations that the policy has not been told of yet.
@@ -115,6 +125,8 @@ impl Engine {
             name: made.name,
             budget: RateBudget::new(config.migration_bytes_per_second, config.migration_burst),
             in_flight: BTreeMap::new(),
+            exchanges: Exchanges::default(),
+            newborn_room: 0,
             reshaping: BTreeMap::new(),
             untold: Vec::new(),
             actions: VecDeque::new(),
@@ -133,6 +145,7 @@ impl Engine {
         self.tell_untold(now);
         if !events.is_empty() {
             self.policy.observe(now, events, &self.placement.view());
+            self.placement.forget_freed();
         }
         self.handle_timeout(now);
     }
@@ -147,8 +160,12 @@ impl Engine {
         let mut plan = core::mem::take(&mut self.plan);
         plan.clear();
         self.policy.decide(now, &self.placement.view(), self.budget.remaining(), &mut plan);
-        for proposal in plan.iter() {
-            self.consider(proposal);
+        if let Some(room) = plan.newborn_room() {
+            self.newborn_room = room.0;
+        }
+        for at in 0..=plan.len() {
+            plan.exchanges_after(at).for_each(|exchange| self.consider_exchange(exchange));
+            plan.iter().skip(at).take(1).for_each(|proposal| self.consider(proposal));
         }
         self.plan = plan;
     }
@@ -163,13 +180,20 @@ impl Engine {
         self.policy.next_wakeup()
     }
 
-    /// Chooses the tier of new memory and makes it resident there. What falls through to another tier
-    /// than the policy's choice goes where it can be accessed. `None` where no such tier has room:
+    /// Chooses tier and page size of new memory and makes it resident there. What falls through to
+    /// another tier than the policy's choice goes where it can be accessed. `None` where no such tier
+    /// has room, and where the policy wants base pages instead of the folio that was to be allocated:
     /// nothing has changed then. For worlds that allocate; others report `Populated`.
-    pub fn populate(&mut self, now: Nanos, allocation: &Allocation) -> Option<TierId> {
-        let Home { tier: wanted, leave_free } =
+    pub fn populate(&mut self, now: Nanos, allocation: &Allocation) -> Option<Placed> {
+        let Home { tier: wanted, leave_free, size } =
             self.policy.place(now, allocation, &self.placement.view());
-        let pages = u64::from(allocation.run.pages);
+        let folio = PageRun { pages: HUGE_PAGES, start: allocation.run.start.region().first() };
+        let (run, huge) = match size {
+            Some(PageSize::Base) if allocation.huge => return None,
+            Some(PageSize::Folio) if allocation.may_be_huge => (folio, true),
+            _ => (allocation.run, allocation.huge),
+        };
+        let pages = u64::from(run.pages);
         let tiers = self.view().tiers() as u8;
         let fits = |tier: TierId, headroom: u64| {
             let serves = tier == wanted || self.view().limits(tier).direct_access;
@@ -186,10 +210,10 @@ impl Engine {
             .map(TierId)
             .find(|&t| fits(t, headroom(t)))
             .or_else(|| (0..tiers).map(TierId).find(|&t| fits(t, 0)))?;
-        let event = Event::Populated { run: allocation.run, tier, huge: allocation.huge };
+        let event = Event::Populated { run, tier, huge };
         self.apply(&event);
         self.untold.push(event);
-        Some(tier)
+        Some(Placed { tier, huge })
     }
 
     /// Asks the policy about a touch that cannot be served by a plain access; the program waits.
@@ -285,7 +309,10 @@ impl Engine {
 
     fn tell_untold(&mut self, now: Nanos) {
         if !self.untold.is_empty() {
+            // What was freed belongs to the batch that is told next.
+            let freed = self.placement.take_freed();
             self.policy.observe(now, &self.untold, &self.placement.view());
+            self.placement.restore_freed(freed);
             self.untold.clear();
         }
     }
@@ -364,8 +391,9 @@ impl Engine {
             if state.is_in_flight() {
                 self.cancel(page);
             }
-            if state.is_resident() {
+            if let Some(tier) = state.tier() {
                 self.placement.put(page, None);
+                self.placement.note_freed(page, tier);
             }
         }
     }
@@ -424,6 +452,7 @@ impl Engine {
         }
         if entry.remaining() == 0 {
             self.in_flight.remove(&id);
+            self.go_on_after(id);
         }
     }
 
@@ -581,8 +610,9 @@ impl Engine {
     }
 
     fn check_room(&self, to: TierId, pages: u32) -> Result<(), Rejected> {
-        let keep_free = self.view().limits(to).keep_free.0;
-        let room = self.placement.free(to).0 >= u64::from(pages) + keep_free;
+        let newborn = if to == TierId::FAST { self.newborn_room } else { 0 };
+        let keep_free = self.view().limits(to).keep_free.0.saturating_add(newborn);
+        let room = self.placement.free(to).0 >= keep_free.saturating_add(pages.into());
         if room { Ok(()) } else { Err(Rejected::NoRoom) }
     }
 

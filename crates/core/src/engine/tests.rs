@@ -283,7 +283,8 @@ fn allocation_falls_through_to_a_tier_with_room() {
     let mut allocate = |page| {
         let run = run(page, 1);
         let process = ProcessId(0);
-        b.engine.populate(Nanos::ZERO, &Allocation { run, huge: false, process })
+        let allocation = Allocation { run, huge: false, may_be_huge: false, process };
+        b.engine.populate(Nanos::ZERO, &allocation).map(|placed| placed.tier)
     };
     assert_eq!([allocate(0), allocate(1), allocate(2)], [Some(FAST), Some(SLOW), None]);
     b.now(&[]);
@@ -441,7 +442,10 @@ fn perform(
             let view = b.engine.view();
             if wanted.iter().all(|p| !view.state(p).is_resident()) {
                 let process = ProcessId(0);
-                b.engine.populate(Nanos::ZERO, &Allocation { run: wanted, huge, process });
+                b.engine.populate(
+                    Nanos::ZERO,
+                    &Allocation { run: wanted, huge, may_be_huge: false, process },
+                );
             }
         }
         Step::Unmap { start, pages } => b.now(&[Event::Unmapped { run: run(start, pages) }]),

@@ -27,8 +27,10 @@ pub enum FaultDecision {
 pub struct Allocation {
     /// The page, or the 512 of its region where `huge`.
     pub run: PageRun,
-    /// A 2 MiB folio is wanted.
+    /// The world is about to map a 2 MiB folio.
     pub huge: bool,
+    /// It is about to map a base page, and can map a folio of its region instead.
+    pub may_be_huge: bool,
     /// The faulting process.
     pub process: ProcessId,
 }
@@ -41,11 +43,31 @@ pub struct Home {
     /// Share of the fastest tier, `[0, 1)`, that stays free there: the memory goes to a slower tier
     /// sooner than below it.
     pub leave_free: f64,
+    /// Size of its pages; `None` leaves it to the world, as do worlds that cannot choose.
+    pub size: Option<PageSize>,
+}
+
+/// Size of pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageSize {
+    /// 4 KiB.
+    Base,
+    /// 2 MiB.
+    Folio,
+}
+
+/// Where new memory is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// The tier.
+    pub tier: TierId,
+    /// A folio of the page's region, else the pages that were asked for as they were.
+    pub huge: bool,
 }
 
 impl From<TierId> for Home {
     fn from(tier: TierId) -> Self {
-        Self { tier, leave_free: 0.0 }
+        Self { tier, leave_free: 0.0, size: None }
     }
 }
 

@@ -38,7 +38,8 @@ pub mod tmts;
 pub mod tpp;
 
 pub use contract::{
-    Allocation, BoxedPolicy, FaultDecision, Home, HotnessBins, MetricSink, Policy, PolicyError,
+    Allocation, BoxedPolicy, FaultDecision, Home, HotnessBins, MetricSink, PageSize, Placed,
+    Policy, PolicyError,
 };
 pub use entry::{Entry, Group, Made, Terms};
 pub use facts::{Facts, Telemetry};

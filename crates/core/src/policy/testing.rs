@@ -57,7 +57,7 @@ impl World {
         let piece = if huge { HUGE_PAGES } else { 1 };
         for start in run.range().step_by(piece as usize) {
             let run = PageRun { start: PageId(start as u32), pages: piece };
-            let allocation = Allocation { run, huge, process: ProcessId(0) };
+            let allocation = Allocation { run, huge, may_be_huge: false, process: ProcessId(0) };
             self.engine.populate(self.now, &allocation).unwrap();
         }
         self.feed(&[]);
@@ -71,7 +71,7 @@ impl World {
     pub(super) fn sample_of(&self, page: u32, kind: SampleKind) -> Event {
         let page = PageId(page);
         let tier = self.engine.view().state(page).tier().unwrap_or(SLOW);
-        Event::Sample(Sample { page, kind, tier, process: ProcessId(0) })
+        Event::Sample(Sample::new(page, kind, tier, ProcessId(0)))
     }
 
     /// Samples of loads, `times` of each page.

@@ -56,7 +56,7 @@ impl Driver {
                 }
             };
             if self.wants_samples {
-                events.push(Event::Sample(Sample { page, kind, tier, process }));
+                events.push(Event::Sample(Sample::new(page, kind, tier, process)));
             }
         }
         let view = self.engine.view();

@@ -31,7 +31,7 @@ impl Machine {
                 collapse_ns: Some(costs.collapse_ns),
             },
             shares_cores: self.cpu.workers == Workers::Shared,
-            chooses_page_size: self.os.thp,
+            chooses_page_size: self.os.thp || self.os.collapse,
             ..Offer::default()
         }
     }

@@ -179,12 +179,7 @@ impl Replay<'_> {
                 return;
             }
             let process = self.process_of(stream);
-            self.pending.push(Event::Sample(Sample {
-                page,
-                kind: SampleKind::Store,
-                tier,
-                process,
-            }));
+            self.pending.push(Event::Sample(Sample::new(page, SampleKind::Store, tier, process)));
         });
         self.store_sampler = sampler;
         if taken > 0 {

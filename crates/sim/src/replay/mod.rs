@@ -3,6 +3,8 @@
 mod accessed;
 mod background;
 #[cfg(test)]
+mod contract_tests;
+#[cfg(test)]
 mod daemon_tests;
 mod events;
 mod hot;
@@ -367,6 +369,8 @@ struct Replay<'a> {
     next_exit: u64,
 
     tlbs: Vec<Tlb>,
+    /// Accesses of the batch that walked the page table, where that is modelled.
+    walked: Vec<bool>,
     operations: Operations,
     series: Series,
     series_base: SeriesBase,
@@ -477,6 +481,7 @@ impl<'a> Replay<'a> {
             exits_left: options.faults.exits,
             next_exit: u64::MAX,
             tlbs: Vec::new(),
+            walked: Vec::new(),
             operations: Operations::default(),
             series: Series::new(options.series_interval, options.series_points),
             series_base: SeriesBase::default(),
@@ -657,13 +662,16 @@ impl<'a> Replay<'a> {
 
     /// Translates every access of the batch; the time of its misses.
     fn translate(&mut self, batch: &Batch) -> f64 {
+        self.walked.clear();
         if self.is_nested() {
             return self.translate_nested(batch);
         }
         let mut found = [0u64; 3];
         let mut base_walks = 0u64;
         let accesses = batch.pages.iter().zip(&self.states);
+        let walked = &mut self.walked;
         let mut note = |lookup: Lookup, huge: bool| {
+            walked.push(lookup == Lookup::Walk);
             found[lookup as usize] += 1;
             base_walks += u64::from(lookup == Lookup::Walk && !huge);
         };

@@ -13,7 +13,9 @@ impl Replay<'_> {
             return;
         }
         let keeps = self.options.kernel_fast.is_some();
-        let Self { load_sampler, states, pending, totals, dice, process_of, unseen, .. } = self;
+        let Self {
+            load_sampler, states, pending, totals, dice, process_of, unseen, walked, ..
+        } = self;
         let (unsaid_lost, referenced) = (&mut self.unsaid_lost, &mut self.reclaim.referenced);
         let lost_share = self.options.faults.lost_samples;
         let mut taken = 0;
@@ -37,6 +39,8 @@ impl Replay<'_> {
                 kind: SampleKind::LoadMiss,
                 tier,
                 process: process_of.get(stream).copied().unwrap_or_default(),
+                missed: Some(true),
+                walked: walked.get(i).copied(),
             }));
         };
         match batch.kinds.constant() {

@@ -6,7 +6,7 @@ use crate::error::SimError;
 use crate::frames::HugeFrame;
 use frostline_core::event::{Event, Fault, MoveCause};
 use frostline_core::placement::PageState;
-use frostline_core::policy::{Allocation, FaultDecision};
+use frostline_core::policy::{Allocation, FaultDecision, Placed};
 use frostline_core::types::*;
 use frostline_trace::Batch;
 
@@ -52,16 +52,30 @@ impl Replay<'_> {
         let region = page.region();
         let huge = self.machine.os.thp && !self.engine.facts().base_pages;
         if huge && self.space.allows_huge(region) && self.is_empty(region) {
-            let allocation = Allocation { run: region.run(), huge: true, process };
+            let run = region.run();
+            let allocation = Allocation { run, huge: true, may_be_huge: false, process };
             if self.populate_huge(region, &allocation) {
                 return Ok(());
             }
         }
-        let allocation = Allocation { run: PageRun::single(page), huge: false, process };
-        let tier = match self.allocate(&allocation) {
-            Some(tier) => tier,
+        let may_be_huge = self.may_be_huge(region);
+        let run = PageRun::single(page);
+        let mut allocation = Allocation { run, huge: false, may_be_huge, process };
+        let placed = match self.allocate(&allocation) {
+            Some(Placed { tier, huge: true }) => {
+                if self.map_folio(region, tier) {
+                    return Ok(());
+                }
+                allocation.may_be_huge = false;
+                self.allocate(&allocation)
+            }
+            placed => placed,
+        };
+        let Placed { tier, .. } = match placed {
+            Some(placed) => placed,
             None => {
                 self.reclaim(TierId::FAST, 1);
+                allocation.may_be_huge = false;
                 self.allocate(&allocation).ok_or_else(|| self.full(1))?
             }
         };
@@ -76,11 +90,11 @@ impl Replay<'_> {
     }
 
     /// Where the policy wants new memory, or where the kernel finds room for it.
-    fn allocate(&mut self, allocation: &Allocation) -> Option<TierId> {
+    fn allocate(&mut self, allocation: &Allocation) -> Option<Placed> {
         let Some(room) = self.options.kernel_fast else {
-            let tier = self.engine.populate(self.now(), allocation);
+            let placed = self.engine.populate(self.now(), allocation);
             self.after_events();
-            return tier;
+            return placed;
         };
         let run = allocation.run;
         let view = self.engine.view();
@@ -89,17 +103,18 @@ impl Replay<'_> {
             other => view.free(other).0 >= self.unseen.used(other) + u64::from(run.pages),
         };
         let tier = (0..view.tiers() as u8).map(TierId).find(fits)?;
+        let placed = |tier| Placed { tier, huge: allocation.huge };
         if self.unseen.is_on() {
             self.unseen.hide(run, tier, allocation.huge);
             let end = run.end().next_multiple_of(HUGE_PAGES) as usize;
             if self.marks.len() < end {
                 self.marks.resize(end, 0);
             }
-            return Some(tier);
+            return Some(placed(tier));
         }
         self.pending.push(Event::Populated { run, tier, huge: allocation.huge });
         self.tell();
-        Some(tier)
+        Some(placed(tier))
     }
 
     fn populate_huge(&mut self, region: Region, allocation: &Allocation) -> bool {
@@ -111,7 +126,25 @@ impl Replay<'_> {
             self.totals.huge_frame_shortages += 1;
             return false;
         }
-        let Some(tier) = self.allocate(allocation) else { return false };
+        let Some(Placed { tier, .. }) = self.allocate(allocation) else { return false };
+        self.map_folio(region, tier)
+    }
+
+    /// Whether a base page that is about to be mapped can be a folio instead, where the system maps
+    /// none by itself and the program has not refused them.
+    fn may_be_huge(&mut self, region: Region) -> bool {
+        let os = &self.machine.os;
+        let offered = !os.thp && os.collapse && self.options.kernel_fast.is_none();
+        let tiers = self.machine.tiers.len() as u8;
+        offered
+            && !self.engine.facts().base_pages
+            && self.space.allows_huge(region)
+            && self.is_empty(region)
+            && (0..tiers).any(|tier| self.frames.has_huge(TierId(tier)))
+    }
+
+    /// A folio that was populated is mapped, or freed again where no block is free for it.
+    fn map_folio(&mut self, region: Region, tier: TierId) -> bool {
         if !self.take_huge_frame(region, tier) {
             self.unseen.forget(region.run());
             self.pending.push(Event::Freed { run: region.run() });

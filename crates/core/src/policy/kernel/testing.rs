@@ -62,7 +62,8 @@ impl World {
     pub(in crate::policy) fn populate(&mut self, pages: core::ops::Range<u32>) {
         for page in pages {
             let run = PageRun::single(PageId(page));
-            let allocation = Allocation { run, huge: false, process: ProcessId(0) };
+            let allocation =
+                Allocation { run, huge: false, may_be_huge: false, process: ProcessId(0) };
             self.engine.populate(self.now, &allocation).unwrap();
         }
         self.feed(&[]);
@@ -70,7 +71,7 @@ impl World {
 
     pub(in crate::policy) fn populate_huge(&mut self, region: u32) {
         let run = Region(region).run();
-        let allocation = Allocation { run, huge: true, process: ProcessId(0) };
+        let allocation = Allocation { run, huge: true, may_be_huge: false, process: ProcessId(0) };
         self.engine.populate(self.now, &allocation).unwrap();
         self.feed(&[]);
     }

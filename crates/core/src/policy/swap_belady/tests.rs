@@ -74,7 +74,7 @@ fn faults(pages: &[u32], fast: usize) -> u64 {
                 engine.handle_events(now, &[Event::Moved { run, to, cause }]);
             }
             None => {
-                let allocation = Allocation { run, huge: false, process };
+                let allocation = Allocation { run, huge: false, may_be_huge: false, process };
                 if engine.populate(now, &allocation).is_none() {
                     room(&mut engine);
                     engine.populate(now, &allocation).unwrap();

@@ -34,7 +34,9 @@ fn memory_does_not_come_from_a_swap_device() {
     let more = |w: &mut World, page| {
         let run = PageRun::single(PageId(page));
         let process = ProcessId(0);
-        w.engine.populate(w.now, &crate::policy::Allocation { run, huge: false, process })
+        let allocation =
+            crate::policy::Allocation { run, huge: false, may_be_huge: false, process };
+        w.engine.populate(w.now, &allocation).map(|placed| placed.tier)
     };
     assert!((64..128).all(|page| more(&mut w, page) == Some(TierId::FAST)));
     assert_eq!(more(&mut w, 128), None);

@@ -17,7 +17,7 @@ fn world() -> World {
 fn sample(w: &mut World, page: u32) {
     let tier = TierId(w.tier(page).unwrap());
     let kind = SampleKind::LoadMiss;
-    w.feed(&[Event::Sample(Sample { page: PageId(page), kind, tier, process: ProcessId(0) })]);
+    w.feed(&[Event::Sample(Sample::new(PageId(page), kind, tier, ProcessId(0)))]);
 }
 
 #[test]
