@@ -8,6 +8,10 @@ pub mod cache;
 pub mod contract;
 pub mod damon;
 pub mod entry;
+#[cfg(test)]
+mod example;
+#[cfg(test)]
+mod example_tests;
 pub mod facts;
 pub mod hemem;
 pub mod hotbox;
