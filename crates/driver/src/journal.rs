@@ -29,7 +29,7 @@ const MOST_BYTES: u32 = 64 << 20;
 /// Everything that the engine was made of.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Setup {
-    /// The policy with all its parameters.
+    /// The policy with the parameters that differ from their defaults, in any world.
     pub policy: String,
     /// Seed of its random choices.
     pub seed: u64,
