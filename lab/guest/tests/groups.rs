@@ -40,7 +40,11 @@ end() {
 swap_max() {
     begin 16M swap
     swapped 12
-    sleep 10
+    tries=0
+    while ! grep -q 'may have' /tmp/frostline-swap && [ $tries -lt 120 ]; do
+        sleep 0.5 && tries=$((tries + 1))
+    done
+    sleep 5
     swapped 0
     count refused swap.events max
     kill -INT $driver && wait $driver
