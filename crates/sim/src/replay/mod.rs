@@ -118,7 +118,7 @@ pub struct Moment {
 /// Replays a trace on a machine under a policy.
 ///
 /// `footprint` comes from [`crate::measure_footprint`] on the same trace and machine. A policy
-/// that describes a machine with [unlimited fast memory](frostline_core::Policy::unlimited_fast) gets
+/// that describes a machine with [unlimited fast memory](frostline_core::policy::Facts::unlimited_fast) gets
 /// as much as the program can need.
 ///
 /// # Errors
