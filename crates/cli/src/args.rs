@@ -1,12 +1,10 @@
 //! The command line as a whole.
 
 use crate::cmd;
-use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
+use frostline_terminal::args::{self, Global, USAGE};
 use std::process::ExitCode;
 
-/// Exit code for wrong usage.
-pub const USAGE: u8 = 2;
 /// Exit code of `run` and `record` for errors of their own, as with `env` and `timeout`.
 pub const RUN_FAILED: u8 = 125;
 
@@ -30,18 +28,6 @@ pub struct Cli {
     pub global: Global,
     #[command(subcommand)]
     pub command: Command,
-}
-
-/// Flags that every subcommand takes.
-#[derive(clap::Args)]
-pub struct Global {
-    /// Print no progress and no notes
-    #[arg(short, long, global = true, display_order = 900)]
-    pub quiet: bool,
-    /// Memory that what is read may take without accounting for it [default: 64MiB]
-    #[arg(long, global = true, display_order = 901, hide_short_help = true)]
-    #[arg(value_name = "SIZE", value_parser = frostline_core::spec::parse_bytes)]
-    pub max_memory: Option<frostline_core::Bytes>,
 }
 
 #[derive(Subcommand)]
@@ -111,15 +97,7 @@ impl Command {
 /// Reads the command line. Help, version and usage errors are printed here, and come back as the
 /// code to exit with.
 pub fn parse() -> Result<Cli, ExitCode> {
-    Cli::try_parse().map_err(|error| {
-        // A reader that went away does not make it another outcome.
-        let _ = error.print();
-        match error.kind() {
-            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
-            _ if first_word_runs() => ExitCode::from(RUN_FAILED),
-            _ => ExitCode::from(USAGE),
-        }
-    })
+    args::parse(|| if first_word_runs() { RUN_FAILED } else { USAGE })
 }
 
 fn first_word_runs() -> bool {

@@ -1,31 +1,19 @@
 //! `frostline`: one program for tiering, recording, making, simulating and comparing.
 //!
-//! # What every subcommand keeps to
-//!
-//! * Data goes to standard output, everything else (progress, notes, errors) to standard error.
-//! * An error is printed as `error: what: why`, then `hint: ...` where there is a remedy; see
-//!   `errors`.
-//! * Exit codes: 0 done; 1 failed; 2 wrong usage; 128 + number after a signal (130 for Ctrl-C).
-//!   `run` and `record` behave as `env` and `timeout` do: the program's own code, 125 for an error of ours,
-//!   126 where the program cannot be executed, 127 where it is not there.
-//! * A reader that goes away (`frostline ... | head`) ends the program silently, with 0.
-//! * Files appear under their names when they are complete: `files`.
+//! What every subcommand keeps to stands in `frostline_terminal`. Beside that, `run` and `record` behave
+//! as `env` and `timeout` do: the program's own code, 125 for an error of ours, 126 where the program
+//! cannot be executed, 127 where it is not there.
 #![forbid(unsafe_code)]
 
 mod args;
-mod cancel;
 mod cmd;
-mod errors;
 mod experiment;
-mod files;
-mod limit;
 mod live;
 mod model;
-mod output;
-mod progress;
 mod series;
 mod validate;
 
+use frostline_terminal::errors;
 use std::process::ExitCode;
 
 /// What reads files that others write, and shows what is in them; for tests.
@@ -43,9 +31,8 @@ pub mod readers {
 pub fn main() -> ExitCode {
     match args::parse() {
         Ok(cli) => {
-            progress::set_quiet(cli.global.quiet);
-            limit::set(cli.global.max_memory);
             let our_failure = cli.command.failure_code();
+            cli.global.apply();
             cmd::run(cli.command).unwrap_or_else(|error| errors::report(&error, our_failure))
         }
         Err(code) => code,

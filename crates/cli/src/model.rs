@@ -1,10 +1,10 @@
 //! Command-line options of the model and of programs side by side, shared by `sim` and `compare`.
 
-use crate::errors::usage;
 use frostline_core::spec::{self, SpecError};
 use frostline_core::types::Bytes;
 use frostline_sim::{FastSize, FaultInjection, GuestSetup, Machine, Scale, SimOptions};
 use frostline_study::{Guests, Programs, guests, machine};
+use frostline_terminal::errors::usage;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Switch {

@@ -1,8 +1,8 @@
 //! Time series of a run as CSV or JSON.
 
-use crate::errors::usage;
-use crate::{files, output};
 use frostline_sim::{RunOutcome, SeriesPoint};
+use frostline_terminal::errors::usage;
+use frostline_terminal::{files, output};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt::Write;

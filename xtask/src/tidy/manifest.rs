@@ -41,6 +41,17 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("frostline-linux", &["frostline-core"]),
     ("frostline-driver", &["frostline-core", "frostline-daemon", "frostline-linux"]),
     ("frostline-agent", &["frostline-core", "frostline-linux", "frostline-driver"]),
+    (
+        "frostline-terminal",
+        &[
+            "frostline-core",
+            "frostline-trace",
+            "frostline-sim",
+            "frostline-study",
+            "frostline-linux",
+            "frostline-driver",
+        ],
+    ),
 ];
 
 /// A member of this workspace, parsed.

@@ -1,13 +1,13 @@
 //! `frostline attach`: tiers a program that runs already.
 
-use crate::cancel;
-use crate::errors::usage;
 use crate::live::options::Tiering;
 use crate::live::session::Session;
-use crate::progress::note;
 use frostline_driver::Selection;
 use frostline_linux::Root;
 use frostline_linux::groups::GroupName;
+use frostline_terminal::cancel;
+use frostline_terminal::errors::usage;
+use frostline_terminal::progress::note;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 

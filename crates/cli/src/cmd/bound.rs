@@ -1,8 +1,5 @@
 //! `frostline bound`.
 
-use crate::errors::failure;
-use crate::progress::{self, Screen};
-use crate::{cancel, limit, output};
 use frostline_bound::{Bound, EpochChoice, EpochMatrix, SolveOptions, solve};
 use frostline_core::spec;
 use frostline_core::types::PageCount;
@@ -11,6 +8,9 @@ use frostline_report::table::Table;
 use frostline_report::units::{bytes, count, percent, seconds};
 use frostline_sim::{FastSize, FaultInjection, Footprint, Machine};
 use frostline_study::{Input, bounds, footprint, machine};
+use frostline_terminal::errors::failure;
+use frostline_terminal::progress::{self, Screen};
+use frostline_terminal::{cancel, limit, output};
 use serde::Serialize;
 use std::fmt::Write;
 use std::process::ExitCode;

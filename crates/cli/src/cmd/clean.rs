@@ -1,10 +1,10 @@
 //! `frostline clean`: undoes what a frostline that was killed had changed.
 
-use crate::errors::failure;
-use crate::output;
 use frostline_driver::consolidate::request;
 use frostline_linux::Root;
 use frostline_linux::changes::{SwapOff, restore};
+use frostline_terminal::errors::failure;
+use frostline_terminal::output;
 use std::process::ExitCode;
 
 /// What `--help` says first.

@@ -1,14 +1,14 @@
 //! `frostline compare`.
 
-use crate::files::write_report;
 use crate::model::{ModelArgs, ProgramArgs};
-use crate::progress::Screen;
-use crate::{cancel, limit, output};
 use frostline_core::policy::registry;
 use frostline_core::spec;
 use frostline_report::{html, summary};
 use frostline_sim::FastSize;
 use frostline_study::Request;
+use frostline_terminal::files::write_report;
+use frostline_terminal::progress::Screen;
+use frostline_terminal::{cancel, limit, output};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;

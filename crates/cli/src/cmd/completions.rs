@@ -1,8 +1,8 @@
 //! `frostline completions`.
 
 use crate::args::Cli;
-use clap::CommandFactory;
 use clap_complete::Shell;
+use frostline_terminal::completions;
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
@@ -20,8 +20,5 @@ pub struct Args {
 /// # Errors
 /// Where standard output cannot be written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "frostline", &mut script);
-    crate::output::text(&String::from_utf8(script)?)?;
-    Ok(ExitCode::SUCCESS)
+    completions::print::<Cli>(args.shell)
 }

@@ -2,8 +2,8 @@
 
 use crate::live::config::{Config, PLACE};
 use crate::live::slow;
-use crate::output;
 use frostline_linux::Root;
+use frostline_terminal::output;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 

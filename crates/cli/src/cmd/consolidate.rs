@@ -1,15 +1,16 @@
 //! `frostline consolidate`: asks a program to gather its hot pages.
 
-use crate::errors::failure;
 use crate::live::consolidation;
 use crate::live::inside::Agent;
-use crate::progress::note;
 use frostline_core::consolidation::ConsolidationLimit;
 use frostline_driver::consolidate::Numbers;
 use frostline_driver::consolidate::request::{self, Request};
 use frostline_driver::environment::AGENT_THREAD;
 use frostline_linux::inject::{self, Injected};
 use frostline_linux::{Root, Target};
+use frostline_terminal::errors::failure;
+use frostline_terminal::output;
+use frostline_terminal::progress::note;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -97,9 +98,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         anyhow::bail!(why);
     }
     if args.json {
-        crate::output::text(&crate::output::envelope(&[&numbers])?)?;
+        output::text(&output::envelope(&[&numbers])?)?;
     } else {
-        crate::output::text(&(consolidation::text(&numbers) + "\n"))?;
+        output::text(&(consolidation::text(&numbers) + "\n"))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -132,7 +133,7 @@ fn say_what_would_be_done(target: &Target, library: &Path, json: bool) -> anyhow
     let thread = inject::look(target, library)?;
     if json {
         let found = serde_json::json!({ "library": library, "thread": thread });
-        crate::output::text(&crate::output::envelope(&[&found])?)?;
+        output::text(&output::envelope(&[&found])?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let who = match thread {
@@ -140,7 +141,7 @@ fn say_what_would_be_done(target: &Target, library: &Path, json: bool) -> anyhow
         None => format!("the first thread that waits, within {} s,", THREAD_PATIENCE.as_secs()),
     };
     let (library, pid) = (library.display(), target.pid());
-    crate::output::text(&format!(
+    output::text(&format!(
         "dry run: {who} would load {library} into process {pid}; it would stay there, look which \
          pages are hot, and gather them\n"
     ))?;

@@ -3,9 +3,9 @@
 use crate::live::config::{Config, Metrics, PLACE};
 use crate::live::fleet::Fleet;
 use crate::live::metrics::{self, server::Server};
-use crate::progress::note;
-use crate::{cancel, errors, files};
 use frostline_linux::Root;
+use frostline_terminal::progress::note;
+use frostline_terminal::{cancel, errors, files};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;

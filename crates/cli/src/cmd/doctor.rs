@@ -1,8 +1,8 @@
 //! `frostline doctor`: what this system lets us do.
 
-use crate::output;
 use frostline_linux::Root;
 use frostline_linux::doctor::{Capability, examine};
+use frostline_terminal::output;
 use std::process::ExitCode;
 
 /// What `--help` says first.

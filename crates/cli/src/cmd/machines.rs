@@ -1,9 +1,9 @@
 //! `frostline machines`.
 
-use crate::output;
 use frostline_report::table::Table;
 use frostline_sim::Machine;
 use frostline_study::machine;
+use frostline_terminal::output;
 use serde::Serialize;
 use std::process::ExitCode;
 

@@ -29,7 +29,7 @@ use std::process::ExitCode;
 /// Runs the command.
 ///
 /// # Errors
-/// Whatever went wrong; printed by [`crate::errors::report`].
+/// Whatever went wrong; printed by [`frostline_terminal::errors::report`].
 pub fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Run(args) => run::run(args),

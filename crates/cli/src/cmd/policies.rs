@@ -1,10 +1,10 @@
 //! `frostline policies`.
 
-use crate::output;
 use frostline_core::params::Kind;
 use frostline_core::policy::registry::{self, REGISTRY};
 use frostline_core::policy::{Entry, Group};
 use frostline_report::table::Table;
+use frostline_terminal::output;
 use serde::Serialize;
 use std::fmt::Write;
 use std::process::ExitCode;

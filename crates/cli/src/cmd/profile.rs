@@ -1,15 +1,15 @@
 //! `frostline trace profile`: what a trace uses of its memory.
 
-use crate::errors::usage;
-use crate::files::write_report;
-use crate::progress::{self, Screen};
-use crate::{cancel, limit, output};
 use frostline_core::spec::parse_count;
 use frostline_profile::{Profile, Span, Summary};
 use frostline_report::html;
 use frostline_report::table::Table;
 use frostline_report::units::{bytes, count, percent};
 use frostline_study::{Input, Watched};
+use frostline_terminal::errors::usage;
+use frostline_terminal::files::write_report;
+use frostline_terminal::progress::{self, Screen};
+use frostline_terminal::{cancel, limit, output};
 use frostline_workloads::initialisation_records;
 use serde::Serialize;
 use std::path::PathBuf;

@@ -1,12 +1,12 @@
 //! `frostline record`: runs a program and writes the trace of its memory accesses.
 
-use crate::errors::with_code;
-use crate::files::{refuse_overwriting, write_trace};
 use crate::live::journal_trace;
-use crate::{cancel, files, progress};
 use anyhow::Context;
 use frostline_core::spec::{Spec, parse_bytes, parse_count};
 use frostline_record::{Options, Progress, RecordError, Recorder, Stop, Tool, record};
+use frostline_terminal::errors::with_code;
+use frostline_terminal::files::{refuse_overwriting, write_trace};
+use frostline_terminal::{cancel, files, progress};
 use frostline_trace::TraceSource;
 use indicatif::ProgressBar;
 use std::ffi::OsString;

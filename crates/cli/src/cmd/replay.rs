@@ -1,8 +1,8 @@
 //! `frostline replay`: repeats the decisions of a journal.
 
-use crate::errors::failure;
-use crate::{limit, output};
 use frostline_driver::journal::{Entries, replay};
+use frostline_terminal::errors::failure;
+use frostline_terminal::{limit, output};
 use std::path::PathBuf;
 use std::process::ExitCode;
 

@@ -1,14 +1,14 @@
 //! `frostline run`: runs a program with less fast memory.
 
-use crate::errors::{failure, with_code};
 use crate::live::inside::{Agent, Inside};
 use crate::live::options::Tiering;
 use crate::live::session::Session;
-use crate::progress::note;
 use frostline_core::consolidation::ConsolidationLimit;
 use frostline_driver::Selection;
 use frostline_linux::Root;
 use frostline_record::{CtrlC, Running};
+use frostline_terminal::errors::{failure, with_code};
+use frostline_terminal::progress::note;
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::os::unix::process::ExitStatusExt;

@@ -1,9 +1,7 @@
 //! `frostline sim`.
 
-use crate::files::write_report;
 use crate::model::{ModelArgs, ProgramArgs};
-use crate::progress::Screen;
-use crate::{cancel, limit, output, series};
+use crate::series;
 use anyhow::Context;
 use frostline_core::policy::registry;
 use frostline_core::spec;
@@ -11,6 +9,9 @@ use frostline_core::types::Nanos;
 use frostline_report::{details, html};
 use frostline_sim::FastSize;
 use frostline_study::Request;
+use frostline_terminal::files::write_report;
+use frostline_terminal::progress::Screen;
+use frostline_terminal::{cancel, limit, output};
 use std::path::PathBuf;
 use std::process::ExitCode;
 

@@ -1,9 +1,9 @@
 //! `frostline status`: what runs here.
 
 use crate::live::summary;
-use crate::output;
 use frostline_driver::{Status, instances};
 use frostline_linux::Root;
+use frostline_terminal::output;
 use std::process::ExitCode;
 
 #[derive(clap::Args)]

@@ -1,12 +1,12 @@
 //! `frostline synth`: lists the synthetic workloads, shows one, or writes one to a trace.
 
-use crate::errors::usage;
-use crate::files::write_trace;
-use crate::{cancel, output, progress};
 use anyhow::Context;
 use frostline_core::spec::{Spec, SpecError};
 use frostline_report::table::Table;
 use frostline_report::units;
+use frostline_terminal::errors::usage;
+use frostline_terminal::files::write_trace;
+use frostline_terminal::{cancel, output, progress};
 use frostline_workloads::{GENERATORS, Generator, from_spec, generator};
 use serde::Serialize;
 use std::fmt::Write;

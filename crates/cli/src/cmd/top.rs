@@ -1,10 +1,10 @@
 //! `frostline top`: what runs here, every second.
 
-use crate::errors::usage;
 use crate::live::top::{View, draw, text};
-use crate::output;
 use frostline_driver::instances;
 use frostline_linux::Root;
+use frostline_terminal::errors::usage;
+use frostline_terminal::output;
 use ratatui::DefaultTerminal;
 use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};

@@ -1,14 +1,14 @@
 //! `frostline trace`: looks into traces, checks and converts them.
 
 use super::profile;
-use crate::errors::{failure, usage};
-use crate::files::{Partial, refuse_overwriting, write_trace};
 use crate::live::journal_trace;
-use crate::{cancel, files, output, progress};
 use frostline_driver::journal::MAGIC;
 use frostline_parquet::{ParquetSource, events_path, export};
 use frostline_report::table::Table;
 use frostline_report::{summary, units};
+use frostline_terminal::errors::{failure, usage};
+use frostline_terminal::files::{Partial, refuse_overwriting, write_trace};
+use frostline_terminal::{cancel, errors, files, output, progress};
 use frostline_trace::header::ClockUnit;
 use frostline_trace::import::{DamoSource, PerfSource, TextSource, is_perf_script};
 use frostline_trace::{TraceError, TraceInfo, TraceReader, TraceSource, verify};
@@ -238,7 +238,7 @@ fn verify_all(args: &Verify) -> anyhow::Result<ExitCode> {
             ))?,
             Err(error) => {
                 cancel::check()?;
-                code = crate::errors::report(&error, 1);
+                code = errors::report(&error, 1);
             }
         }
     }

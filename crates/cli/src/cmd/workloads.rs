@@ -1,10 +1,10 @@
 //! `frostline workloads`: what the papers ran, what stands for it here, and how near that comes.
 
-use crate::files::write_report;
 use crate::validate::programs::store;
 use crate::validate::{self, show};
-use crate::{cancel, output};
 use frostline_report::table::Table;
+use frostline_terminal::files::write_report;
+use frostline_terminal::{cancel, output};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -3,14 +3,14 @@
 use super::heatmap::HeatmapOf;
 use super::map::MapOf;
 use super::measure::Measure;
-use crate::errors::usage;
-use crate::live::config::located;
 use anyhow::Context;
 use frostline_core::consolidation::ConsolidationLimit;
 use frostline_core::policy::registry;
 use frostline_core::spec::{self, SpecError};
 use frostline_sim::{FastSize, GuestSetup, SERIES_POINTS, Scale};
 use frostline_study::Programs;
+use frostline_terminal::errors::usage;
+use frostline_terminal::located;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,9 @@
 //! How much of each huge page is used, as samples of accesses tell it.
 
-use crate::cancel;
-use crate::progress::Screen;
 use frostline_core::types::AccessKind;
 use frostline_study::{Input, Watched};
+use frostline_terminal::cancel;
+use frostline_terminal::progress::Screen;
 use frostline_trace::{Batch, TraceSource};
 use serde::Serialize;
 

@@ -4,11 +4,11 @@ use super::OTHERS;
 use super::adaptation::{adaptation_seconds, latencies, recovery_seconds};
 use super::file::{Over, ResultOf};
 use super::huge_pages::{self, HugePage};
-use crate::errors::usage;
 use frostline_core::policy::registry;
 use frostline_sim::RunReport;
 use frostline_study::stats::Stat;
 use frostline_study::{PolicyStudy, SizeStudy, is_online};
+use frostline_terminal::errors::usage;
 use serde::Deserialize;
 
 /// How a result is computed.

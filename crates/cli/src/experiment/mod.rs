@@ -10,13 +10,13 @@ mod measure;
 pub mod report;
 pub mod show;
 
-use crate::limit;
-use crate::progress::Screen;
 use chart::Drawn;
 use file::{Experiment, ResultOf, Workload};
 use frostline_sim::{FastSize, SimOptions};
 use frostline_study::stats::Stat;
 use frostline_study::{Input, Request, Study, run, with_seed};
+use frostline_terminal::limit;
+use frostline_terminal::progress::Screen;
 use heatmap::Picture;
 use huge_pages::HugePage;
 use map::Map;

@@ -5,11 +5,12 @@ use super::config::{Config, Target};
 use super::session::Session;
 use super::slow::SlowMemory;
 use super::summary;
-use crate::progress::note;
 use frostline_driver::instances::Instance;
 use frostline_driver::{Selection, SlowTier, SlowTiers, Status, clock};
 use frostline_linux::Root;
 use frostline_linux::process::{self, Identity};
+use frostline_terminal::errors;
+use frostline_terminal::progress::note;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::path::PathBuf;
@@ -183,7 +184,7 @@ impl Tender {
                 Found::Here(who) => match self.manage(who) {
                     Ok(()) => SEARCH,
                     Err(error) => {
-                        self.say(&crate::errors::text(&error));
+                        self.say(&errors::text(&error));
                         RETRY
                     }
                 },
@@ -263,7 +264,7 @@ impl Tender {
         };
         note(&format!("{name}: {}", summary::text(session.last())));
         if own_swap && self.order.load(Ordering::Relaxed) == STOP_FOR_GOOD {
-            session.bring_back().unwrap_or_else(|error| self.say(&crate::errors::text(&error)));
+            session.bring_back().unwrap_or_else(|error| self.say(&errors::text(&error)));
         }
         session.give_up();
         self.wait_openly();

@@ -3,15 +3,15 @@
 use super::options::{Tiering, default};
 use super::slow::SlowMemory;
 use super::{consolidation, summary};
-use crate::errors::failure;
-use crate::files;
-use crate::progress::note;
 use frostline_core::consolidation::ConsolidationLimit;
 use frostline_driver::environment::{self, CHILDREN, CONSOLIDATE, STATUS};
 use frostline_driver::{Options, Status};
 use frostline_linux::Root;
 use frostline_record::Running;
 use frostline_record::trust::{Owners, temporary_folder};
+use frostline_terminal::errors::failure;
+use frostline_terminal::progress::note;
+use frostline_terminal::{files, output};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -199,7 +199,7 @@ impl Inside {
         for word in program {
             text += &format!(" {}", quoted(word));
         }
-        crate::output::text(&(text + "\n"))?;
+        output::text(&(text + "\n"))?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -307,7 +307,7 @@ impl Prepared {
             None => {}
         }
         if let Some(path) = self.summary {
-            files::write_whole(&path, crate::output::envelope(&all)?.as_bytes())?;
+            files::write_whole(&path, output::envelope(&all)?.as_bytes())?;
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ use frostline_core::event::{Event, Fault, SampleKind};
 use frostline_core::types::*;
 use frostline_driver::DriverError;
 use frostline_driver::journal::{Entries, Entry};
+use frostline_terminal::limit;
 use frostline_trace::event::{MapKind, StreamId};
 use frostline_trace::header::ClockUnit;
 use frostline_trace::import::{Access, Batches, Feed, Item};
@@ -41,7 +42,7 @@ pub struct JournalFeed<R> {
 /// # Errors
 /// Where it cannot be read, is no journal, or does not begin with a setup.
 pub fn open(path: &Path) -> Result<JournalSource<BufReader<File>>, DriverError> {
-    from_entries(path, Entries::open(path)?.within(crate::limit::current()))
+    from_entries(path, Entries::open(path)?.within(limit::current()))
 }
 
 /// Reads entries from their beginning; `path` is for messages.

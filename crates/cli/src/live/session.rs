@@ -3,14 +3,14 @@
 use super::options::Tiering;
 use super::slow::SlowMemory;
 use super::summary;
-use crate::files;
-use crate::progress::note;
 use frostline_core::types::Nanos;
 use frostline_driver::instances::Instance;
 use frostline_driver::start::Stopwatch;
 use frostline_driver::{Driver, DriverError, Limit, Options, Selection, Status, clock, start};
 use frostline_linux::Root;
 use frostline_report::units::bytes;
+use frostline_terminal::progress::note;
+use frostline_terminal::{files, output};
 use std::time::Duration;
 
 /// How often others are told; less often where that takes more than one part in so many of a core.
@@ -221,7 +221,7 @@ impl Session {
         let path = self.tiering.summary.clone();
         self.give_up();
         if let Some(path) = path {
-            files::write_whole(&path, crate::output::envelope(&[status])?.as_bytes())?;
+            files::write_whole(&path, output::envelope(&[status])?.as_bytes())?;
         }
         Ok(())
     }

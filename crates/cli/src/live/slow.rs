@@ -1,7 +1,5 @@
 //! Slow tiers: chosen, set up before, taken down afterwards.
 
-use crate::errors::ResultExt;
-use crate::progress::note;
 use frostline_core::types::Bytes;
 use frostline_driver::{SlowTier, SlowTiers};
 use frostline_linux::Root;
@@ -10,6 +8,8 @@ use frostline_linux::process;
 use frostline_linux::swap::{self, PAGE_CLUSTER};
 use frostline_linux::topology::{self, Topology};
 use frostline_linux::zram::{Zram, ZramOptions};
+use frostline_terminal::errors::ResultExt;
+use frostline_terminal::progress::note;
 use std::path::PathBuf;
 
 /// The slow tier where the user names none, and why it is that.

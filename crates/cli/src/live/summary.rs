@@ -1,8 +1,8 @@
 //! A driver's numbers as text and as a series.
 
-use crate::files;
 use frostline_driver::Status;
 use frostline_report::units::{bytes, percent};
+use frostline_terminal::files;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;

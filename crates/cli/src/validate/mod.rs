@@ -5,7 +5,7 @@ pub mod programs;
 pub mod report;
 pub mod show;
 
-use crate::errors::{failure, usage};
+use frostline_terminal::errors::{failure, usage};
 use pairs::{Nothing, Pair};
 use programs::{ALL, Program};
 use std::path::Path;

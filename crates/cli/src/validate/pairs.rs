@@ -1,11 +1,11 @@
 //! One program beside the generator that stands for it: recorded, profiled, compared.
 
 use super::programs::{Program, Recording};
-use crate::progress::{self, Screen};
-use crate::{cancel, limit};
 use frostline_core::spec::Spec;
 use frostline_profile::{Distance, Profile, Span};
 use frostline_study::{Input, Watched};
+use frostline_terminal::progress::{self, Screen};
+use frostline_terminal::{cancel, limit};
 use frostline_workloads::initialisation_records;
 use serde::Serialize;
 use std::path::Path;

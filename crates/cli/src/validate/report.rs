@@ -2,9 +2,9 @@
 
 use super::pairs::{Nothing, Pair, Verdict};
 use super::show;
-use crate::errors;
 use frostline_report::html::svg::{escape, table};
 use frostline_report::html::{self, Curve, document};
+use frostline_terminal::errors;
 use std::fmt::Write;
 
 /// The whole page.

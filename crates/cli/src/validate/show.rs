@@ -1,10 +1,10 @@
 //! Distances as a table and as JSON.
 
 use super::pairs::{Found, Nothing, Pair, Verdict};
-use crate::errors;
 use frostline_profile::{Distance, Summary};
 use frostline_report::table::Table;
 use frostline_report::units::count;
+use frostline_terminal::errors;
 use serde::Serialize;
 use std::fmt::Write;
 

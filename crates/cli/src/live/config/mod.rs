@@ -1,13 +1,11 @@
 //! The daemon's configuration: a TOML file in which every key is known and every value is checked
 //! before anything begins.
 
-pub mod located;
 #[cfg(test)]
 mod tests;
 mod values;
 
 use super::options::{Tiering, default};
-use crate::errors::{ResultExt, usage};
 use frostline_core::Foreign;
 use frostline_core::spec::{SpecError, parse_bytes};
 use frostline_core::types::Bytes;
@@ -16,6 +14,8 @@ use frostline_driver::{Limit, Selection, SlowTier, SlowTiers};
 use frostline_linux::Root;
 use frostline_linux::groups::GroupName;
 use frostline_linux::users::User;
+use frostline_terminal::errors::{ResultExt, usage};
+use frostline_terminal::located;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -5,7 +5,7 @@
 //! is answered, however many others ask slowly or not at all.
 
 use super::connection::{Connection, Page};
-use crate::errors::ResultExt;
+use frostline_terminal::errors::ResultExt;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};

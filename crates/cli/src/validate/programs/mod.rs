@@ -15,6 +15,7 @@ pub mod store;
 mod xgboost;
 
 use frostline_record::{Options, Progress, Recorder, Tool};
+use frostline_terminal::{errors, progress};
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -176,9 +177,9 @@ impl Program {
     ) -> anyhow::Result<Recording> {
         if let Some(missing) = self.missing() {
             let (what, hint) = missing.split_once(": ").unwrap_or((&missing, ""));
-            return Err(crate::errors::failure(format!("{}: {what}", self.program), hint));
+            return Err(errors::failure(format!("{}: {what}", self.program), hint));
         }
-        let tool = Tool::find(self.recorder, crate::progress::note)?;
+        let tool = Tool::find(self.recorder, progress::note)?;
         let options = self.options();
         let version = self.recipe.version()?;
         let key = store::Key {

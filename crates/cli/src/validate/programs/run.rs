@@ -1,9 +1,9 @@
 //! Records a program while a driver puts load on it.
 
 use super::{Loading, Plan};
-use crate::{cancel, errors::failure};
 use anyhow::{Context, anyhow, bail};
 use frostline_record::{Options, Progress, Stop, Tool, record};
+use frostline_terminal::{cancel, errors::failure};
 use frostline_trace::{Batch, TraceEvent, TraceSource, event::MapKind};
 use frostline_workloads::open;
 use std::collections::BTreeSet;

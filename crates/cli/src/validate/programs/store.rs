@@ -1,8 +1,8 @@
 //! Recordings that are kept: by recipe, version of the program and recorder.
 
-use crate::files::write_whole;
 use anyhow::Context;
 use frostline_record::trust::{TrustError, cache_home, own_folder, temporary_folder};
+use frostline_terminal::files::write_whole;
 use serde::{Deserialize, Serialize};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
