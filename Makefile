@@ -7,7 +7,7 @@ export RUST_BACKTRACE ?= 1
 .PHONY: help build test test-all lint fuzz fuzz-min fuzz-campaign demo bench clean
 
 help:
-	@echo 'make build   the frostline program and its agent, in target/release'
+	@echo 'make build   frostline, its agent and frostline-repro, in target/release'
 	@echo 'make test    every check: format, lints, documentation, tidiness, tests'
 	@echo 'make test-all  the same, and 300 kills of a running frostline'
 	@echo 'make fuzz    searches for input that a reader does not survive; SECONDS=60 TARGETS="trace journal"'

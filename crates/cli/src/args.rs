@@ -17,7 +17,9 @@ Examples:
     frostline compare synth:zipf:pages=256K:accesses=20M --policies memtis,first-touch --fast 1:8
   What can be chosen:
     frostline policies
-    frostline machines";
+    frostline machines
+
+Another program repeats figures of papers: frostline-repro.";
 
 /// Runs programs with less fast memory, and says how much they need.
 #[derive(Parser)]
@@ -72,8 +74,9 @@ pub enum Command {
     Compare(cmd::compare::Args),
     /// Compute what no policy can beat
     Bound(cmd::bound::Args),
-    /// Repeat figures and tables of papers
-    Experiment(cmd::experiment::Args),
+    /// Figures of papers are repeated by frostline-repro
+    #[command(hide = true)]
+    Experiment(cmd::moved::Args),
     /// List what the papers ran, and what stands for it here
     Workloads(cmd::workloads::Args),
     /// List policies and their parameters

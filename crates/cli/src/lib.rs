@@ -7,11 +7,9 @@
 
 mod args;
 mod cmd;
-mod experiment;
 mod live;
 mod model;
 mod series;
-mod validate;
 
 use frostline_terminal::errors;
 use std::process::ExitCode;
@@ -20,7 +18,6 @@ use std::process::ExitCode;
 #[doc(hidden)]
 pub mod readers {
     pub use crate::cmd::status::text as status;
-    pub use crate::experiment::file::Experiment;
     pub use crate::live::config::Config;
     pub use crate::live::journal_trace::from_entries as journal;
     pub use crate::live::metrics::page as metrics;

@@ -351,24 +351,15 @@ fn a_profile_says_how_much_memory_serves_how_much() {
 }
 
 #[test]
-fn validation_says_what_is_missing() {
-    let empty = tempfile::tempdir().unwrap();
-    let nowhere = |args: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_frostline"));
-        command.env("PATH", empty.path()).env("HOME", empty.path());
-        command.env("XDG_CACHE_HOME", empty.path());
-        command.args(["workloads", "--validate"]).args(args).assert()
+fn what_has_moved_names_the_other_program() {
+    let hint = |args: &[&str], words: &str| {
+        let words = format!("hint: frostline-repro {words} (cargo install --path repro)");
+        fails(args, 2, "another program", &words);
     };
-    // All of them: none is there, and that is no failure.
-    let all = nowhere(&[]).success();
-    let text = stdout(all);
-    assert!(text.contains("gauss-kv") && text.contains("missing: apt-get install"), "{text}");
-    let named = nowhere(&["gauss-kv", "--json"]).code(1);
-    assert!(stderr(named).contains("hint: apt-get install redis-server"));
-    let json = nowhere(&["--json"]).success();
-    let json: Value = serde_json::from_str(&stdout(json)).unwrap();
-    let first = &json["runs"][0];
-    assert!(first["missing"].is_string() && first["distance"].is_null(), "{first}");
-    fails(&["workloads", "--validate", "colour"], 2, "`colour`", "gauss-kv");
-    frostline(&["workloads", "--keep", "/tmp"]).code(2);
+    hint(&["experiment", "run", "a.toml", "--quick"], "run a.toml --quick");
+    hint(&["experiment", "list", "--help"], "list --help");
+    hint(&["workloads", "--validate"], "validate");
+    hint(&["workloads", "--validate", "etc", "--keep", "d"], "validate etc --keep d");
+    let help = stdout(frostline(&["--help"]).success());
+    assert!(help.ends_with("frostline-repro.\n") && !help.contains("  experiment "), "{help}");
 }

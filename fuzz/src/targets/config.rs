@@ -2,7 +2,8 @@
 
 use super::texts;
 use crate::Target;
-use frostline_cli::readers::{Config, Experiment};
+use frostline_cli::readers::Config;
+use frostline_repro::readers::Experiment;
 
 pub const DAEMON: Target = Target {
     name: "config",

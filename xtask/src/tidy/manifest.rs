@@ -7,8 +7,8 @@ use toml::{Table, Value};
 const INHERITED: &[&str] = &["version", "edition", "rust-version", "license", "authors"];
 const DEPENDENCIES: &[&str] = &["dependencies", "dev-dependencies", "build-dependencies"];
 
-/// Which of our crates each library may name. Dependencies point inward; what stands here last
-/// may name everything.
+/// Which of our crates each may name. Dependencies point inward, and the product names no laboratory;
+/// what does not stand here may name everything.
 const LAYERS: &[(&str, &[&str])] = &[
     ("frostline-core", &[]),
     ("frostline-daemon", &["frostline-core"]),
@@ -52,13 +52,47 @@ const LAYERS: &[(&str, &[&str])] = &[
             "frostline-driver",
         ],
     ),
+    (
+        "frostline",
+        &[
+            "frostline-core",
+            "frostline-trace",
+            "frostline-workloads",
+            "frostline-parquet",
+            "frostline-record",
+            "frostline-profile",
+            "frostline-bound",
+            "frostline-sim",
+            "frostline-study",
+            "frostline-report",
+            "frostline-linux",
+            "frostline-driver",
+            "frostline-terminal",
+        ],
+    ),
+    (
+        "frostline-repro",
+        &[
+            "frostline-core",
+            "frostline-trace",
+            "frostline-workloads",
+            "frostline-record",
+            "frostline-profile",
+            "frostline-sim",
+            "frostline-study",
+            "frostline-report",
+            "frostline-terminal",
+        ],
+    ),
 ];
 
 /// A member of this workspace, parsed.
 fn member(file: &File) -> Option<Result<Table, toml::de::Error>> {
     let is_member = file.name() == "Cargo.toml"
         && (file.path.starts_with("crates/")
-            || ["demo/", "fuzz/", "lab/", "xtask/"].iter().any(|f| file.path.starts_with(f)));
+            || ["demo/", "fuzz/", "lab/", "repro/", "xtask/"]
+                .iter()
+                .any(|f| file.path.starts_with(f)));
     is_member.then(|| file.text.parse())
 }
 

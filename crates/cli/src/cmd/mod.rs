@@ -9,8 +9,8 @@ pub mod config;
 pub mod consolidate;
 pub mod daemon;
 pub mod doctor;
-pub mod experiment;
 pub mod machines;
+pub mod moved;
 pub mod policies;
 pub mod profile;
 pub mod record;
@@ -48,7 +48,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Sim(args) => sim::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Bound(args) => bound::run(args),
-        Command::Experiment(args) => experiment::run(args),
+        Command::Experiment(args) => moved::run(&args),
         Command::Workloads(args) => workloads::run(args),
         Command::Policies(args) => policies::run(args),
         Command::Machines(args) => machines::run(args),

@@ -1,12 +1,9 @@
-//! `frostline workloads`: what the papers ran, what stands for it here, and how near that comes.
+//! `frostline workloads`: what the papers ran, and what stands for it here.
 
-use crate::validate::programs::store;
-use crate::validate::{self, show};
+use super::moved;
 use frostline_report::table::Table;
-use frostline_terminal::files::write_report;
-use frostline_terminal::{cancel, output};
+use frostline_terminal::output;
 use serde::Serialize;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
@@ -14,26 +11,18 @@ use std::process::ExitCode;
 Examples:
   frostline workloads
   frostline workloads --paper hybridtier
-  frostline workloads --validate                    # records what is installed; minutes each, kept
-  frostline workloads --validate gauss-kv etc --report v.html
   frostline compare synth:xsbench --policies memtis,first-touch
 
 `frostline synth NAME` says what a generator does and what can be set; docs/reference/workloads.md
-says what each leaves out. A real program is recorded by `frostline record`.")]
+says what each leaves out. A real program is recorded by `frostline record`; `frostline-repro
+validate` says how near a generator comes to it.")]
 pub struct Args {
     /// Of one paper only
     #[arg(long, value_enum)]
     paper: Option<Paper>,
-    /// Record real programs and say how far the generators that stand for them are from them: those
-    /// named, or all that are installed
-    #[arg(long, value_name = "NAME", num_args = 0.., conflicts_with = "paper")]
+    /// Generators are compared with real programs by frostline-repro validate
+    #[arg(long, hide = true, num_args = 0.., allow_hyphen_values = true)]
     validate: Option<Vec<String>>,
-    /// Where recordings are kept, and looked for before recording [default: the user's cache]
-    #[arg(long, value_name = "DIR", requires = "validate")]
-    keep: Option<PathBuf>,
-    /// Write a report with the curves of each pair
-    #[arg(long, value_name = "FILE.html", requires = "validate")]
-    report: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -130,11 +119,10 @@ const WORKLOADS: &[Workload] = &[
 /// Runs the command.
 ///
 /// # Errors
-/// Where standard output cannot be written, and those of validation.
+/// Where standard output cannot be written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    if let Some(names) = &args.validate {
-        validated(&args, names)?;
-        return Ok(ExitCode::SUCCESS);
+    if let Some(rest) = &args.validate {
+        return Err(moved::error("frostline workloads --validate", "validate", rest));
     }
     let chosen: Vec<Workload> =
         WORKLOADS.iter().filter(|w| args.paper.is_none_or(|p| p == w.paper)).copied().collect();
@@ -156,21 +144,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     output::text(&table.show(0))?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn validated(args: &Args, names: &[String]) -> anyhow::Result<()> {
-    cancel::install()?;
-    let dir = args.keep.clone().map_or_else(store::folder, Ok)?;
-    let pairs = validate::validate(names, &dir)?;
-    if let Some(path) = &args.report {
-        write_report(path, &validate::report::page(&pairs))?;
-    }
-    if args.json {
-        output::json(&pairs.iter().map(show::row).collect::<Vec<_>>())?;
-    } else {
-        output::text(&show::text(&pairs))?;
-    }
-    validate::check(pairs, !names.is_empty())
 }
 
 #[cfg(test)]

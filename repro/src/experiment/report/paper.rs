@@ -2,6 +2,7 @@
 
 use super::{both, figures, map};
 use crate::experiment::file::Experiment;
+use crate::experiment::score::Score;
 use crate::experiment::{Finding, Outcome, show};
 use frostline_report::html::rows::Rows;
 use frostline_report::html::svg::{escape, frame, number, round_up};
@@ -37,17 +38,9 @@ pub fn section(experiment: &Experiment, outcome: &Outcome) -> String {
 
 /// How many of ours agree, in a sentence. Empty where nothing was published that has a direction.
 fn verdict(findings: &[Finding]) -> String {
-    let has_sides = |f: &&Finding| f.paper.is_some() && show::has_direction(f);
-    let published: Vec<&Finding> = findings.iter().filter(has_sides).collect();
-    if published.is_empty() {
-        return String::new();
-    }
-    let count = |of: &dyn Fn(&Finding) -> bool| published.iter().filter(|f| of(f)).count();
-    let reversed = count(&|f| show::direction(f) == "reversed");
-    let unsure = count(&|f| show::direction(f) == "unsure");
-    let same = published.len() - reversed - unsure;
-    let within = count(&|f| within(f));
-    let mut text = match published.len() {
+    let Score { published, same, reversed, unsure, within } = Score::of(findings);
+    let mut text = match published {
+        0 => return String::new(),
         1 => "Of the one published number, ours ".to_owned(),
         n => format!("Of {n} published numbers, ours "),
     };
@@ -60,14 +53,6 @@ fn verdict(findings: &[Finding]) -> String {
     let within = if within == 0 { "none".to_owned() } else { within.to_string() };
     let _ = write!(text, "; our interval reaches what was published in {within}.");
     format!("<div class=\"verdict\"><p>{text}</p></div>\n")
-}
-
-/// Whether our interval reaches into what was published.
-fn within(finding: &Finding) -> bool {
-    let half = finding.half_width.unwrap_or(0.0);
-    finding
-        .paper
-        .is_some_and(|[low, high]| finding.ours + half >= low && finding.ours - half <= high)
 }
 
 fn chart(findings: &[&Finding], unit: &str) -> String {

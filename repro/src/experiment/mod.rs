@@ -8,6 +8,7 @@ pub mod huge_pages;
 pub mod map;
 mod measure;
 pub mod report;
+pub mod score;
 pub mod show;
 
 use chart::Drawn;

@@ -663,7 +663,7 @@ mod tests {
 
     #[test]
     fn the_repositorys_experiments_fit_together() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../experiments");
         let mut read = 0;
         for path in Experiment::files(&folder).unwrap() {
             let file = Experiment::read(&path).unwrap_or_else(|e| panic!("{e:#}"));

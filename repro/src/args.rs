@@ -1,0 +1,54 @@
+//! The command line as a whole.
+
+use crate::cmd;
+use clap::{Parser, Subcommand};
+use clap_complete::Shell;
+use frostline_terminal::args::Global;
+
+const EXAMPLES: &str = "\
+Examples:
+  frostline-repro list
+  frostline-repro run experiments/memtis-fig11.toml --quick
+  frostline-repro score experiments/memtis-fig2.toml experiments/memtis-fig11.toml --quick
+  frostline-repro validate gauss-kv etc --report v.html
+
+The files of the papers' figures are in experiments/ of Frostline's repository.";
+
+/// Repeats figures of papers, and holds generators against real programs.
+#[derive(Parser)]
+#[command(name = "frostline-repro", version, after_help = EXAMPLES, max_term_width = 100)]
+#[command(propagate_version = true, subcommand_required = true, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// List the experiments of a folder
+    List(cmd::list::Args),
+    /// Run an experiment and print the paper's numbers beside ours
+    Run(cmd::run::Args),
+    /// Run experiments and count the published numbers that come out
+    Score(cmd::score::Args),
+    /// Record real programs and say how far the generators that stand for them are from them
+    Validate(cmd::validate::Args),
+    /// Print a completion script for a shell
+    Completions {
+        /// Shell to complete for
+        shell: Shell,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

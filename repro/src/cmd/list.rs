@@ -1,0 +1,26 @@
+//! `frostline-repro list`.
+
+use crate::experiment::file::Experiment;
+use frostline_report::table::Table;
+use frostline_terminal::output;
+use std::path::PathBuf;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// The folder
+    #[arg(default_value = "experiments")]
+    folder: PathBuf,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A folder that cannot be read, or a file in it that is no experiment.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let mut table = Table::new(&["file", "paper", "what it shows"]).left(3);
+    for path in Experiment::files(&args.folder)? {
+        let experiment = Experiment::read(&path)?;
+        table.row(vec![path.display().to_string(), experiment.paper, experiment.title]);
+    }
+    output::text(&table.show(0))
+}

@@ -1,0 +1,31 @@
+//! `frostline-repro`: figures of papers repeated, and generators held against real programs.
+//!
+//! It behaves on a terminal as `frostline` does: see `frostline_terminal`.
+#![forbid(unsafe_code)]
+
+mod args;
+mod cmd;
+mod experiment;
+mod validate;
+
+use args::Cli;
+use frostline_terminal::args::{USAGE, parse};
+use frostline_terminal::errors;
+use std::process::ExitCode;
+
+/// What reads files that others write; for tests.
+#[doc(hidden)]
+pub mod readers {
+    pub use crate::experiment::file::Experiment;
+}
+
+/// Does what the command line says.
+pub fn main() -> ExitCode {
+    match parse(|| USAGE) {
+        Ok(Cli { global, command }) => {
+            global.apply();
+            cmd::run(command).unwrap_or_else(|error| errors::report(&error, 1))
+        }
+        Err(code) => code,
+    }
+}
