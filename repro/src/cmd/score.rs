@@ -15,8 +15,9 @@ Examples:
   frostline-repro score --quick                     # all of experiments/; half a minute each
   frostline-repro score experiments/memtis-fig11.toml experiments/hotbox-fig8.toml --seeds 3
 
-Counted are published numbers that say which of two is better. Ours points the same way, the other
-way (reversed), or neither for sure; within counts those that our interval reaches.")]
+Counted are published numbers that have a direction: per cent, points, ratios and correlations, no
+amounts and times. Ours points the same way, the other way (reversed), or neither for sure (unsure);
+within counts those that our interval reaches.")]
 pub struct Args {
     /// Experiments' files, and folders of them
     #[arg(value_name = "PATH", default_value = "experiments")]
