@@ -3,6 +3,7 @@
 use crate::consolidation::Consolidation;
 use crate::report::Report;
 use crate::{life, remarks, words};
+use frostline_core::span::Span;
 use frostline_core::types::{Bytes, Nanos, PAGE_BYTES, Vpn};
 use frostline_driver::environment::{AGENT_THREAD, POLICY};
 use frostline_driver::start::Stopwatch;
@@ -10,7 +11,7 @@ use frostline_driver::{Driver, DriverError, Options, SlowTier, environment, star
 use frostline_linux::inside::{Ending, Thread};
 use frostline_linux::process::{self, Identity, Target};
 use frostline_linux::topology::{self, Topology};
-use frostline_linux::{LinuxError, Root, Span, swap};
+use frostline_linux::{LinuxError, Root, swap};
 use std::fmt::Display;
 use std::fs::File;
 use std::panic::catch_unwind;
@@ -169,7 +170,7 @@ fn drive(
             driver.overhear(work.consolidation.at_work().is_some());
             let next = driver.step(now)?;
             if let Some(consolidator) = work.consolidation.at_work() {
-                driver.overheard().for_each(|page| consolidator.hear(page));
+                driver.overheard().into_iter().for_each(|page| consolidator.hear(page));
             }
             for remark in driver.take_remarks() {
                 remarks::note(&remark);

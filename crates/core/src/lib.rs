@@ -22,6 +22,7 @@ pub mod params;
 pub mod placement;
 pub mod policy;
 pub mod rng;
+pub mod span;
 pub mod spec;
 pub mod types;
 

@@ -8,16 +8,51 @@
 
 extern crate alloc;
 
+mod accounts;
+mod address_map;
+mod arming;
+mod audit;
 mod backoff;
+mod budget;
+mod context;
+mod daemon;
+mod folios;
 mod growth;
+mod ids;
+mod ledger;
+mod limit;
+mod limits;
+mod moving;
+mod numbering;
 mod pacer;
 mod queue;
 mod reclaim;
+mod reconcile;
+mod refreshes;
+mod rotation;
 mod rounds;
+mod scans;
+mod settings;
+mod sight;
+mod space;
+mod spaces;
+mod system;
+mod unit;
+mod window;
 
-pub use backoff::Backoff;
+pub use accounts::{Account, Accounts};
+pub use address_map::{AddressMap, by_region};
+pub use daemon::Daemon;
 pub use growth::Growth;
+pub use limit::Limit;
 pub use pacer::Pacer;
 pub use queue::Queue;
 pub use reclaim::{Pass, Reclaimer};
 pub use rounds::Rounds;
+pub use settings::{STEP, Settings, Tier};
+pub use space::Space;
+pub use spaces::Audits;
+pub use system::{
+    ArmedTouch, Assignment, Change, Refreshed, Sampling, System, Told, Touch, TouchKind,
+};
+pub use unit::{Found, Unit};

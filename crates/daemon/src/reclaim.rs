@@ -1,7 +1,7 @@
 //! Reclaim by second chance: a hand goes round over all pages and takes those of a tier that were not referenced since it
 //! last passed.
 
-use crate::Backoff;
+use crate::backoff::Backoff;
 use frostline_core::View;
 use frostline_core::hotness::bitmap::Bitmap;
 use frostline_core::types::*;

@@ -2,9 +2,10 @@
 
 use crate::driver::Options;
 use crate::source::choice::Samples;
-use crate::tier::{Limit, SlowTier, SlowTiers};
+use crate::tier::{SlowTier, SlowTiers};
 use frostline_core::policy::{PolicyError, registry};
 use frostline_core::spec::{SpecError, parse_bytes, parse_count, parse_ratio};
+use frostline_daemon::Limit;
 use std::ffi::CStr;
 
 /// Name of an agent's thread.

@@ -4,11 +4,11 @@
 //! the group is in. What there is room for is read once a second, and kept account of in between. Moves between nodes
 //! leave both as they are.
 
-use crate::place::Unit;
 use frostline_core::Foreign;
-use frostline_core::types::{Bytes, PageCount, Vpn};
+use frostline_core::span::{Span, push_run};
+use frostline_core::types::{Bytes, PageCount};
+use frostline_daemon::Unit;
 use frostline_linux::groups::{Ceiling, Group, Level, Part, Trees};
-use frostline_linux::span::{Span, push_run};
 use frostline_linux::{LinuxError, Root};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -193,14 +193,14 @@ impl Groups {
         self.room_of(pid, way) >= Ceiling::At(pages.bytes())
     }
 
-    /// What of `units` may be moved, in their order, and what not. Pages that are not `counted` may all be: they are no
+    /// What of `units` may be moved, in their order, and what not. Units that are not `counted` may all be: they are no
     /// swap, and do not become any.
     pub fn admit(
         &self,
         pid: u32,
         way: Way,
         units: &[Unit],
-        counted: impl Fn(Vpn) -> bool,
+        counted: impl Fn(&Unit) -> bool,
     ) -> (Vec<Unit>, Vec<Span>) {
         let Ceiling::At(room) = self.room_of(pid, way) else { return (units.to_vec(), Vec::new()) };
         let mut left = room.0 / PageCount(1).bytes().0;
@@ -209,17 +209,16 @@ impl Groups {
             // A folio goes as a whole.
             let step = if unit.huge { unit.span.pages } else { 1 };
             for span in unit.span.pieces(step) {
-                let pages = if counted(span.start) { span.pages } else { 0 };
+                let pages = if counted(unit) { span.pages } else { 0 };
                 if pages > left {
                     push_run(&mut held, span, ());
                     continue;
                 }
                 left -= pages;
+                let part = Unit { span, ..*unit };
                 match admitted.last_mut() {
-                    Some(last) if !unit.huge && !last.huge && last.span.end() == span.start => {
-                        last.span.pages += span.pages;
-                    }
-                    _ => admitted.push(Unit { span, huge: unit.huge }),
+                    Some(last) if last.is_followed_by(&part) => last.span.pages += span.pages,
+                    _ => admitted.push(part),
                 }
             }
         }

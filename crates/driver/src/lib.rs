@@ -6,21 +6,19 @@
 //! wherever they are.
 #![forbid(unsafe_code)]
 
-pub mod accounts;
-mod address_map;
 pub mod clock;
+mod closed_files;
 pub mod consolidate;
 mod driver;
 pub mod environment;
 pub mod error;
 pub mod groups;
+mod host;
 pub mod instances;
 pub mod journal;
 pub mod left_alone;
 pub mod owner;
 pub mod place;
-mod reconcile;
-mod scans;
 pub mod source;
 pub mod start;
 pub mod status;
@@ -28,10 +26,11 @@ mod tier;
 mod watched;
 pub mod words;
 
-pub use driver::{Audits, Driver, Options};
+pub use driver::{Driver, Options};
 pub use error::DriverError;
+pub use frostline_daemon::{Account, Accounts, Audits, Limit};
 pub use source::choice::Samples;
 pub use start::{start, start_inside};
 pub use status::Status;
-pub use tier::{Limit, Slow, SlowTier, SlowTiers};
+pub use tier::{Slow, SlowTier, SlowTiers};
 pub use watched::Selection;

@@ -1,14 +1,15 @@
 //! Where tiers are, and how pages get there.
 
 use frostline_core::event::MoveOutcome;
+use frostline_core::span::{Span, push_run};
 use frostline_core::types::*;
+use frostline_daemon::{Found, Unit};
 use frostline_linux::advise::{bring_in_verified, page_out_verified};
 use frostline_linux::folio::{CollapseOutcome, Folios, SplitOutcome};
 use frostline_linux::frames::FrameNodes;
 use frostline_linux::migrate::{NodeStatus, move_to_node, nodes_of};
 use frostline_linux::pagemap::{Categories, PageEntry, Pagemap};
 use frostline_linux::process::Target;
-use frostline_linux::span::{Span, push_run};
 use frostline_linux::swap::{self, SwapDevice};
 use frostline_linux::topology::Topology;
 use frostline_linux::{LinuxError, Root};
@@ -23,24 +24,6 @@ pub enum Place {
     Node(u32),
     /// Swap space.
     Swap,
-}
-
-/// Where a page is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
-    /// Its tier.
-    pub tier: TierId,
-    /// Mapped as part of a 2 MiB folio.
-    pub huge: bool,
-}
-
-/// Pages of one process that are moved in one go: consecutive base pages, or one whole folio.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unit {
-    /// The pages.
-    pub span: Span,
-    /// One folio of 2 MiB.
-    pub huge: bool,
 }
 
 /// The places of all tiers.
@@ -130,7 +113,7 @@ impl Places {
         // At least one page is not known by its frame.
         runs.truncate(before);
         let units: Vec<Span> = if huge {
-            crate::address_map::by_region(span).collect()
+            frostline_daemon::by_region(span).collect()
         } else {
             span.iter().map(Span::single).collect()
         };
@@ -160,7 +143,7 @@ impl Places {
             None => all = false,
         };
         if huge {
-            for unit in crate::address_map::by_region(span) {
+            for unit in frostline_daemon::by_region(span) {
                 push(unit, pagemap.page(unit.start)?);
             }
         } else {

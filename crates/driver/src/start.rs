@@ -12,12 +12,13 @@ use frostline_core::TierLimits;
 use frostline_core::event::SampleKind;
 use frostline_core::policy::registry::{self, terms};
 use frostline_core::policy::{Facts, Faults, Lack, Offer, Offered, Suited, Telemetry, Terms};
+use frostline_core::span::Span;
 use frostline_core::types::*;
 use frostline_linux::frames::FrameNodes;
 use frostline_linux::groups::{GroupName, Trees};
 use frostline_linux::next_touch::NextTouch;
 use frostline_linux::topology::Topology;
-use frostline_linux::{LinuxError, Root, Span, process, swap};
+use frostline_linux::{LinuxError, Root, process, swap};
 
 /// Most bytes that an unused migration rate saves up.
 const BURST: Bytes = Bytes(64 << 20);
@@ -173,7 +174,9 @@ fn begin(
     };
     let closings = choice.closings.take();
     let mut driver = Driver::new(root, options, selection, &setup, places, choice)?;
-    driver.own = own;
+    if let Some(own) = own {
+        driver.live_inside(own);
+    }
     if let Some(next_touch) = next_touch.filter(|_| needs.faults) {
         driver.arm_by(next_touch);
     }

@@ -1,14 +1,14 @@
 //! What a driver tells about itself.
 
-use crate::accounts::{Account, Accounts};
 use crate::clock;
 use crate::consolidate::Numbers;
-use crate::driver::{Audits, Driver};
+use crate::driver::Driver;
 use crate::groups::{GroupStatus, Groups};
 use crate::place::Place;
 use frostline_core::Foreign;
 use frostline_core::engine::Rejected;
 use frostline_core::types::*;
+use frostline_daemon::{Account, Accounts, Audits, Space};
 use frostline_linux::process::Identity;
 use frostline_linux::{Root, swap};
 use serde::{Deserialize, Serialize};
@@ -146,8 +146,8 @@ pub struct SourceStatus {
 impl Driver {
     /// How things are.
     pub fn status(&self, name: &str) -> Status {
-        let view = self.engine.view();
-        let tiers = self.places.tiers.iter().enumerate().map(|(index, place)| {
+        let view = self.daemon.engine().view();
+        let tiers = self.system.places.tiers.iter().enumerate().map(|(index, place)| {
             let tier = TierId(index as u8);
             TierStatus {
                 name: match place {
@@ -157,47 +157,40 @@ impl Driver {
                 },
                 used_bytes: view.used(tier).bytes().0,
                 capacity_bytes: view.limits(tier).capacity.bytes().0,
-                arrivals: self.arrivals[index],
+                arrivals: self.daemon.arrivals()[index],
             }
         });
         let tiers: Vec<TierStatus> = tiers.collect();
         let footprint = Bytes(tiers.iter().map(|tier| tier.used_bytes).sum());
-        let identity = Identity::own(&self.root).ok();
+        let identity = Identity::own(&self.system.root).ok();
         let swapped: u64 = tiers.iter().filter(|t| t.name == "swap").map(|t| t.used_bytes).sum();
-        let compressed = compressed(&self.root, self.places.device.as_deref());
+        let compressed = compressed(&self.system.root, self.system.places.device.as_deref());
         let mut metrics = BTreeMap::new();
-        self.engine.policy().metrics(&mut |name, value| {
+        self.daemon.engine().policy().metrics(&mut |name, value| {
             metrics.insert(name.to_owned(), value);
         });
-        let rejected = Rejected::ALL.iter().zip(self.engine.stats().rejected);
+        let rejected = Rejected::ALL.iter().zip(self.daemon.engine().stats().rejected);
         Status {
             pid: std::process::id(),
             start_ticks: identity.map_or(0, |identity| identity.start_ticks),
-            seconds: self.now.as_secs_f64(),
+            seconds: self.daemon.now().as_secs_f64(),
             name: name.into(),
-            policy: self.engine.name().into(),
-            dry_run: self.options.dry_run,
-            targets: self
-                .watched
-                .values()
-                .map(|watched| TargetStatus {
-                    pid: watched.target.pid(),
-                    comm: watched.comm().clone(),
-                    mapped_bytes: watched.spans.iter().map(|span| span.bytes().0).sum(),
-                })
-                .collect(),
-            refused: self.refused.clone(),
+            policy: self.daemon.engine().name().into(),
+            dry_run: self.system.dry_run,
+            targets: self.targets(),
+            refused: self.system.refused.clone(),
             footprint_bytes: footprint.0,
-            scattered_bytes: self.numbering.left_alone().bytes().0,
-            audits: self.audits,
+            scattered_bytes: self.daemon.scattered().bytes().0,
+            audits: self.daemon.audits(),
             tiers,
-            over_limit_seconds: self.over_limit().as_secs_f64(),
+            over_limit_seconds: self.daemon.over_limit().as_secs_f64(),
             compressed_bytes: compressed,
             saved_bytes: swapped.saturating_sub(compressed.unwrap_or(0)),
-            groups: self.groups.as_ref().map(Groups::status).unwrap_or_default(),
-            accounts: self.accounts,
+            groups: self.system.groups.as_ref().map(Groups::status).unwrap_or_default(),
+            accounts: self.accounts(),
             rejected_pages: rejected.map(|(why, n)| (why.name().to_owned(), n)).collect(),
             sources: self
+                .system
                 .sources
                 .iter()
                 .map(|source| {
@@ -211,13 +204,13 @@ impl Driver {
                     }
                 })
                 .collect(),
-            classes: self.engine.policy().classes(),
+            classes: self.daemon.engine().policy().classes(),
             hotness: self.hotness(),
             metrics,
             cpu_seconds: clock::process_cpu().as_secs_f64(),
             own_rss_bytes: clock::own_rss().0,
             own_limit_bytes: own_limit(footprint).0,
-            metadata_bytes: (self.engine.metadata_bytes() + self.map.bytes()).0,
+            metadata_bytes: (self.daemon.engine().metadata_bytes() + self.daemon.map().bytes()).0,
             consolidation: None,
         }
     }
@@ -236,11 +229,24 @@ pub fn own_limit(managed: Bytes) -> Bytes {
 }
 
 impl Driver {
+    fn targets(&self) -> Vec<TargetStatus> {
+        let status = |(process, space): (ProcessId, &Space)| TargetStatus {
+            pid: process.0,
+            comm: self
+                .system
+                .watched
+                .get(&process.0)
+                .map_or_else(Foreign::default, |watched| watched.comm().clone()),
+            mapped_bytes: space.spans().iter().map(|span| span.bytes().0).sum(),
+        };
+        self.daemon.spaces().map(status).collect()
+    }
+
     /// The policy's histogram, divided by tier.
     fn hotness(&self) -> Vec<BinStatus> {
-        let policy = self.engine.policy();
+        let policy = self.daemon.engine().policy();
         let Some(bins) = policy.hotness() else { return Vec::new() };
-        let view = self.engine.view();
+        let view = self.daemon.engine().view();
         let tiers = view.tiers();
         let mut asked = vec![vec![0_u64; tiers]; bins.pages.len()];
         for page in (0..view.pages()).step_by((view.pages() / ASKED_PAGES).max(1) as usize) {
@@ -268,14 +274,6 @@ impl Driver {
             }
         };
         asked.into_iter().enumerate().map(bin).collect()
-    }
-
-    /// Takes less memory, where that is possible: fewer pages are watched at a time, and what was
-    /// freed goes back to the kernel.
-    pub fn save_memory(&mut self) {
-        self.sources.iter_mut().for_each(|source| source.save_memory());
-        self.release_buffers();
-        frostline_linux::process::trim_heap();
     }
 }
 

@@ -2,6 +2,7 @@
 
 use frostline_core::spec::{Spec, SpecError};
 use frostline_core::types::{Bytes, MAX_TIERS, TierId};
+use frostline_daemon::Limit;
 use std::fmt;
 
 /// A tier below the fast one.
@@ -252,58 +253,6 @@ impl fmt::Display for SlowTiers {
     }
 }
 
-/// How much of a target's memory may be in a tier.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Limit {
-    /// So many bytes.
-    Size(Bytes),
-    /// A share of what the target has in all tiers, in `(0, 1]`; looked at again every second.
-    Share(f64),
-}
-
-impl Limit {
-    /// Reads `2GiB`, `40%`, or `1:4` (fast to slow, a fifth).
-    ///
-    /// # Errors
-    /// Anything else, and a share outside `(0, 1]`.
-    pub fn parse(text: &str) -> Result<Self, SpecError> {
-        let hint = "write a size such as 2GiB, a share such as 40%, or a ratio such as 1:4";
-        let share = if let Some((fast, slow)) = text.split_once(':') {
-            let part = |text: &str| text.parse::<f64>().ok().filter(|n| *n > 0.0 && n.is_finite());
-            let (Some(fast), Some(slow)) = (part(fast), part(slow)) else {
-                return Err(SpecError::new(format!("'{text}' is no ratio"), hint));
-            };
-            fast / (fast + slow)
-        } else if text.ends_with('%') {
-            frostline_core::spec::parse_ratio(text)?
-        } else {
-            return frostline_core::spec::parse_bytes(text).map(Self::Size);
-        };
-        if share > 0.0 && share <= 1.0 {
-            Ok(Self::Share(share))
-        } else {
-            Err(SpecError::new(format!("'{text}' is not above 0 and at most 100 %"), hint))
-        }
-    }
-
-    /// Bytes where the target has `footprint` in all tiers.
-    pub fn bytes(self, footprint: Bytes) -> Bytes {
-        match self {
-            Self::Size(bytes) => bytes,
-            Self::Share(share) => Bytes((footprint.0 as f64 * share) as u64),
-        }
-    }
-}
-
-impl fmt::Display for Limit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Size(bytes) => write!(f, "{}", bytes.0),
-            Self::Share(share) => write!(f, "{}%", share * 100.0),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -372,15 +321,5 @@ mod tests {
         let many: Vec<String> = (1..=8).map(|node| format!("node:{node}")).collect();
         assert!(tiers(&many.join(" "), "").is_err());
         assert!(tiers(&many[..7].join(" "), "").is_ok());
-    }
-
-    #[test]
-    fn limits_are_sizes_shares_or_ratios() {
-        let footprint = Bytes(1000);
-        let bytes = |text: &str| Limit::parse(text).unwrap().bytes(footprint).0;
-        assert_eq!([bytes("40%"), bytes("1:4"), bytes("2KiB")], [400, 200, 2048]);
-        for bad in ["0%", "101%", "1:0", "x", "-1:2", "1:inf"] {
-            assert!(Limit::parse(bad).is_err(), "{bad}");
-        }
     }
 }

@@ -4,14 +4,13 @@ use crate::left_alone::LeftAlone;
 use crate::owner::Owner;
 use frostline_core::Foreign;
 use frostline_core::event::Backing;
-use frostline_core::types::{Bytes, ProcessId, Vpn};
-use frostline_linux::extents::ExtentChange;
+use frostline_core::span::{ExtentChange, Span, difference, joined};
+use frostline_core::types::{Bytes, Vpn};
 use frostline_linux::files::FileId;
 use frostline_linux::groups::{GroupName, Trees};
 use frostline_linux::maps::{self, Kind, Mapping, MapsReader};
 use frostline_linux::pagemap::Pagemap;
 use frostline_linux::process::{self, Target};
-use frostline_linux::span::{Span, difference, joined};
 use frostline_linux::users::{self, User};
 use frostline_linux::{LinuxError, Root};
 use std::collections::BTreeSet;
@@ -117,10 +116,6 @@ pub struct Watched {
     pub pagemap: Pagemap,
     maps: MapsReader,
     mappings: Vec<Mapping>,
-    /// Address space whose pages may be moved, ascending, neighbours joined.
-    pub spans: Vec<Span>,
-    /// What of it is new, and nobody has looked into; ascending, neighbours joined.
-    pub fresh: Vec<Span>,
     /// Resident memory when that was last found to have changed.
     resident: Bytes,
     /// What of it is anonymous, and what is in swap, at that time.
@@ -142,8 +137,6 @@ impl Watched {
             pagemap,
             maps: MapsReader::new(),
             mappings: Vec::new(),
-            spans: Vec::new(),
-            fresh: Vec::new(),
             resident: Bytes::ZERO,
             memory: Bytes::ZERO,
             comm: Foreign::default(),
@@ -174,11 +167,6 @@ impl Watched {
         self.memory
     }
 
-    /// Its number, as events carry it.
-    pub fn id(&self) -> ProcessId {
-        ProcessId(self.target.pid())
-    }
-
     /// Reads its mappings.
     ///
     /// # Errors
@@ -194,42 +182,42 @@ impl Watched {
         self.mappings.iter().any(is_it)
     }
 
-    /// How the mappings that were read last differ from [`Self::spans`]: what is new in each of
-    /// them by itself. Nothing is in `left_out`, ascending and apart.
-    pub fn changes(&self, left_out: &[Span]) -> Vec<ExtentChange> {
+    /// How the mappings that were read last differ from `known`, ascending and apart: what is new in
+    /// each of them by itself. Nothing is in `left_out`, ascending and apart.
+    pub fn changes(&self, known: &[Span], left_out: &[Span]) -> Vec<ExtentChange> {
         let tierable = || self.mappings.iter().filter(|mapping| mapping.is_tierable());
         let spans = joined(tierable().map(|mapping| mapping.span));
         let spans = difference(&spans, left_out);
-        let unmapped = difference(&self.spans, &spans).into_iter();
+        let unmapped = difference(known, &spans).into_iter();
         let unmapped = unmapped.map(|span| ExtentChange::Unmapped { span });
-        let added = difference(&spans, &self.spans);
+        let added = difference(&spans, known);
         let mapped = maps::parts(tierable(), &added)
             .map(|(span, backing)| ExtentChange::Mapped { span, backing });
         unmapped.chain(mapped).collect()
     }
 
-    /// The parts of a span whose pages may be moved, ascending, as far as each is in one mapping, and
-    /// what backs them. What was mapped since the mappings were read last is anonymous memory.
-    pub fn parts(&self, span: Span) -> Vec<(Span, Backing)> {
-        let from = self.spans.partition_point(|other| other.end() <= span.start);
-        let inside = self.spans[from..].iter().map(|other| other.intersect(span));
-        let inside: Vec<Span> = inside.take_while(|part| !part.is_empty()).collect();
+    /// What backs `parts` of the address space, ascending and apart, as far as each is in one
+    /// mapping. What was mapped since the mappings were read last is anonymous memory.
+    pub fn backing(&self, parts: &[Span]) -> Vec<(Span, Backing)> {
+        let (Some(first), Some(last)) = (parts.first(), parts.last()) else { return Vec::new() };
+        let span = Span::between(first.start, last.end());
         let from = self.mappings.partition_point(|mapping| mapping.span.end() <= span.start);
         let there = self.mappings[from..].iter();
         let there = there.take_while(|mapping| mapping.span.start < span.end());
         let there = there.filter(|mapping| mapping.is_tierable());
-        let mut parts: Vec<(Span, Backing)> = maps::parts(there, &inside).collect();
-        let known: Vec<Span> = parts.iter().map(|(part, _)| *part).collect();
-        let others = difference(&inside, &known).into_iter();
-        parts.extend(others.map(|part| (part, Backing::Anonymous)));
-        parts.sort_unstable_by_key(|(part, _)| *part);
-        parts
+        let mut backing: Vec<(Span, Backing)> = maps::parts(there, parts).collect();
+        let known: Vec<Span> = backing.iter().map(|(part, _)| *part).collect();
+        let others = difference(parts, &known).into_iter();
+        backing.extend(others.map(|part| (part, Backing::Anonymous)));
+        backing.sort_unstable_by_key(|(part, _)| *part);
+        backing
     }
 
     /// The mapping of a page, as it was read last, where it is memory of the program's alone: not
     /// what it keeps beside a file's memory, which every thread's libraries may need at any time,
     /// nor the first thread's stack, nor what lies beside pages that are left out.
-    pub fn separate_mapping(&self, page: Vpn) -> Option<Span> {
+    /// `known` is all that may be moved, ascending and apart.
+    pub fn separate_mapping(&self, page: Vpn, known: &[Span]) -> Option<Span> {
         let at = self.mappings.partition_point(|mapping| mapping.span.end() <= page);
         let mapping = self.mappings.get(at).filter(|mapping| mapping.span.contains(page))?;
         let before = at.checked_sub(1).map(|at| &self.mappings[at]);
@@ -237,21 +225,9 @@ impl Watched {
             matches!(before.kind, Kind::File(_)) && before.span.end() == mapping.span.start
         });
         let kind = matches!(mapping.kind, Kind::Anonymous | Kind::Heap);
-        let at = self.spans.partition_point(|span| span.end() <= page);
-        let span = self.spans.get(at)?.intersect(mapping.span);
+        let at = known.partition_point(|span| span.end() <= page);
+        let span = known.get(at)?.intersect(mapping.span);
         (kind && !beside_a_file && span == mapping.span).then_some(mapping.span)
-    }
-
-    /// Takes note of new address space.
-    pub fn add(&mut self, span: Span) {
-        add(&mut self.spans, span);
-        add(&mut self.fresh, span);
-    }
-
-    /// Takes note that address space is gone.
-    pub fn remove(&mut self, span: Span) {
-        remove(&mut self.spans, span);
-        remove(&mut self.fresh, span);
     }
 
     /// The program that it runs has been replaced: the page table is another one.
@@ -264,61 +240,14 @@ impl Watched {
     }
 }
 
-/// Adds a span to ascending ones of which no two touch.
-fn add(spans: &mut Vec<Span>, span: Span) {
-    remove(spans, span);
-    let at = spans.partition_point(|other| other.start < span.start);
-    spans.insert(at, span);
-    // With the neighbour above, then with the one below.
-    for at in [Some(at), at.checked_sub(1)].into_iter().flatten() {
-        if let Some([low, high]) = spans.get_mut(at..).and_then(<[_]>::first_chunk_mut)
-            && low.end() == high.start
-        {
-            low.pages += high.pages;
-            spans.remove(at + 1);
-        }
-    }
-}
-
-/// Takes a span out of ascending ones.
-fn remove(spans: &mut Vec<Span>, span: Span) {
-    let from = spans.partition_point(|other| other.end() <= span.start);
-    let to = spans.partition_point(|other| other.start < span.end());
-    if from < to {
-        let left = difference(&spans[from..to], &[span]);
-        spans.splice(from..to, left);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use frostline_daemon::Space;
     use frostline_testing::{Requirement, skip};
 
-    use proptest::prelude::*;
     use std::path::PathBuf;
     use tempfile::TempDir;
-
-    proptest! {
-        #[test]
-        fn spans_are_added_and_removed_as_in_sets(
-            steps in proptest::collection::vec((any::<bool>(), 0_u64..60, 1_u64..20), 0..40),
-        ) {
-            let (mut spans, mut set) = (Vec::new(), 0_u128);
-            for (adds, start, pages) in steps {
-                let bits = ((1 << pages) - 1) << start;
-                if adds {
-                    add(&mut spans, Span::new(Vpn(start), pages));
-                    set |= bits;
-                } else {
-                    remove(&mut spans, Span::new(Vpn(start), pages));
-                    set &= !bits;
-                }
-                let there = (0..128).filter(|bit| set >> bit & 1 == 1);
-                prop_assert_eq!(&spans, &joined(there.map(|bit| Span::single(Vpn(bit)))));
-            }
-        }
-    }
 
     /// This process, with mappings to be written into the folder.
     fn watched(dir: &TempDir) -> Option<(Watched, PathBuf)> {
@@ -337,21 +266,6 @@ mod tests {
         }
     }
 
-    /// Spans that overlap would be looked into twice, and windows over them have no end.
-    #[test]
-    fn address_space_that_comes_and_goes_between_two_looks_is_new_once() {
-        let dir = tempfile::tempdir().unwrap();
-        let Some((mut watched, _)) = watched(&dir) else { return };
-        let span = |start, pages| Span::new(Vpn(start), pages);
-        watched.add(span(100, 50));
-        watched.remove(span(120, 10));
-        watched.add(span(110, 30));
-        watched.remove(span(145, 5));
-        watched.add(span(300, 1));
-        assert_eq!(watched.fresh, [span(100, 45), span(300, 1)]);
-        assert_eq!(watched.spans, watched.fresh);
-    }
-
     #[test]
     fn neighbours_among_mappings_are_told_apart() {
         let dir = tempfile::tempdir().unwrap();
@@ -359,13 +273,14 @@ mod tests {
         let line = |from: u64, to: u64, name: &str| {
             format!("{:x}-{:x} rw-p 00000000 00:00 0 {name}\n", from << 12, to << 12)
         };
+        let mut space = Space::default();
         let mut changes = |lines: &[String]| {
             std::fs::write(folder.join("maps"), lines.concat()).unwrap();
             watched.read_mappings().unwrap();
-            let changes = watched.changes(&[]);
+            let changes = watched.changes(space.spans(), &[]);
             for change in &changes {
                 if let ExtentChange::Mapped { span, .. } = change {
-                    watched.add(*span);
+                    space.add(*span);
                 }
             }
             changes

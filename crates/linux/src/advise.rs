@@ -4,10 +4,10 @@
 
 use crate::pagemap::{PageEntry, Pagemap};
 use crate::process::Target;
-use crate::span::{REGION_PAGES, Span, push_run};
 use crate::sys::memory::{self, AddressRange, MOST_RANGES};
 use crate::{LinuxError, swap};
 use frostline_core::event::MoveOutcome;
+use frostline_core::span::{REGION_PAGES, Span, push_run};
 use frostline_core::types::{Bytes, PAGE_BYTES};
 
 pub use crate::sys::memory::Advice;

@@ -7,8 +7,8 @@
 
 use crate::maps::{self, Kind, Mapping};
 use crate::perf::tracepoints::Change;
-use crate::span::{Span, difference, joined};
 use frostline_core::event::Backing;
+use frostline_core::span::{ExtentChange, Span, difference, joined};
 use frostline_core::types::{PAGE_BYTES, Vpn};
 use std::collections::BTreeMap;
 
@@ -22,30 +22,6 @@ pub struct Extent {
     pub since_ns: u64,
     /// What backs it.
     pub backing: Backing,
-}
-
-/// A change of a program's extents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExtentChange {
-    /// A new extent, or what was added to one.
-    Mapped {
-        /// The new pages.
-        span: Span,
-        /// What backs them.
-        backing: Backing,
-    },
-    /// Pages were given back.
-    Unmapped {
-        /// The pages.
-        span: Span,
-    },
-    /// Pages have another address now.
-    Remapped {
-        /// The old pages.
-        from: Span,
-        /// The first page's new place.
-        to: Vpn,
-    },
 }
 
 /// The extents of one process that may be moved: private writable memory without a file.

@@ -6,7 +6,7 @@ use crate::LinuxError;
 use crate::advise::{self, Advice, drain_page_lists};
 use crate::pagemap::{Categories, FrameFlags, Kpageflags, Pagemap};
 use crate::process::Target;
-use crate::span::{REGION_PAGES, Span, push_run};
+use frostline_core::span::{REGION_PAGES, Span, push_run};
 use frostline_core::types::Vpn;
 
 /// How often a split is tried before the folio is reported as whole.

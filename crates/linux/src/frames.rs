@@ -70,10 +70,11 @@ fn parse(text: &str) -> Vec<(Range<u64>, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Target;
     use crate::migrate::{NodeStatus, nodes_of};
     use crate::pagemap::Pagemap;
     use crate::testing::Tree;
-    use crate::{Span, Target};
+    use frostline_core::span::Span;
     use frostline_testing::{Requirement, skip};
 
     fn zone(node: u32, name: &str, start: u64, spanned: u64) -> String {

@@ -29,7 +29,6 @@ pub mod perf;
 pub mod process;
 pub mod root;
 pub mod soft_dirty;
-pub mod span;
 pub mod swap;
 #[cfg(test)]
 mod testing;
@@ -43,5 +42,4 @@ mod sys;
 pub use error::LinuxError;
 pub use process::Target;
 pub use root::Root;
-pub use span::Span;
 pub use sys::fork::in_forked_child;

@@ -4,8 +4,8 @@
 
 use crate::LinuxError;
 use crate::process::Target;
-use crate::span::Span;
 use frostline_core::event::Backing;
+use frostline_core::span::Span;
 use std::fs::File;
 use std::io::Read;
 

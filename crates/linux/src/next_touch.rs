@@ -8,11 +8,11 @@
 //! Sources: `mm/userfaultfd.c`, `fs/userfaultfd.c` of the kernel.
 
 use crate::LinuxError;
-use crate::span::{Span, difference, joined};
 use crate::sys::alone::Alone;
 use crate::sys::away::{self, Away};
 use crate::sys::inside::thread_blocks;
 use crate::sys::uffd::{Event, Taken, Userfault};
+use frostline_core::span::{Span, difference, joined};
 use frostline_core::types::{PAGE_BYTES, Vpn};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};

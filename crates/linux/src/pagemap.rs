@@ -4,10 +4,10 @@
 //! `include/uapi/linux/kernel-page-flags.h` in the kernel.
 
 use crate::process::Target;
-use crate::span::{REGION_PAGES, Span, push_run};
 use crate::sys::memory::shares_our_memory;
 use crate::sys::pagemap::{PageRegion, ScanMasks, scan};
 use crate::{LinuxError, Root};
+use frostline_core::span::{REGION_PAGES, Span, push_run};
 use frostline_core::types::{PAGE_BYTES, Vpn};
 use rustix::fd::AsFd;
 use std::fs::File;

@@ -12,8 +12,8 @@
 use crate::maps::{Kind, Mapping, MapsReader};
 use crate::pagemap::{Categories, Pagemap};
 use crate::process::{Identity, Target, stat};
-use crate::span::{Span, push_run};
 use crate::{LinuxError, Root, own_files};
+use frostline_core::span::{Span, push_run};
 use frostline_core::types::{PAGE_BYTES, Vpn};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;

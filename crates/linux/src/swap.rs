@@ -5,7 +5,8 @@
 
 use crate::advise::page_out_verified;
 use crate::pagemap::Pagemap;
-use crate::{LinuxError, Root, Span, Target};
+use crate::{LinuxError, Root, Target};
+use frostline_core::span::Span;
 use frostline_core::types::{Bytes, PAGE_BYTES, Vpn};
 use std::path::{Path, PathBuf};
 

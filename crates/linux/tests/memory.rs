@@ -3,13 +3,14 @@
 mod support;
 
 use frostline_core::event::MoveOutcome;
+use frostline_core::span::Span;
 use frostline_core::types::Vpn;
 use frostline_linux::advise::{self, cold};
 use frostline_linux::folio::{CollapseOutcome, Folio, Folios, SplitOutcome};
 use frostline_linux::maps::MapsReader;
 use frostline_linux::migrate::{NodeStatus, move_to_node, nodes_of};
 use frostline_linux::pagemap::{Categories, Kpageflags, Pagemap};
-use frostline_linux::{LinuxError, Root, Span};
+use frostline_linux::{LinuxError, Root};
 use frostline_testing::{Requirement, skip};
 use support::Memory;
 

@@ -5,13 +5,14 @@
 mod support;
 
 use frostline_core::event::MoveOutcome;
+use frostline_core::span::Span;
 use frostline_core::types::{Bytes, Vpn};
 use frostline_linux::advise::{bring_in_verified, page_out_verified, prefetch};
 use frostline_linux::changes::{Changes, SwapOff, restore};
 use frostline_linux::pagemap::{Categories, PageEntry, Pagemap};
 use frostline_linux::swap::{self, PAGE_CLUSTER};
 use frostline_linux::zram::{Zram, ZramOptions};
-use frostline_linux::{Root, Span, Target};
+use frostline_linux::{Root, Target};
 use frostline_testing::{Moments, wait_for, wait_until};
 use memmap2::MmapMut;
 use serde_json::Value;

@@ -3,10 +3,11 @@
 use crate::args::CheckArgs;
 use crate::truth::Truth;
 use anyhow::ensure;
+use frostline_core::span::Span;
 use frostline_core::{PAGE_BYTES, Vpn};
 use frostline_linux::migrate::{NodeStatus, nodes_of};
 use frostline_linux::pagemap::{PageEntry, Pagemap};
-use frostline_linux::{LinuxError, Root, Span, Target};
+use frostline_linux::{LinuxError, Root, Target};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::{self, Write};

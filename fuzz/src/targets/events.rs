@@ -3,7 +3,8 @@
 
 use super::tree::{Tree, parts};
 use crate::Target;
-use frostline_linux::extents::{ExtentChange, Extents};
+use frostline_core::span::ExtentChange;
+use frostline_linux::extents::Extents;
 use frostline_linux::pagemap::PageEntry;
 use frostline_linux::perf::record::{Record, for_each};
 use frostline_linux::perf::tracefs::{Tracefs, id_of};

@@ -2,12 +2,13 @@
 
 use super::numbers::{Numbers, Skipped};
 use crate::clock;
+use frostline_core::span::REGION_PAGES;
+use frostline_core::span::Span;
 use frostline_core::types::Vpn;
 use frostline_linux::folio::{Folios, SplitOutcome};
 use frostline_linux::inside::{Away, Back, Block, Event, Taken, Userfault};
 use frostline_linux::pagemap::{Categories, Pagemap};
-use frostline_linux::span::REGION_PAGES;
-use frostline_linux::{LinuxError, Span, Target};
+use frostline_linux::{LinuxError, Target};
 use std::time::{Duration, Instant};
 
 /// Pages for which a mapping is registered, and forks wait, at a time.

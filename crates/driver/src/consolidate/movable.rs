@@ -1,8 +1,8 @@
 //! Which memory of the own process may be moved about.
 
+use frostline_core::span::{Span, difference};
 use frostline_core::types::Vpn;
 use frostline_linux::maps::{Kind, Mapping};
-use frostline_linux::span::{Span, difference};
 
 /// Stacks are taken to be no larger than this.
 const STACK_PAGES: u64 = 2048;

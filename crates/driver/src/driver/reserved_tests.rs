@@ -44,15 +44,15 @@ impl Program {
     }
 
     fn map(&mut self, span: Span) {
-        let new = frostline_linux::span::difference(&[span], &self.spans);
+        let new = frostline_core::span::difference(&[span], &self.spans);
         self.spans.extend(new);
         self.spans.sort_unstable();
-        self.spans = joined(self.spans.drain(..));
+        self.spans = frostline_core::span::joined(self.spans.drain(..));
     }
 
     fn unmap(&mut self, span: Span) {
         self.free(span);
-        self.spans = frostline_linux::span::difference(&self.spans, &[span]);
+        self.spans = frostline_core::span::difference(&self.spans, &[span]);
     }
 
     fn touch(&mut self, page: u64) {
@@ -81,12 +81,11 @@ impl Program {
         let end = self.spans.last().map_or(0, |span| span.end().0);
         let len = self.pagemap.metadata().unwrap().len();
         self.pagemap.set_len(len.max(end * 8)).unwrap();
-        let mut rounds = 0;
+        let rounds = self.driver.daemon.audits().rounds;
         for _ in 0..10_000 {
             self.now = self.now.saturating_add(Nanos(10_000_000_000));
             self.driver.step(self.now).unwrap();
-            rounds += u32::from(self.driver.audit_at == (0, Vpn(0)));
-            if rounds == 3 {
+            if self.driver.daemon.audits().rounds >= rounds + 3 {
                 return;
             }
         }
@@ -95,8 +94,8 @@ impl Program {
 
     /// Pages of which the engine knows where they are.
     fn known(&self) -> BTreeSet<u64> {
-        let view = self.driver.engine.view();
-        let place = |page: u32| Some(self.driver.map.place(PageId(page))?.1.0);
+        let view = self.driver.daemon.engine().view();
+        let place = |page: u32| Some(self.driver.daemon.map().place(PageId(page))?.1.0);
         let resident = (0..view.pages()).filter(|page| view.state(PageId(*page)).is_resident());
         resident.map(|page| place(page).expect("what is resident has a place")).collect()
     }
@@ -117,7 +116,10 @@ fn ids_are_given_to_what_is_there_and_not_to_what_is_reserved() {
     }
     program.settle();
     assert_eq!(program.known(), program.resident);
-    assert_eq!((program.driver.map.blocks(), program.driver.map.pages()), (100, 100 * HUGE_PAGES));
+    assert_eq!(
+        (program.driver.daemon.map().blocks(), program.driver.daemon.map().pages()),
+        (100, 100 * HUGE_PAGES)
+    );
 }
 
 #[test]
@@ -128,7 +130,7 @@ fn scattered_pages_have_ids_as_far_as_their_share_goes_and_the_rest_is_told() {
     (0..3000).for_each(|block| program.touch(page(block, 7)));
     program.settle();
     let most = 3000 / 64 + 1024;
-    assert_eq!(program.driver.map.blocks(), most);
+    assert_eq!(program.driver.daemon.map().blocks(), most);
     let scattered = program.driver.status("x").scattered_bytes;
     assert_eq!(scattered, PageCount(3000 - most).bytes().0);
     for (block, number) in (2000..2100).flat_map(|block| (0..64).map(move |n| (block, n))) {
@@ -154,7 +156,7 @@ fn who_walks_through_a_reservation_stays_within_the_same_ids() {
         (0..700).for_each(|block| program.touch(at + block % 512 * REGION + block));
         program.settle();
         assert_eq!(program.known(), program.resident);
-        most = most.max(program.driver.map.pages());
+        most = most.max(program.driver.daemon.map().pages());
         program.free(Span::new(Vpn(at), GIB));
     }
     // Those of the GiB before, of this one, and some more for numbers in a row.
@@ -172,7 +174,7 @@ fn what_is_mapped_and_unmapped_all_the_time_costs_no_more_than_at_once() {
         program.settle();
         assert_eq!(program.known(), program.resident);
         program.unmap(span);
-        most = most.max(program.driver.map.pages());
+        most = most.max(program.driver.daemon.map().pages());
     }
     assert_eq!(most, 200 * HUGE_PAGES);
 }
@@ -223,9 +225,9 @@ proptest! {
             program.settle();
             prop_assert_eq!(program.known(), program.resident.clone());
             let ahead = program.resident.len() as u64 / REGION + 512;
-            let blocks = program.driver.map.blocks();
+            let blocks = program.driver.daemon.map().blocks();
             prop_assert!(blocks <= ahead.max(program.blocks()), "{} {}", blocks, program.blocks());
-            prop_assert_eq!(program.driver.engine.stats().anomalies, 0);
+            prop_assert_eq!(program.driver.daemon.engine().stats().anomalies, 0);
         }
     }
 }

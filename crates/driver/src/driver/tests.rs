@@ -1,9 +1,11 @@
 //! Access bits on demand, of our own memory, by a source that is made up.
 
 use super::*;
-use crate::source::{Assignment, SourceStats, Touch, TouchKind};
-use frostline_core::action::{Lane, Scan};
-use frostline_core::event::{AccessBits, Level, SampleKind};
+use crate::journal::Entry;
+use crate::source::{Assignment, Source, SourceStats, Touch, TouchKind};
+use frostline_core::action::{Action, Lane, Scan};
+use frostline_core::event::{AccessBits, Event, Level, SampleKind};
+use frostline_daemon::STEP;
 use frostline_linux::LinuxError;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -64,11 +66,11 @@ fn access_bits_are_read_when_they_are_asked_for() {
     assert_eq!(turns.borrow().len(), 0, "nobody has asked for anything");
     let process = ProcessId(std::process::id());
     let first = Vpn((memory.as_ptr() as u64).div_ceil(PAGE_BYTES));
-    let page = driver.map.page(process, first).expect("it is mapped");
+    let page = driver.daemon.map().page(process, first).expect("it is mapped");
     let run = PageRun { start: page, pages: HUGE_PAGES - page.offset() };
-    assert!(run.iter().all(|page| driver.engine.view().state(page).is_resident()));
+    assert!(run.iter().all(|page| driver.daemon.engine().view().state(page).is_resident()));
     let scan = Scan { run, clear: true, level: Level::Base, skip_untouched: false };
-    driver.queue.push(Action::Scan { scan, lane: Lane::SCAN });
+    driver.daemon.want(Action::Scan { scan, lane: Lane::SCAN });
     for step in 1..20 {
         driver.step(Nanos(step * STEP.0)).unwrap();
     }

@@ -1,6 +1,7 @@
 //! What groups allow, in made-up trees.
 
 use super::*;
+use frostline_core::types::{TierId, Vpn};
 use std::path::Path;
 
 const PAGE: u64 = 4096;
@@ -51,7 +52,7 @@ fn pages(number: u64) -> Ceiling {
 }
 
 fn base(start: u64, pages: u64) -> Unit {
-    Unit { span: Span::new(Vpn(start), pages), huge: false }
+    Unit { span: Span::new(Vpn(start), pages), huge: false, from: None }
 }
 
 /// How many of 100 pages of a process may go there.
@@ -113,7 +114,10 @@ fn what_comes_back_leaves_a_part_of_the_limit_free() {
     let allows = |pages| groups.allows(5, Way::In, PageCount(pages));
     assert_eq!([allows(10), allows(11)], [true, false]);
     // What is no swap moves as it likes.
-    let (units, held) = groups.admit(5, Way::In, &[base(0, 30)], |page| page.0 % 2 == 1);
+    let swapped = |page: u64| (page % 2 == 1).then_some(TierId(1));
+    let units = (0..30).map(|page| Unit { from: swapped(page), ..base(page, 1) });
+    let units: Vec<Unit> = units.collect();
+    let (units, held) = groups.admit(5, Way::In, &units, |unit| unit.from.is_some());
     let sum = units.iter().map(|unit| unit.span.pages).sum::<u64>();
     assert_eq!((sum, held.len()), (25, 5));
 }
@@ -124,7 +128,7 @@ fn folios_go_as_a_whole_or_not_at_all() {
     system.group("a", (None, 0), (Some(600), 0));
     let mut groups = system.groups();
     groups.refresh([5].into_iter());
-    let folio = |start| Unit { span: Span::new(Vpn(start), 512), huge: true };
+    let folio = |start| Unit { span: Span::new(Vpn(start), 512), huge: true, from: None };
     let (units, held) =
         groups.admit(5, Way::Out, &[folio(0), folio(512), base(1024, 100)], |_| true);
     assert_eq!(units, [folio(0), base(1024, 88)]);

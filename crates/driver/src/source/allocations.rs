@@ -4,8 +4,9 @@
 //! next one begins, at what time it came, and where `mremap` has put it.
 
 use super::{Rescan, Source, SourceStats, Touch};
+use frostline_core::span::ExtentChange;
 use frostline_core::types::Nanos;
-use frostline_linux::extents::{ExtentChange, Extents};
+use frostline_linux::extents::Extents;
 use frostline_linux::maps::Mapping;
 use frostline_linux::perf::tracepoints::{Allocation, AllocationTracer};
 use frostline_linux::perf::{Lifecycle, Start};

@@ -8,10 +8,10 @@
 use super::{Assignment, Source, SourceStats, Touch, TouchKind};
 use crate::clock;
 use frostline_core::event::SampleKind;
+use frostline_core::span::Span;
 use frostline_core::types::{Nanos, Vpn};
 use frostline_linux::changes::Changes;
 use frostline_linux::damon::{Damon, DamonOptions};
-use frostline_linux::span::Span;
 use frostline_linux::{LinuxError, Root, process};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -9,48 +9,15 @@ pub mod idle;
 pub mod lab_pmu;
 pub mod pmu;
 pub mod refaults;
-pub mod rotation;
 #[cfg(test)]
 mod testing;
 pub mod writes;
 
 use frostline_core::event::SampleKind;
-use frostline_core::types::{Nanos, Vpn};
+use frostline_core::types::Nanos;
 use frostline_linux::{LinuxError, Root};
 
-/// An access that a source has seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Touch {
-    /// Whose.
-    pub pid: u32,
-    /// Which page.
-    pub page: Vpn,
-    /// How it was seen.
-    pub kind: TouchKind,
-}
-
-/// How an access was seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TouchKind {
-    /// The page was in a tier without direct access and is back in memory.
-    Refault,
-    /// It was sampled.
-    Sample(SampleKind),
-    /// It made a fault that needed no I/O. Says something of pages in slower tiers only: others
-    /// fault when they are mapped for the first time, too.
-    Fault,
-}
-
-/// Pages for a source that looks at some of them at a time.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Assignment<'a> {
-    /// Whose, and which.
-    pub pages: &'a [(u32, Vpn)],
-    /// How many pages there are from which these were taken.
-    pub of: u64,
-    /// These are pages of the fastest tier. Another source sees the others all the time.
-    pub only_fast: bool,
-}
+pub use frostline_daemon::{Assignment, Touch, TouchKind};
 
 /// Polls between two looks for threads that nobody watches.
 const RESCAN_POLLS: u32 = 16;

@@ -3,8 +3,8 @@
 use crate::error::LinuxError;
 use crate::process::Target;
 use crate::root::Root;
-use crate::span::{REGION_PAGES, Span};
 use crate::sys::fork::in_forked_child;
+use frostline_core::span::{REGION_PAGES, Span};
 use frostline_core::{PAGE_BYTES, Vpn};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;

@@ -9,11 +9,11 @@ use crate::folio::{CollapseOutcome, Folio, Folios, SplitOutcome};
 use crate::migrate::{NodeStatus, move_to_node, nodes_of};
 use crate::pagemap::Pagemap;
 use crate::root::Root;
-use crate::span::Span;
 use crate::swap;
 use crate::topology::Topology;
 use frostline_core::Vpn;
 use frostline_core::event::MoveOutcome;
+use frostline_core::span::Span;
 
 /// Pages that probes move or page out.
 const PROBED_PAGES: u64 = 16;

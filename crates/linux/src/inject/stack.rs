@@ -79,9 +79,9 @@ pub fn holds_signal_frame(memory: &Memory, mappings: &[Mapping], used: Used) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Span;
     use crate::maps::Permissions;
     use crate::sys::ptrace::no_registers;
+    use frostline_core::span::Span;
 
     fn mapping(from: u64, to: u64, kind: Kind) -> Mapping {
         let perms = Permissions { read: true, write: true, ..Permissions::default() };

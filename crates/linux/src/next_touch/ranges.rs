@@ -1,6 +1,6 @@
 //! Parts of the address space whose faults are handed over, and where not to take anything.
 
-use crate::span::Span;
+use frostline_core::span::Span;
 use frostline_core::types::Vpn;
 
 /// Ranges at a time: each divides a mapping in up to three, of which a process may have 65 530.

@@ -5,7 +5,7 @@
 //! (`MADV_DONTFORK`): there, [`Arena::forget`] must come before anything else.
 
 use super::alone::Alone;
-use crate::span::Span;
+use frostline_core::span::Span;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr;

@@ -5,7 +5,7 @@
 //! A child that is made without the C library's handlers (`clone`, `_Fork`) is not seen here. What is
 //! started with `vfork` or `posix_spawn` shares memory, and needs nobody to wait.
 
-use crate::span::Span;
+use frostline_core::span::Span;
 use frostline_core::types::{PAGE_BYTES, Vpn};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use rustix::process::getpid;

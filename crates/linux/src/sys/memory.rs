@@ -192,8 +192,9 @@ pub fn touch(pid: u32, addresses: &[u64]) -> Result<u64, i32> {
 mod tests {
     use crate::advise::page_out_verified;
     use crate::pagemap::{Categories, Pagemap};
-    use crate::{Root, Span, Target};
+    use crate::{Root, Target};
     use frostline_core::event::MoveOutcome;
+    use frostline_core::span::Span;
     use frostline_core::types::Vpn;
     use frostline_testing::{Requirement, skip};
     use memmap2::MmapMut;

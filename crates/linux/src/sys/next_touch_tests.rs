@@ -2,9 +2,9 @@
 
 use crate::inside::after_fork;
 use crate::next_touch::{MOST_PAGES, NextTouch, Touch};
-use crate::span::Span;
 use crate::sys::fork::in_forked_child;
 use crate::testing::takes_pages_out;
+use frostline_core::span::Span;
 use frostline_core::types::Vpn;
 use frostline_testing::userfaultfd;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, MremapFlags, ProtFlags};

@@ -1,7 +1,8 @@
 //! A program with memory whose contents it can check: the test binary itself, started once more.
 
+use frostline_core::span::Span;
 use frostline_core::types::PAGE_BYTES;
-use frostline_linux::{Root, Span, Target, in_forked_child};
+use frostline_linux::{Root, Target, in_forked_child};
 use memmap2::{Advice, MmapMut};
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Write};

@@ -8,7 +8,7 @@ pub mod server;
 mod tests;
 
 use frostline_core::types::PAGE_BYTES;
-use frostline_driver::accounts::Account;
+use frostline_driver::Account;
 use frostline_driver::{Status, clock};
 use std::fmt::Write;
 

@@ -1,5 +1,5 @@
 use super::*;
-use frostline_driver::accounts::Accounts;
+use frostline_driver::Accounts;
 use frostline_driver::status::{SourceStatus, TierStatus};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -388,7 +388,7 @@ fn what_is_refused_leaves_the_program_alone() {
     let (Some(system), Some(built)) = (System::take(), Built::new()) else { return };
     for (policy, why) in [
         ("autonuma", "faults on armed pages"),
-        ("oracle-static", "needs to know the whole trace"),
+        ("oracle-static", "needs knowledge of the future"),
         ("hotbox:throttle=on", "counters of accesses by tier"),
     ] {
         let options = TIERING.replace("hybridtier", policy);

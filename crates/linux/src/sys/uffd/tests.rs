@@ -1,7 +1,8 @@
 use super::{Back, Block, Event, Taken, Userfault, Writes};
 use crate::pagemap::Pagemap;
 use crate::testing::takes_pages_out;
-use crate::{Root, Span, Target, in_forked_child};
+use crate::{Root, Target, in_forked_child};
+use frostline_core::span::Span;
 use frostline_core::types::Vpn;
 use frostline_testing::{Requirement, skip, userfaultfd};
 use rustix::process::{Pid, WaitOptions, waitpid};

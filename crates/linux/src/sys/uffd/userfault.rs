@@ -3,8 +3,8 @@
 use super::calls::{self, Message, Uffd, feature, mode};
 use super::question::Question;
 use super::room::Room;
-use crate::span::{REGION_PAGES, Span};
 use crate::sys::memory::move_own_page;
+use frostline_core::span::{REGION_PAGES, Span};
 use frostline_core::types::{PAGE_BYTES, Vpn};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{Mode as Rights, OFlags};

@@ -3,7 +3,7 @@
 use super::calls::{self, Uffd, feature, mode};
 use crate::LinuxError;
 use crate::pagemap::{Categories, Pagemap};
-use crate::span::Span;
+use frostline_core::span::Span;
 
 /// Notes writes, page by page: a page that is protected is written without anybody's help, at the
 /// price of a fault of a microsecond, and is not protected any more (Linux 6.7). Ends when dropped.

@@ -5,11 +5,12 @@ use crate::held::{Held, Pages, Work};
 use crate::kernel::{count, counter, on_node};
 use anyhow::{Result, ensure};
 use frostline_core::event::MoveOutcome;
+use frostline_core::span::Span;
 use frostline_core::types::Vpn;
+use frostline_linux::Root;
 use frostline_linux::folio::{CollapseOutcome, Folio, Folios, SplitOutcome};
 use frostline_linux::migrate::move_to_node;
 use frostline_linux::pagemap::{Kpageflags, Pagemap};
-use frostline_linux::{Root, Span};
 
 const MIB: u64 = 16;
 

@@ -1,8 +1,10 @@
 //! A process whose memory is moved while it watches that nothing gets lost.
 
 use anyhow::{Context, Result, bail, ensure};
+use frostline_core::span::REGION_PAGES;
+use frostline_core::span::Span;
 use frostline_core::types::{PAGE_BYTES, Vpn};
-use frostline_linux::{Root, Span, Target, span::REGION_PAGES};
+use frostline_linux::{Root, Target};
 use memmap2::{Advice, MmapMut};
 use std::env;
 use std::io::{BufRead, BufReader, Read, stdin};

@@ -4,11 +4,12 @@
 //! So a bit says whether the page was touched in its turn, which comes after it was asked for; the
 //! bits that the kernel keeps since they were last cleared are not to be had for single pages.
 
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
 use frostline_core::action::{Lane, Scan};
 use frostline_core::event::{AccessBits, Event, Level};
 use frostline_core::placement::PageState;
 use frostline_core::types::*;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Pages that are passed over for one piece, at most, mapped or not.
 const MOST_PASSED: u32 = 1 << 18;
@@ -90,7 +91,7 @@ impl Scans {
         state: impl Fn(PageId) -> PageState,
         owner: impl Fn(PageId) -> Option<ProcessId>,
     ) -> Vec<PageId> {
-        self.ended = std::mem::take(&mut self.current);
+        self.ended = core::mem::take(&mut self.current);
         let lanes = self.waiting();
         self.last = lanes.first().copied().or(self.last);
         let part = most.div_ceil(lanes.len().max(1));
@@ -142,7 +143,7 @@ impl Scans {
 
     /// Says what was seen in the turn that is over.
     pub fn tell(&mut self, state: impl Fn(PageId) -> PageState, events: &mut Vec<Event>) {
-        for piece in std::mem::take(&mut self.ended) {
+        for piece in core::mem::take(&mut self.ended) {
             piece.tell(&state, events);
         }
     }

@@ -1,5 +1,5 @@
-//! When to look again at who is there and what they have mapped: once a second, and less often where
-//! targets make that take long, by their number or that of their mappings.
+//! Intervals between two looks at targets and their mappings: a second, and more where that takes long because of their
+//! number.
 
 use frostline_core::types::Nanos;
 
@@ -12,7 +12,7 @@ const PART: f64 = 0.5;
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Refreshes {
+pub struct Refreshes {
     share: f64,
     due: Nanos,
     /// Not before then, whatever has happened.
@@ -24,35 +24,35 @@ pub(super) struct Refreshes {
 
 impl Refreshes {
     /// The first one is due, for a share of a core.
-    pub(super) fn new(share: f64) -> Self {
+    pub fn new(share: f64) -> Self {
         let zero = Nanos::ZERO;
         Self { share: share * PART, due: zero, least: zero, began: zero, cpu: zero }
     }
 
     /// Whether it is time.
-    pub(super) fn allows(&self, now: Nanos) -> bool {
+    pub fn allows(&self, now: Nanos) -> bool {
         now >= self.due
     }
 
     /// Something has happened that makes it worth to look as soon as may be.
-    pub(super) fn hurry(&mut self) {
+    pub fn hurry(&mut self) {
         self.due = self.due.min(self.least);
     }
 
     /// One begins at `now`, `cpu` being the thread's processor time. Who hurries from now on does so
     /// for the next one.
-    pub(super) fn begin(&mut self, now: Nanos, cpu: Nanos) {
+    pub fn begin(&mut self, now: Nanos, cpu: Nanos) {
         (self.began, self.cpu) = (now, cpu);
         (self.due, self.least) = (Nanos::MAX, Nanos::ZERO);
     }
 
     /// So much of what it takes does not count.
-    pub(super) fn leave_out(&mut self, cpu: Nanos) {
+    pub fn leave_out(&mut self, cpu: Nanos) {
         self.cpu = self.cpu.saturating_add(cpu);
     }
 
     /// It has ended.
-    pub(super) fn end(&mut self, cpu: Nanos) {
+    pub fn end(&mut self, cpu: Nanos) {
         let hurried = self.due == Nanos::ZERO;
         let took = cpu.saturating_sub(self.cpu).0 as f64;
         let rest = Nanos((took / self.share) as u64).min(MOST);

@@ -4,13 +4,11 @@
 //! Where the first slower tier is a node, cached pages go there. Otherwise the kernel forgets them:
 //! the slower tier of a file is its disk.
 
-use super::Driver;
 use crate::clock;
-use crate::error::DriverError;
-use crate::place::Place;
 use crate::watched::Watched;
 use frostline_core::event::{Event, MoveOutcome};
 use frostline_core::types::*;
+use frostline_daemon::Account;
 use frostline_linux::files::cached::CachedFile;
 use frostline_linux::files::closings::{Closing, Closings};
 use frostline_linux::files::holders::held_open;
@@ -145,12 +143,14 @@ pub(crate) struct ClosedFiles {
     /// Files that were open for us, whose closings by this process are ours.
     ours: BTreeSet<FileId>,
     holders_due: Nanos,
+    /// Part of a core that goes into finding out who holds files open.
+    share: f64,
     lost: u64,
 }
 
 impl ClosedFiles {
-    /// Knows of no file yet.
-    pub(crate) fn new(closings: Closings) -> Self {
+    /// Knows of no file yet, for a driver with this share of a core.
+    pub(crate) fn new(closings: Closings, cpu_share: f64) -> Self {
         Self {
             closings,
             files: Files::default(),
@@ -158,16 +158,22 @@ impl ClosedFiles {
             free: BTreeSet::new(),
             ours: BTreeSet::new(),
             holders_due: Nanos::ZERO,
+            share: cpu_share * HOLDERS_PART,
             lost: 0,
         }
     }
 
     /// Hears of files on the disks that a process sees.
-    pub(super) fn attach(&mut self, root: &Root, pid: u32) {
+    pub(crate) fn attach(&mut self, root: &Root, pid: u32) {
         self.closings.watch(root, pid);
     }
 
-    fn hear(&mut self, is_target: impl Fn(u32) -> bool) -> Result<(), LinuxError> {
+    /// Times that the kernel had no room to tell of closed files.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    fn take_in(&mut self, is_target: impl Fn(u32) -> bool) -> Result<(), LinuxError> {
         let Self { closings, files, ours, .. } = self;
         let own = std::process::id();
         let mut heard = 0;
@@ -190,66 +196,64 @@ impl ClosedFiles {
         }
         Ok(())
     }
-}
 
-impl Driver {
-    /// Follows closed files from now on.
-    pub(crate) fn follow_closings(&mut self, closings: Closings) {
-        self.closed_files = Some(ClosedFiles::new(closings));
-    }
-
-    /// Takes in what was closed since the last time; the policy is told of files that nobody holds
-    /// open.
-    pub(super) fn hear_closings(&mut self, events: &mut Vec<Event>) -> Result<(), DriverError> {
-        let Some(closed) = &mut self.closed_files else { return Ok(()) };
-        closed.hear(|pid| self.watched.contains_key(&pid))?;
-        self.accounts.lost_closings = closed.lost;
-        if self.now < closed.holders_due {
+    /// Takes in what was closed since the last time; tells of files that nobody holds open.
+    ///
+    /// # Errors
+    /// Where the kernel does not tell who holds files open.
+    pub(crate) fn hear(
+        &mut self,
+        root: &Root,
+        targets: &BTreeMap<u32, Watched>,
+        now: Nanos,
+        events: &mut Vec<Event>,
+    ) -> Result<(), LinuxError> {
+        self.take_in(|pid| targets.contains_key(&pid))?;
+        if now < self.holders_due {
             return Ok(());
         }
         let before = clock::thread_cpu();
-        let free = closed.files.held_by_nobody(&self.root, &self.watched, State::Closed)?;
+        let free = self.files.held_by_nobody(root, targets, State::Closed)?;
         events.extend(free.into_iter().map(|file| Event::FileClosed { file }));
-        closed.files.replace(State::Closed, State::Told);
-        closed.free.clear();
+        self.files.replace(State::Closed, State::Told);
+        self.free.clear();
         let cost = clock::thread_cpu().saturating_sub(before).as_secs_f64();
-        let rest = (cost / (self.options.cpu_share * HOLDERS_PART)).max(1.0);
-        closed.holders_due = self.now.saturating_add(Nanos((rest * 1e9) as u64));
+        let rest = (cost / self.share).max(1.0);
+        self.holders_due = now.saturating_add(Nanos((rest * 1e9) as u64));
         Ok(())
     }
 
-    /// Demotes a piece of a file that was told of, unless somebody has opened it since; whether that
-    /// was the last one.
-    pub(super) fn demote_file(&mut self, number: u32) -> Result<bool, DriverError> {
-        let Some(closed) = &mut self.closed_files else { return Ok(true) };
-        if closed.going.as_ref().is_none_or(|going| going.number != number) {
-            if closed.files.is(number, State::Told) && !closed.free.contains(&number) {
-                // All that were told of: who wants one gone wants others gone, too.
-                let free = closed.files.held_by_nobody(&self.root, &self.watched, State::Told)?;
-                closed.free = free.into_iter().collect();
-            }
-            if !closed.free.remove(&number) {
-                return Ok(true);
-            }
-            let Some(known) = closed.files.forget(number) else { return Ok(true) };
-            let Some(open) = CachedFile::open(&known.file) else { return Ok(true) };
-            closed.ours.insert(open.id());
-            closed.going = Some(Going { number, open, known, next: 0, left: 0 });
+    /// Demotes a piece of a file that was told of, to a node or out of memory, unless somebody has
+    /// opened it since; whether that was the last one.
+    ///
+    /// # Errors
+    /// Where the kernel does not tell who holds files open.
+    pub(crate) fn demote(
+        &mut self,
+        root: &Root,
+        targets: &BTreeMap<u32, Watched>,
+        number: u32,
+        node: Option<u32>,
+        account: &mut Account,
+    ) -> Result<bool, LinuxError> {
+        if self.going.as_ref().is_none_or(|going| going.number != number)
+            && !self.begin(root, targets, number)?
+        {
+            return Ok(true);
         }
-        let Some(going) = &mut closed.going else { return Ok(true) };
+        let Some(going) = &mut self.going else { return Ok(true) };
         let piece = going.next..going.open.pages().min(going.next + PIECE_PAGES);
         going.next = piece.end;
-        let account = &mut self.accounts.files;
-        let (left, first) = (&mut going.left, self.places.tiers.get(1));
+        let left = &mut going.left;
         let mut count = |pages, outcome| {
             account.count(pages, outcome);
             *left += if outcome == MoveOutcome::Busy { pages } else { 0 };
         };
-        let done = match first {
+        let done = match node {
             _ if piece.is_empty() => Ok(()),
-            Some(Place::Node(node)) => Target::open(&self.root, std::process::id())
-                .and_then(|own| going.open.move_to_node(&own, piece, *node, &mut count)),
-            _ => going.open.drop_cache(piece).map(|dropped| {
+            Some(node) => Target::open(root, std::process::id())
+                .and_then(|own| going.open.move_to_node(&own, piece, node, &mut count)),
+            None => going.open.drop_cache(piece).map(|dropped| {
                 count(dropped.gone, MoveOutcome::Moved);
                 count(dropped.kept, MoveOutcome::Busy);
             }),
@@ -258,14 +262,36 @@ impl Driver {
         if done.is_ok() && going.next < going.open.pages() {
             return Ok(false);
         }
-        if let Some(Going { left, mut known, .. }) = closed.going.take()
+        if let Some(Going { left, mut known, .. }) = self.going.take()
             && left > 0
             && known.tries + 1 < MOST_TRIES
         {
             known.tries += 1;
             known.state = State::Closed;
-            closed.files.keep(known);
+            self.files.keep(known);
         }
+        Ok(true)
+    }
+
+    /// Begins to demote a file; false where it is not to be demoted.
+    fn begin(
+        &mut self,
+        root: &Root,
+        targets: &BTreeMap<u32, Watched>,
+        number: u32,
+    ) -> Result<bool, LinuxError> {
+        if self.files.is(number, State::Told) && !self.free.contains(&number) {
+            // All that were told of: who wants one gone wants others gone, too.
+            let free = self.files.held_by_nobody(root, targets, State::Told)?;
+            self.free = free.into_iter().collect();
+        }
+        if !self.free.remove(&number) {
+            return Ok(false);
+        }
+        let Some(known) = self.files.forget(number) else { return Ok(false) };
+        let Some(open) = CachedFile::open(&known.file) else { return Ok(false) };
+        self.ours.insert(open.id());
+        self.going = Some(Going { number, open, known, next: 0, left: 0 });
         Ok(true)
     }
 }

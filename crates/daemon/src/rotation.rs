@@ -1,4 +1,6 @@
-//! Which pages a source looks at next: evenly spread, and each once before any comes again.
+//! Rotation of a source over pages: evenly spread, each page once before any comes again.
+
+use alloc::vec::Vec;
 
 /// Where the rotation has come to. Page numbers are taken in steps; after a pass the next one
 /// begins one number later, so that `step` passes take every page once.
@@ -47,7 +49,7 @@ mod tests {
     /// How often each number was picked in so many turns.
     fn counts(pages: u64, wanted: usize, turns: usize, even: bool) -> Vec<u32> {
         let mut rotation = Rotation::default();
-        let mut counts = vec![0; pages as usize];
+        let mut counts = alloc::vec![0; pages as usize];
         for _ in 0..turns {
             let eligible = if even { pages.div_ceil(2) } else { pages };
             let pick = |page: u64| (!even || page.is_multiple_of(2)).then_some(page);

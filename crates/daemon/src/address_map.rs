@@ -1,11 +1,10 @@
 //! Dense page ids for the address spaces of running programs.
 
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::ops::Range;
+use frostline_core::span::{REGION_PAGES, Span};
 use frostline_core::types::*;
-use frostline_linux::span::Span;
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
-
-const REGION_PAGES: u64 = HUGE_PAGES as u64;
 
 /// Gives 2 MiB blocks of address space their [`Region`] numbers, and takes them back: a program that
 /// maps and unmaps for ever stays within its tables. What it costs, and what anything costs that is
@@ -165,10 +164,10 @@ impl AddressMap {
 }
 
 /// The parts of a span by 2 MiB block.
-pub(crate) fn by_region(span: Span) -> impl Iterator<Item = Span> {
+pub fn by_region(span: Span) -> impl Iterator<Item = Span> {
     let mut at = span.start.0;
     let end = span.end().0;
-    std::iter::from_fn(move || {
+    core::iter::from_fn(move || {
         (at < end).then(|| {
             let stop = ((at / REGION_PAGES + 1) * REGION_PAGES).min(end);
             let piece = Span::between(Vpn(at), Vpn(stop));

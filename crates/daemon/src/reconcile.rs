@@ -1,6 +1,7 @@
-//! What must be told to the engine so that it knows where pages really are.
+//! Events that make the engine know where pages are.
 
-use crate::place::Found;
+use crate::Found;
+use alloc::vec::Vec;
 use frostline_core::event::{Event, MoveCause};
 use frostline_core::placement::PageState;
 use frostline_core::types::*;
@@ -107,7 +108,8 @@ mod tests {
             (0u8..2).prop_map(|tier| Some(Found { tier: TierId(tier), huge: false })),
         ];
         let base = proptest::collection::vec(page, 512);
-        let huge = (0u8..2).prop_map(|t| vec![Some(Found { tier: TierId(t), huge: true }); 512]);
+        let huge =
+            (0u8..2).prop_map(|t| alloc::vec![Some(Found { tier: TierId(t), huge: true }); 512]);
         prop_oneof![3 => base, 1 => huge]
     }
 
@@ -138,7 +140,7 @@ mod tests {
     #[test]
     fn neighbours_are_told_together() {
         let engine = engine();
-        let found = vec![Some(Found { tier: TierId(1), huge: false }); 512];
+        let found = alloc::vec![Some(Found { tier: TierId(1), huge: false }); 512];
         let mut events = Vec::new();
         reconcile(|p| engine.view().state(p), PageId(0), &found, |_| true, &mut events);
         let run = Region(0).run();

@@ -1,7 +1,9 @@
 //! Ranges of one process's address space, in pages.
 
-use frostline_core::types::{Bytes, HUGE_PAGES, PAGE_BYTES, Vpn};
-use std::fmt;
+use crate::event::Backing;
+use crate::types::{Bytes, HUGE_PAGES, PAGE_BYTES, Vpn};
+use alloc::vec::Vec;
+use core::fmt;
 
 /// Pages of a 2 MiB region, as the 64-bit number that page arithmetic needs.
 pub const REGION_PAGES: u64 = HUGE_PAGES as u64;
@@ -97,6 +99,30 @@ impl fmt::Debug for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:#x}+{}", self.start.0, self.pages)
     }
+}
+
+/// A change of what a process has mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExtentChange {
+    /// A new extent, or what was added to one.
+    Mapped {
+        /// The new pages.
+        span: Span,
+        /// What backs them.
+        backing: Backing,
+    },
+    /// Pages were given back.
+    Unmapped {
+        /// The pages.
+        span: Span,
+    },
+    /// Pages have another address now.
+    Remapped {
+        /// The old pages.
+        from: Span,
+        /// The first page's new place.
+        to: Vpn,
+    },
 }
 
 /// Appends `span` to an ascending list, merging it with the last one where both touch and carry

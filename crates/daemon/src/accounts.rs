@@ -1,4 +1,4 @@
-//! What was proposed, tried, and found moved.
+//! Counts of what was proposed, tried, and found moved.
 
 use frostline_core::event::MoveOutcome;
 use frostline_core::types::PAGE_BYTES;

@@ -1,0 +1,63 @@
+//! Processor time of a daemon: the parts that go into its tasks.
+
+use crate::pacer::Pacer;
+use crate::refreshes::Refreshes;
+use crate::rounds::Rounds;
+use crate::settings::{AUDIT_PART, Settings};
+use frostline_core::types::Nanos;
+
+/// A footprint that exceeds its limit by this share is still settling.
+const SETTLING: f64 = 1.02;
+/// For so long, the larger share of a core is the daemon's: what has not settled by then does not.
+const SETTLES: Nanos = Nanos(60_000_000_000);
+
+/// Processor time that may be used, and when to use it.
+#[derive(Clone, Debug)]
+pub(crate) struct Budget {
+    /// For everything but the audit.
+    pub(crate) pacer: Pacer,
+    /// For knowing where pages are.
+    pub(crate) auditor: Pacer,
+    /// Rounds of the audit.
+    pub(crate) rounds: Rounds,
+    /// Looks at who is there.
+    pub(crate) refreshes: Refreshes,
+    settling_since: Option<Nanos>,
+}
+
+impl Budget {
+    /// For a thread that has used `cpu` so far.
+    pub(crate) fn new(settings: &Settings, cpu: Nanos) -> Self {
+        Self {
+            pacer: Pacer::new(settings.settling_cpu_share, cpu),
+            auditor: Pacer::new(settings.cpu_share * AUDIT_PART, Nanos::ZERO),
+            rounds: Rounds::default(),
+            refreshes: Refreshes::new(settings.cpu_share),
+            settling_since: None,
+        }
+    }
+
+    /// Time has come to `now`, and `cpu` has been used by others in between.
+    pub(crate) fn begin(&mut self, now: Nanos, cpu: Nanos) {
+        self.pacer.refill(now);
+        self.auditor.refill(now);
+        self.pacer.skip(cpu);
+    }
+
+    /// Shares a core among tasks, fast memory holding `used` of at most `limit` pages.
+    pub(crate) fn share(&mut self, now: Nanos, settings: &Settings, used: u64, limit: u64) {
+        let settled = used as f64 <= limit as f64 * SETTLING;
+        self.settling_since = if settled { None } else { self.settling_since.or(Some(now)) };
+        let settling = !settled && self.over_limit(now) < SETTLES;
+        let Settings { cpu_share, settling_cpu_share, .. } = *settings;
+        let share = if settling { settling_cpu_share.max(cpu_share) } else { cpu_share };
+        // The audit's part is everybody's while it rests.
+        let audit = if self.rounds.allows(now) { cpu_share * AUDIT_PART } else { 0.0 };
+        self.pacer.set_share(share - audit);
+    }
+
+    /// For how long fast memory has been exceeded by more than 2 %.
+    pub(crate) fn over_limit(&self, now: Nanos) -> Nanos {
+        self.settling_since.map_or(Nanos::ZERO, |since| now.saturating_sub(since))
+    }
+}

@@ -1,0 +1,281 @@
+//! Daemon: the loop that couples an engine to a system.
+
+use crate::accounts::{Account, Accounts};
+use crate::address_map::AddressMap;
+use crate::audit::Audit;
+use crate::budget::Budget;
+use crate::context::Cx;
+use crate::folios;
+use crate::ledger::{Ledger, Purpose};
+use crate::limit::Limit;
+use crate::limits::Limits;
+use crate::moving::Wanted;
+use crate::settings::{REPORT, STEP, Settings};
+use crate::sight::Sight;
+use crate::space::Space;
+use crate::spaces::{Audits, Spaces};
+use crate::system::System;
+use alloc::vec::Vec;
+use frostline_core::Engine;
+use frostline_core::action::Action;
+use frostline_core::event::Event;
+use frostline_core::types::*;
+
+/// Free memory that must remain when pages are brought back.
+const KEPT_FREE: Bytes = Bytes(256 << 20);
+
+/// Manages the memory of processes of a system by what an engine wants.
+pub struct Daemon {
+    settings: Settings,
+    ledger: Ledger,
+    budget: Budget,
+    spaces: Spaces,
+    audit: Audit,
+    limits: Limits,
+    sight: Sight,
+    now: Nanos,
+    report_due: Nanos,
+}
+
+/// Parts that are given a context.
+struct Parts<'a> {
+    spaces: &'a mut Spaces,
+    audit: &'a mut Audit,
+    limits: &'a mut Limits,
+    sight: &'a mut Sight,
+}
+
+impl Daemon {
+    /// A daemon that has looked at nothing yet.
+    pub fn new(engine: Engine, settings: Settings, system: &impl System) -> Self {
+        Self {
+            ledger: Ledger::new(engine),
+            budget: Budget::new(&settings, system.cpu()),
+            spaces: Spaces::default(),
+            audit: Audit::default(),
+            limits: Limits::new(&settings),
+            sight: Sight::new(&settings, system.watchers()),
+            now: Nanos::ZERO,
+            report_due: Nanos::ZERO,
+            settings,
+        }
+    }
+
+    /// Does what is due at `now`, in nanoseconds since the daemon began, and returns when it wants
+    /// to be called again.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn step<S: System>(&mut self, now: Nanos, system: &mut S) -> Result<Nanos, S::Error> {
+        let passed = now.saturating_sub(self.now);
+        self.now = now;
+        // Others may use this thread in between.
+        self.budget.begin(now, system.cpu());
+        let reports = now >= self.report_due;
+        if reports {
+            self.report_due = now.saturating_add(REPORT);
+        }
+        let (cx, Parts { spaces, audit, limits, sight }) = &mut self.parts(system);
+        spaces.follow(cx)?;
+        let mut events = Vec::new();
+        if cx.budget.refreshes.allows(now) {
+            cx.budget.refreshes.begin(now, cx.system.cpu());
+            spaces.refresh(cx, &mut events)?;
+            // Limits are shares of what the engine knows to be there.
+            cx.tell(core::mem::take(&mut events))?;
+            cx.budget.refreshes.end(cx.system.cpu());
+        }
+        if reports {
+            tell_usage(cx, &mut events)?;
+            sight.report(cx, &mut events);
+            cx.arm_again(spaces);
+        }
+        cx.hear_touches(&mut limits.referenced, &mut events)?;
+        sight.listen(cx, &mut limits.referenced, &mut events)?;
+        cx.system.hear(now, &mut events)?;
+        audit.go_on(cx, spaces, &mut events)?;
+        cx.tell(events)?;
+        work(cx, spaces, sight)?;
+        limits.keep(cx)?;
+        limits.probe(cx, passed)?;
+        cx.allow_moves_at_touch();
+        cx.charge();
+        sight.assign(cx)?;
+        let policy = cx.ledger.engine.poll_timeout().unwrap_or(Nanos::MAX);
+        let (soonest, step) = (now.saturating_add(Nanos(STEP.0 / 10)), now.saturating_add(STEP));
+        // A policy that wants to be called all the time waits where the share is used up: nothing
+        // of what it wants would be done.
+        let waits = policy < soonest && !cx.budget.pacer.allows();
+        Ok(if waits { step } else { policy.max(soonest).min(step) })
+    }
+
+    /// Brings all that is in swap back into memory, as far as there is free memory for it, and room
+    /// where it is counted: what was set up can be taken down then. Calls `progress` with the bytes
+    /// that are left, and stops where it answers false.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn bring_back<S: System>(
+        &mut self,
+        system: &mut S,
+        mut progress: impl FnMut(Bytes) -> bool,
+    ) -> Result<(), S::Error> {
+        let Some(swap) = self.settings.swap.filter(|_| !self.settings.dry_run) else {
+            return Ok(());
+        };
+        let (mut cx, _) = self.parts(system);
+        let mut left = cx.ledger.engine.view().used(swap);
+        let mut next = 0;
+        while next < cx.ledger.map.pages() && progress(left.bytes()) {
+            let run = Region(next / HUGE_PAGES).run();
+            next = run.end();
+            let view = cx.ledger.engine.view();
+            let out = |page: PageId| view.state(page).tier() == Some(swap);
+            let runs: Vec<PageRun> = run.iter().filter(|p| out(*p)).map(PageRun::single).collect();
+            let wanted = PageCount(runs.len() as u64);
+            let free = cx.system.available()?;
+            if free < wanted.bytes().saturating_add(KEPT_FREE) {
+                return Ok(());
+            }
+            cx.migrate(&runs, TierId::FAST, Purpose::Policy)?;
+            left = left.saturating_sub(wanted);
+        }
+        Ok(())
+    }
+
+    /// The context of a step, and the parts that are not in it.
+    fn parts<'a, S: System>(&'a mut self, system: &'a mut S) -> (Cx<'a, S>, Parts<'a>) {
+        let Self { settings, ledger, budget, spaces, audit, limits, sight, now, .. } = self;
+        let cx = Cx { now: *now, settings, system, ledger, budget };
+        (cx, Parts { spaces, audit, limits, sight })
+    }
+
+    /// Another limit of fast memory; takes effect within a second.
+    pub fn set_fast(&mut self, fast: Limit) {
+        if let Some(tier) = self.settings.tiers.first_mut() {
+            tier.limit = Some(fast);
+        }
+    }
+
+    /// Whether what is seen shall be kept until it is [taken](Self::overheard).
+    pub fn overhear(&mut self, on: bool) {
+        self.sight.overhear(on);
+    }
+
+    /// Pages of all processes that were touched since the last time.
+    pub fn overheard(&mut self) -> Vec<Vpn> {
+        self.sight.overheard()
+    }
+
+    /// Gives up room that buffers do not use.
+    pub fn release_buffers(&mut self) {
+        self.ledger.queue.shrink();
+    }
+
+    /// Appends an action to those that wait to be carried out.
+    pub fn want(&mut self, action: Action) {
+        self.ledger.queue.push(action);
+    }
+
+    /// Settings that are in force.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The engine that decides.
+    pub fn engine(&self) -> &Engine {
+        &self.ledger.engine
+    }
+
+    /// Ids of pages.
+    pub fn map(&self) -> &AddressMap {
+        &self.ledger.map
+    }
+
+    /// Processes that are managed, and their address space.
+    pub fn spaces(&self) -> impl Iterator<Item = (ProcessId, &Space)> {
+        self.spaces.processes.iter().map(|(process, space)| (*process, space))
+    }
+
+    /// All moves since the start.
+    pub fn accounts(&self) -> Accounts {
+        self.ledger.accounts
+    }
+
+    /// Moves towards each tier since the start.
+    pub fn arrivals(&self) -> &[Account] {
+        &self.ledger.arrivals
+    }
+
+    /// Looks into page tables since the start.
+    pub fn audits(&self) -> Audits {
+        self.spaces.audits
+    }
+
+    /// Pages that lie so scattered that they were left where they are, in the last round.
+    pub fn scattered(&self) -> PageCount {
+        self.spaces.numbering.left_alone()
+    }
+
+    /// For how long fast memory has been exceeded by more than 2 %.
+    pub fn over_limit(&self) -> Nanos {
+        self.budget.over_limit(self.now)
+    }
+
+    /// Time of the last step.
+    pub fn now(&self) -> Nanos {
+        self.now
+    }
+}
+
+/// Carries out what the policy wants, as far as the daemon's share of a core goes.
+fn work<S: System>(
+    cx: &mut Cx<'_, S>,
+    spaces: &mut Spaces,
+    sight: &mut Sight,
+) -> Result<(), S::Error> {
+    while cx.budget.pacer.allows() {
+        let Some(action) = cx.ledger.queue.pop() else { return Ok(()) };
+        let (mut events, mut arrived) = (Vec::new(), Vec::new());
+        match action {
+            Action::Migrate { id, run, to, lane } => {
+                (arrived, events) = cx.migrate_wanted(Wanted { id, run, to, lane })?;
+            }
+            Action::Split { region, .. } => events = folios::split(cx, spaces, region)?,
+            Action::Collapse { region, to, .. } => events = folios::collapse(cx, region, to)?,
+            Action::SetSampling { kind, period } => cx.system.set_period(kind, period),
+            Action::Scan { scan, lane } => {
+                sight.scans.push(scan, lane, cx.ledger.map.pages());
+                // To ask for the time takes longer, and a policy may want hundreds at a time.
+                continue;
+            }
+            Action::Arm { run, .. } => cx.arm_next(spaces, run),
+            Action::Disarm { run, .. } => cx.disarm(run),
+            Action::DemoteFile { file, lane } => {
+                if !cx.system.demote_file(file, &mut cx.ledger.accounts.files)? {
+                    cx.ledger.queue.push_front(Action::DemoteFile { file, lane });
+                }
+            }
+        }
+        cx.tell(events)?;
+        cx.arm(spaces, &arrived);
+        cx.charge();
+    }
+    Ok(())
+}
+
+/// Tells the sizes of tiers that have changed.
+fn tell_usage<S: System>(cx: &Cx<'_, S>, events: &mut Vec<Event>) -> Result<(), S::Error> {
+    let view = cx.ledger.engine.view();
+    let footprint = view.resident().bytes();
+    for (index, settings) in cx.settings.tiers.iter().enumerate() {
+        let tier = TierId(index as u8);
+        let used = view.used(tier);
+        let most = settings.limit.map_or(Bytes::MAX, |limit| limit.bytes(footprint)).pages();
+        let capacity = used.saturating_add(cx.system.free(tier, used)?).min(most);
+        if view.limits(tier).capacity != capacity {
+            events.push(Event::TierUsage { tier, capacity });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! Knowledge of a daemon: the engine, the ids of its pages, what is to be done, and what came of it.
+
+use crate::accounts::{Account, Accounts};
+use crate::address_map::AddressMap;
+use crate::queue::Queue;
+use alloc::vec;
+use alloc::vec::Vec;
+use frostline_core::Engine;
+use frostline_core::event::MoveOutcome;
+use frostline_core::types::*;
+
+/// Reason of a move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// The policy wants it.
+    Policy,
+    /// A limit is exceeded.
+    Limit,
+    /// It is to be seen whether the page comes back.
+    Probe,
+}
+
+/// See the module.
+pub(crate) struct Ledger {
+    pub(crate) engine: Engine,
+    pub(crate) map: AddressMap,
+    pub(crate) queue: Queue,
+    pub(crate) accounts: Accounts,
+    /// Moves towards each tier.
+    pub(crate) arrivals: Vec<Account>,
+}
+
+impl Ledger {
+    /// Nothing is known yet.
+    pub(crate) fn new(engine: Engine) -> Self {
+        let tiers = engine.view().tiers();
+        Self {
+            engine,
+            map: AddressMap::default(),
+            queue: Queue::default(),
+            accounts: Accounts::default(),
+            arrivals: vec![Account::default(); tiers],
+        }
+    }
+
+    /// Counts the end of attempts to move so many pages.
+    pub(crate) fn count(&mut self, purpose: Purpose, to: TierId, pages: u64, outcome: MoveOutcome) {
+        let accounts = &mut self.accounts;
+        let account = match purpose {
+            Purpose::Policy if to == TierId::FAST => &mut accounts.promotions,
+            Purpose::Policy => &mut accounts.demotions,
+            Purpose::Limit => &mut accounts.reclaimed,
+            Purpose::Probe => &mut accounts.probes,
+        };
+        account.count(pages, outcome);
+        self.arrivals[to.index()].count(pages, outcome);
+    }
+}

@@ -1,0 +1,55 @@
+//! Settings of a daemon, and times and sizes that are the same in every host.
+
+use crate::limit::Limit;
+use alloc::vec::Vec;
+use frostline_core::types::*;
+
+/// How often sources are polled, and work is handed out.
+pub const STEP: Nanos = Nanos(50_000_000);
+/// How often limits are looked at.
+pub(crate) const REPORT: Nanos = Nanos(1_000_000_000);
+/// Pages moved between two looks at the clock.
+pub(crate) const MOVE_PAGES: u32 = 256;
+/// Part of the daemon's share of a core that goes into knowing where pages are.
+pub(crate) const AUDIT_PART: f64 = 0.25;
+
+/// One tier.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tier {
+    /// What may be in it, beside what there is room for.
+    pub limit: Option<Limit>,
+    /// Whether a touch of a page in it does without a fault.
+    pub direct: bool,
+}
+
+/// Settings of a daemon.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Tiers, the fastest first.
+    pub tiers: Vec<Tier>,
+    /// The tier of swap space.
+    pub swap: Option<TierId>,
+    /// Share of a core once the limit holds.
+    pub cpu_share: f64,
+    /// Share of a core until then, for a minute at most.
+    pub settling_cpu_share: f64,
+    /// Nothing is moved.
+    pub dry_run: bool,
+    /// Whether pages are moved to keep limits that the policy does not.
+    pub reclaims: bool,
+    /// Whether pages are paged out at random to see who comes back.
+    pub probes: bool,
+    /// Whether pages that came back stand for access bits.
+    pub returns: bool,
+    /// Whether the policy wants samples of loads.
+    pub wants_samples: bool,
+    /// Seed of random choices.
+    pub seed: u64,
+}
+
+impl Settings {
+    /// Whether a touch of a page in this tier does without a fault.
+    pub fn is_direct(&self, tier: TierId) -> bool {
+        self.tiers.get(tier.index()).is_some_and(|tier| tier.direct)
+    }
+}
