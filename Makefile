@@ -4,13 +4,14 @@ CARGO ?= cargo
 export RUST_BACKTRACE ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-all lint fuzz fuzz-min fuzz-campaign demo bench clean
+.PHONY: help build test test-all lint disasters fuzz fuzz-min fuzz-campaign demo bench clean
 
 help:
 	@echo 'make build   frostline, its agent and frostline-repro, in target/release'
 	@echo 'make test    every check: format, lints, documentation, tidiness, tests'
 	@echo 'make test-all  the same, and 300 kills of a running frostline'
 	@echo 'make fuzz    searches for input that a reader does not survive; SECONDS=60 TARGETS="trace journal"'
+	@echo 'make disasters  the daemon in worlds where everything goes wrong; SECONDS=60'
 	@echo 'make demo    tiers a redis-server, records it, compares placements of its memory'
 	@echo 'make bench   benchmarks, beside their peers where there are any'
 	@echo 'make clean   removes everything built'
@@ -31,6 +32,7 @@ test:
 	@scripts/setup test
 	@$(MAKE) --no-print-directory lint
 	@$(MAKE) --no-print-directory fuzz SECONDS=5
+	@$(MAKE) --no-print-directory disasters SECONDS=20
 	@scripts/run-tests
 
 # The whole workspace is named so that nothing is built a second time with other features.
@@ -49,6 +51,9 @@ fuzz:
 fuzz-min:
 	@scripts/setup fuzz
 	$(CARGO) xtask fuzz-min --targets '$(TARGETS)'
+
+disasters:
+	$(CARGO) xtask disasters --seconds $(SECONDS)
 
 fuzz-campaign:
 	@scripts/setup fuzz

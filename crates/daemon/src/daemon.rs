@@ -137,7 +137,7 @@ impl Daemon {
             if free < wanted.bytes().saturating_add(KEPT_FREE) {
                 return Ok(());
             }
-            cx.migrate(&runs, TierId::FAST, Purpose::Policy)?;
+            cx.migrate(&runs, TierId::FAST, Purpose::Return)?;
             left = left.saturating_sub(wanted);
         }
         Ok(())
@@ -175,6 +175,11 @@ impl Daemon {
     /// Appends an action to those that wait to be carried out.
     pub fn want(&mut self, action: Action) {
         self.ledger.queue.push(action);
+    }
+
+    /// Actions that wait to be carried out.
+    pub fn waiting(&self) -> u64 {
+        self.ledger.queue.len() as u64
     }
 
     /// Settings that are in force.

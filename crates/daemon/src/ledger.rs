@@ -18,6 +18,8 @@ pub(crate) enum Purpose {
     Limit,
     /// It is to be seen whether the page comes back.
     Probe,
+    /// Everything goes back to memory, whatever the limits.
+    Return,
 }
 
 /// See the module.
@@ -47,6 +49,7 @@ impl Ledger {
     pub(crate) fn count(&mut self, purpose: Purpose, to: TierId, pages: u64, outcome: MoveOutcome) {
         let accounts = &mut self.accounts;
         let account = match purpose {
+            Purpose::Return => &mut accounts.promotions,
             Purpose::Policy if to == TierId::FAST => &mut accounts.promotions,
             Purpose::Policy => &mut accounts.demotions,
             Purpose::Limit => &mut accounts.reclaimed,

@@ -37,9 +37,9 @@ impl<S: System> Cx<'_, S> {
         &mut self,
         wanted: Wanted,
     ) -> Result<(Vec<PageRun>, Vec<Event>), S::Error> {
-        let batch = self.batch(wanted);
-        let runs: Vec<PageRun> = batch.iter().map(|(run, _)| *run).collect();
         let (mut arrived, mut events) = (Vec::new(), Vec::new());
+        let batch = self.batch(wanted, &mut events);
+        let runs: Vec<PageRun> = batch.iter().map(|(run, _)| *run).collect();
         for (run, outcome) in self.migrate(&runs, wanted.to, Purpose::Policy)? {
             arrived.push(run);
             by_move(&batch, run, |run, id| events.push(Event::MigrationDone { id, run, outcome }));
@@ -47,11 +47,15 @@ impl<S: System> Cx<'_, S> {
         Ok((arrived, events))
     }
 
-    /// What is moved in one go, ascending. A call to the kernel costs more than a page that it
-    /// moves.
-    fn batch(&mut self, Wanted { id, run, to, lane }: Wanted) -> Vec<(PageRun, MoveId)> {
+    /// What is moved in one go, ascending: a call to the kernel costs more than a page that it moves.
+    /// Pages that have gone since they were wanted are told at once.
+    fn batch(
+        &mut self,
+        Wanted { id, run, to, lane }: Wanted,
+        events: &mut Vec<Event>,
+    ) -> Vec<(PageRun, MoveId)> {
         self.ledger.queue.push_front(Action::Migrate { id, run, to, lane });
-        let mut batch = Vec::new();
+        let mut batch: Vec<(PageRun, MoveId)> = Vec::new();
         let mut pages = 0;
         while let Some(&Action::Migrate { id, run, to: next, lane }) = self.ledger.queue.front()
             && next == to
@@ -64,7 +68,18 @@ impl<S: System> Cx<'_, S> {
                 self.ledger.queue.push_front(Action::Migrate { id, run, to, lane });
             }
             pages += head.pages;
-            batch.push((head, id));
+            for page in head.iter() {
+                let run = PageRun::single(page);
+                if !self.ledger.engine.waits_for(id, page) {
+                    events.push(Event::MigrationDone { id, run, outcome: MoveOutcome::Gone });
+                } else if let Some((last, _)) =
+                    batch.last_mut().filter(|(last, same)| *same == id && last.end() == page.0)
+                {
+                    last.pages += 1;
+                } else {
+                    batch.push((run, id));
+                }
+            }
         }
         batch.sort_unstable_by_key(|(run, _)| run.start);
         batch
@@ -84,7 +99,8 @@ impl<S: System> Cx<'_, S> {
         PageRun::between(run.start.0, end.min(run.end()))
     }
 
-    /// Moves pages, and tells of each page once.
+    /// Moves pages, and tells of each page once. A limit that was lowered since a move was wanted
+    /// holds: what would exceed it finds no space.
     pub(crate) fn migrate(
         &mut self,
         runs: &[PageRun],
@@ -94,6 +110,11 @@ impl<S: System> Cx<'_, S> {
         let mut units: BTreeMap<ProcessId, Vec<Unit>> = BTreeMap::new();
         let mut done = Vec::new();
         let view = self.ledger.engine.view();
+        let mut room = match purpose {
+            Purpose::Return => u64::MAX,
+            _ => view.limits(to).capacity.saturating_sub(view.used(to)).0,
+        };
+        let mut held = 0;
         for run in runs {
             let mut next = run.start.0;
             while next < run.end() {
@@ -102,15 +123,25 @@ impl<S: System> Cx<'_, S> {
                 let huge = state.is_huge();
                 let pages = if huge { page.region().run().end().min(run.end()) - next } else { 1 };
                 next += pages;
+                let run = PageRun { start: page, pages };
+                let from = state.tier();
+                let takes = if from == Some(to) { 0 } else { u64::from(pages) };
                 match self.ledger.map.place(page) {
-                    Some((process, vpn)) => {
-                        let span = Span::new(vpn, u64::from(pages));
-                        let unit = Unit { span, huge, from: state.tier() };
-                        push_unit(units.entry(process).or_default(), unit);
+                    Some(_) if takes > room => {
+                        held += takes;
+                        done.push((run, MoveOutcome::NoSpace));
                     }
-                    None => done.push((PageRun { start: page, pages }, MoveOutcome::Gone)),
+                    Some((process, vpn)) => {
+                        room -= takes;
+                        let span = Span::new(vpn, u64::from(pages));
+                        push_unit(units.entry(process).or_default(), Unit { span, huge, from });
+                    }
+                    None => done.push((run, MoveOutcome::Gone)),
                 }
             }
+        }
+        if held > 0 {
+            self.ledger.count(purpose, to, held, MoveOutcome::NoSpace);
         }
         let mut outcomes = Vec::new();
         for (process, units) in units {

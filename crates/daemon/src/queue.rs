@@ -43,6 +43,16 @@ impl Queue {
         self.first.pop_front().or_else(|| self.demotions.pop_front())
     }
 
+    /// Actions in it.
+    pub fn len(&self) -> usize {
+        self.first.len() + self.demotions.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Frees memory that holds nothing.
     pub fn shrink(&mut self) {
         self.first.shrink_to_fit();

@@ -53,7 +53,9 @@ impl Reclaimer {
         mut take: impl FnMut(PageRun),
     ) -> Pass {
         let mut pass = Pass::default();
-        while pass.taken < wanted && pass.looked_at < PASS_PAGES && view.pages() > 0 {
+        // No unit is taken twice in one pass.
+        let most = PASS_PAGES.min(view.pages().into());
+        while pass.taken < wanted && pass.looked_at < most {
             if self.hand >= view.pages() {
                 self.hand = 0;
             }

@@ -18,16 +18,20 @@ pub fn reconcile(
 ) {
     let run = PageRun { start: first, pages: found.len() as u32 };
     let pairs = || run.iter().zip(found).map(|(page, found)| (page, states(page), *found));
-    if pairs().any(|(_, state, _)| state.is_huge() && state.is_in_flight()) {
+    let is_huge = |state: PageState, found: Option<Found>| {
+        state.is_huge() || found.is_some_and(|found| found.huge)
+    };
+    // A folio is told as a whole, once none of its pages is in flight.
+    if pairs().any(|(_, state, _)| state.is_in_flight())
+        && pairs().any(|(_, state, found)| is_huge(state, found))
+    {
         return;
     }
     let reshaped = pairs().any(|(_, state, found)| {
-        state.is_resident()
-            && state.is_huge() != found.is_some_and(|found| found.huge)
-            && !state.is_in_flight()
+        state.is_resident() && state.is_huge() != found.is_some_and(|found| found.huge)
     });
     // A folio was split or built behind our back: its pages are told anew.
-    if reshaped && pairs().all(|(_, state, _)| !state.is_in_flight()) {
+    if reshaped {
         events.push(Event::Freed { run });
         for (page, _, found) in pairs() {
             if let Some(found) = found {

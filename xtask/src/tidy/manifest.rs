@@ -38,6 +38,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "frostline-study",
         ],
     ),
+    ("frostline-disasters", &["frostline-core", "frostline-daemon"]),
     ("frostline-linux", &["frostline-core"]),
     ("frostline-driver", &["frostline-core", "frostline-daemon", "frostline-linux"]),
     ("frostline-agent", &["frostline-core", "frostline-linux", "frostline-driver"]),
@@ -90,7 +91,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 fn member(file: &File) -> Option<Result<Table, toml::de::Error>> {
     let is_member = file.name() == "Cargo.toml"
         && (file.path.starts_with("crates/")
-            || ["demo/", "fuzz/", "lab/", "repro/", "xtask/"]
+            || ["demo/", "disasters/", "fuzz/", "lab/", "repro/", "xtask/"]
                 .iter()
                 .any(|f| file.path.starts_with(f)));
     is_member.then(|| file.text.parse())

@@ -207,8 +207,9 @@ pub fn statics_own_nothing(file: &File, _: &Tree, found: &mut Findings<'_>) {
 
 /// Crates contain no unsafe code outside of [`UNSAFE_MODULES`], and the core no standard library.
 pub fn crate_root(file: &File, _: &Tree, found: &mut Findings<'_>) {
-    let in_crates =
-        ["crates/", "demo/", "lab/", "repro/", "xtask/"].iter().any(|f| file.path.starts_with(f));
+    let in_crates = ["crates/", "demo/", "disasters/", "lab/", "repro/", "xtask/"]
+        .iter()
+        .any(|f| file.path.starts_with(f));
     if !in_crates || !["src/lib.rs", "src/main.rs"].iter().any(|root| file.path.ends_with(root)) {
         return;
     }

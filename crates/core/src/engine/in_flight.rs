@@ -55,6 +55,14 @@ impl InFlight {
         hit
     }
 
+    /// Whether the move still waits for the page, which has not gone.
+    pub(super) fn waits_for(&self, page: PageId) -> bool {
+        self.position(page).is_some_and(|(word, bit)| {
+            let cancelled = self.cancelled.get(word).copied().unwrap_or(0);
+            self.pending[word] & !cancelled & bit != 0
+        })
+    }
+
     pub(super) fn finish(&mut self, page: PageId) -> Finish {
         match self.position(page) {
             Some((word, bit)) if self.pending[word] & bit != 0 => {

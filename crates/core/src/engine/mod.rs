@@ -297,6 +297,12 @@ impl Engine {
         &self.stats
     }
 
+    /// Whether an approved move still waits for a page. It does not where the page has gone since, and
+    /// its id may belong to other memory by now: that page is reported as gone, and left alone.
+    pub fn waits_for(&self, id: MoveId, page: PageId) -> bool {
+        self.in_flight.get(&id).is_some_and(|entry| entry.waits_for(page))
+    }
+
     /// Pages of approved moves that have not ended.
     pub fn pages_in_flight(&self) -> PageCount {
         PageCount(self.in_flight.values().map(|m| u64::from(m.remaining())).sum())
