@@ -9,8 +9,9 @@ mod experiment;
 mod validate;
 
 use args::Cli;
-use frostline_terminal::args::{USAGE, parse};
+use frostline_terminal::args::parse;
 use frostline_terminal::errors;
+use frostline_terminal::errors::USAGE;
 use std::process::ExitCode;
 
 /// What reads files that others write; for tests.

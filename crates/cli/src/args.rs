@@ -2,7 +2,8 @@
 
 use crate::cmd;
 use clap::{Parser, Subcommand};
-use frostline_terminal::args::{self, Global, USAGE};
+use frostline_terminal::args::{self, Global};
+use frostline_terminal::errors::USAGE;
 use std::process::ExitCode;
 
 /// Exit code of `run` and `record` for errors of their own, as with `env` and `timeout`.

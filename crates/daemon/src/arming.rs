@@ -15,137 +15,135 @@ use frostline_core::policy::FaultDecision;
 use frostline_core::span::Span;
 use frostline_core::types::*;
 
-impl<S: System> Cx<'_, S> {
-    /// Arms what is next in the queue.
-    pub(crate) fn arm_next(&mut self, spaces: &Spaces, first: PageRun) {
-        let (mut runs, mut pages) = (vec![first], first.pages);
-        while let Some(&Action::Arm { run, .. }) = self.ledger.queue.front()
-            && pages < MOVE_PAGES
-        {
-            self.ledger.queue.pop();
-            pages += run.pages;
-            runs.push(run);
-        }
-        self.arm(spaces, &runs);
+/// Arms what is next in the queue.
+pub(crate) fn arm_next<S: System>(cx: &mut Cx<'_, S>, spaces: &Spaces, first: PageRun) {
+    let (mut runs, mut pages) = (vec![first], first.pages);
+    while let Some(&Action::Arm { run, .. }) = cx.ledger.queue.front()
+        && pages < MOVE_PAGES
+    {
+        cx.ledger.queue.pop();
+        pages += run.pages;
+        runs.push(run);
     }
+    arm(cx, spaces, &runs);
+}
 
-    /// Arms those of some pages that the engine has as armed. What is in flight has its time when
-    /// it has arrived. What is in swap space faults by itself.
-    pub(crate) fn arm(&mut self, spaces: &Spaces, runs: &[PageRun]) {
-        if self.system.most_armed() == 0 {
-            return;
-        }
-        let view = self.ledger.engine.view();
-        let mut pages: Vec<(ProcessId, Vpn)> = Vec::new();
-        for page in runs.iter().flat_map(|run| run.iter()) {
-            let state = view.state(page);
-            let at_rest = state.is_armed() && !state.is_in_flight() && !state.is_huge();
-            let direct = state.tier().is_some_and(|tier| self.settings.is_direct(tier));
-            pages.extend(self.ledger.map.place(page).filter(|_| at_rest && direct));
-        }
-        for part in pages.chunk_by(|(one, _), (next, _)| one == next) {
-            let process = part[0].0;
-            let Some(space) = spaces.processes.get(&process) else { continue };
-            let pages: Vec<Vpn> = part.iter().map(|(_, page)| *page).collect();
-            self.ledger.accounts.armed += self.system.arm(process, &pages, space.spans());
-        }
+/// Arms those of some pages that the engine has as armed. What is in flight has its time when
+/// it has arrived. What is in swap space faults by itcx.
+pub(crate) fn arm<S: System>(cx: &mut Cx<'_, S>, spaces: &Spaces, runs: &[PageRun]) {
+    if cx.system.most_armed() == 0 {
+        return;
     }
+    let view = cx.ledger.engine.view();
+    let mut pages: Vec<(ProcessId, Vpn)> = Vec::new();
+    for page in runs.iter().flat_map(|run| run.iter()) {
+        let state = view.state(page);
+        let at_rest = state.is_armed() && !state.is_in_flight() && !state.is_huge();
+        let direct = state.tier().is_some_and(|tier| cx.settings.is_direct(tier));
+        pages.extend(cx.ledger.map.place(page).filter(|_| at_rest && direct));
+    }
+    for part in pages.chunk_by(|(one, _), (next, _)| one == next) {
+        let process = part[0].0;
+        let Some(space) = spaces.processes.get(&process) else { continue };
+        let pages: Vec<Vpn> = part.iter().map(|(_, page)| *page).collect();
+        cx.ledger.accounts.armed += cx.system.arm(process, &pages, space.spans());
+    }
+}
 
-    /// Touches of these pages are told no longer.
-    pub(crate) fn disarm(&mut self, run: PageRun) {
-        if self.system.most_armed() == 0 {
-            return;
-        }
-        let mut next = run.start.0;
-        while next < run.end() {
-            let part = PageId(next).region().run().intersect(run);
-            next = part.end();
-            if let Some((process, vpn)) = self.ledger.map.place(part.start) {
-                self.system.disarm(process, Span::new(vpn, part.pages.into()));
-            }
+/// Touches of these pages are told no longer.
+pub(crate) fn disarm<S: System>(cx: &mut Cx<'_, S>, run: PageRun) {
+    if cx.system.most_armed() == 0 {
+        return;
+    }
+    let mut next = run.start.0;
+    while next < run.end() {
+        let part = PageId(next).region().run().intersect(run);
+        next = part.end();
+        if let Some((process, vpn)) = cx.ledger.map.place(part.start) {
+            cx.system.disarm(process, Span::new(vpn, part.pages.into()));
         }
     }
+}
 
-    /// Tells which pages were touched, and moves those that the policy wants elsewhere.
-    pub(crate) fn hear_touches(
-        &mut self,
-        referenced: &mut Bitmap,
-        events: &mut Vec<Event>,
-    ) -> Result<(), S::Error> {
-        if self.system.most_armed() == 0 {
-            return Ok(());
+/// Tells which pages were touched, and moves those that the policy wants elsewhere.
+pub(crate) fn hear_touches<S: System>(
+    cx: &mut Cx<'_, S>,
+    referenced: &mut Bitmap,
+    events: &mut Vec<Event>,
+) -> Result<(), S::Error> {
+    if cx.system.most_armed() == 0 {
+        return Ok(());
+    }
+    let mut touches = Vec::new();
+    let lost = cx.system.touched(&mut touches);
+    if lost > 0 {
+        events.push(Event::SamplesLost { count: lost });
+    }
+    let mut late = Vec::new();
+    for ArmedTouch { process, page, write, moved } in touches {
+        let Some(page) = cx.ledger.map.page(process, page) else { continue };
+        let Some(tier) = cx.ledger.engine.view().state(page).tier() else { continue };
+        cx.ledger.accounts.armed_touched += 1;
+        referenced.insert(page.0);
+        let fault = Fault { page, tier, write, process, thread: 0 };
+        let decision = cx.ledger.engine.on_fault(cx.now, &fault);
+        cx.system.record(Told::Fault(cx.now, fault))?;
+        events.push(Event::Fault(fault));
+        let run = PageRun::single(page);
+        let cause = MoveCause::FaultDecision;
+        if moved {
+            cx.ledger.count(Purpose::Policy, TierId::FAST, 1, MoveOutcome::Moved);
+            cx.ledger.accounts.moved_at_touch += 1;
+            events.push(Event::Moved { run, to: TierId::FAST, cause });
+        } else if decision == FaultDecision::MoveHere(TierId::FAST) {
+            late.push(run);
         }
-        let mut touches = Vec::new();
-        let lost = self.system.touched(&mut touches);
-        if lost > 0 {
-            events.push(Event::SamplesLost { count: lost });
-        }
-        let mut late = Vec::new();
-        for ArmedTouch { process, page, write, moved } in touches {
-            let Some(page) = self.ledger.map.page(process, page) else { continue };
-            let Some(tier) = self.ledger.engine.view().state(page).tier() else { continue };
-            self.ledger.accounts.armed_touched += 1;
-            referenced.insert(page.0);
-            let fault = Fault { page, tier, write, process, thread: 0 };
-            let decision = self.ledger.engine.on_fault(self.now, &fault);
-            self.system.record(Told::Fault(self.now, fault))?;
-            events.push(Event::Fault(fault));
-            let run = PageRun::single(page);
-            let cause = MoveCause::FaultDecision;
-            if moved {
-                self.ledger.count(Purpose::Policy, TierId::FAST, 1, MoveOutcome::Moved);
-                self.ledger.accounts.moved_at_touch += 1;
+    }
+    // There was no room when they were touched.
+    if !late.is_empty() && cx.budget.pacer.allows() {
+        late.sort_unstable_by_key(|run| run.start);
+        for (run, outcome) in cx.migrate(&late, TierId::FAST, Purpose::Policy)? {
+            if outcome == MoveOutcome::Moved {
+                let cause = MoveCause::FaultDecision;
                 events.push(Event::Moved { run, to: TierId::FAST, cause });
-            } else if decision == FaultDecision::MoveHere(TierId::FAST) {
-                late.push(run);
             }
         }
-        // There was no room when they were touched.
-        if !late.is_empty() && self.budget.pacer.allows() {
-            late.sort_unstable_by_key(|run| run.start);
-            for (run, outcome) in self.migrate(&late, TierId::FAST, Purpose::Policy)? {
-                if outcome == MoveOutcome::Moved {
-                    let cause = MoveCause::FaultDecision;
-                    events.push(Event::Moved { run, to: TierId::FAST, cause });
-                }
-            }
-        }
-        self.charge();
-        Ok(())
     }
+    cx.charge();
+    Ok(())
+}
 
-    /// Says where touched pages go, and how much room there is.
-    pub(crate) fn allow_moves_at_touch(&mut self) {
-        if self.system.most_armed() == 0 {
-            return;
-        }
-        let view = self.ledger.engine.view();
-        let to = self.ledger.engine.facts().touched_to;
-        let to = to
-            .filter(|_| !self.settings.dry_run)
-            .map(|tier| (tier, view.free(tier).saturating_sub(view.limits(tier).keep_free)));
-        self.system.set_destination(to);
+/// Says where touched pages go, and how much room there is.
+pub(crate) fn allow_moves_at_touch<S: System>(cx: &mut Cx<'_, S>) {
+    if cx.system.most_armed() == 0 {
+        return;
     }
+    let view = cx.ledger.engine.view();
+    let to = cx.ledger.engine.facts().touched_to;
+    let to = to
+        .filter(|_| !cx.settings.dry_run)
+        .map(|tier| (tier, view.free(tier).saturating_sub(view.limits(tier).keep_free)));
+    cx.system.set_destination(to);
+}
 
-    /// Once a second: arms what is to be armed and is not, because of a fork for instance.
-    pub(crate) fn arm_again(&mut self, spaces: &Spaces) {
-        let most = self.system.most_armed();
-        if most == 0 {
-            return;
-        }
-        let out = self.system.tend();
-        let is_out = |page: PageId| {
-            let place = self.ledger.map.place(page);
-            place.is_some_and(|place| out.binary_search(&place).is_ok())
-        };
-        let states = self.ledger.engine.view().states().iter().enumerate();
-        let armed = states
-            .filter(|(_, state)| PageState(**state).is_armed())
-            .map(|(page, _)| PageId(page as u32))
-            .filter(|page| !is_out(*page));
-        let room = most.saturating_sub(out.len());
-        let runs: Vec<PageRun> = armed.take(room).map(PageRun::single).collect();
-        self.arm(spaces, &runs);
-        self.charge();
+/// Once a second: arms what is to be armed and is not, because of a fork for instance.
+pub(crate) fn arm_again<S: System>(cx: &mut Cx<'_, S>, spaces: &Spaces) {
+    let most = cx.system.most_armed();
+    if most == 0 {
+        return;
     }
+    let out = cx.system.tend();
+    let is_out = |page: PageId| {
+        let place = cx.ledger.map.place(page);
+        place.is_some_and(|place| out.binary_search(&place).is_ok())
+    };
+    let states = cx.ledger.engine.view().states().iter().enumerate();
+    let armed = states
+        .filter(|(_, state)| PageState(**state).is_armed())
+        .map(|(page, _)| PageId(page as u32))
+        .filter(|page| !is_out(*page));
+    let room = most.saturating_sub(out.len());
+    let runs: Vec<PageRun> = armed.take(room).map(PageRun::single).collect();
+    arm(cx, spaces, &runs);
+    cx.charge();
 }

@@ -5,7 +5,6 @@ use crate::address_map::AddressMap;
 use crate::audit::Audit;
 use crate::budget::Budget;
 use crate::context::Cx;
-use crate::folios;
 use crate::ledger::{Ledger, Purpose};
 use crate::limit::Limit;
 use crate::limits::Limits;
@@ -15,6 +14,7 @@ use crate::sight::Sight;
 use crate::space::Space;
 use crate::spaces::{Audits, Spaces};
 use crate::system::System;
+use crate::{arming, folios};
 use alloc::vec::Vec;
 use frostline_core::Engine;
 use frostline_core::action::Action;
@@ -88,9 +88,9 @@ impl Daemon {
         if reports {
             tell_usage(cx, &mut events)?;
             sight.report(cx, &mut events);
-            cx.arm_again(spaces);
+            arming::arm_again(cx, spaces);
         }
-        cx.hear_touches(&mut limits.referenced, &mut events)?;
+        arming::hear_touches(cx, &mut limits.referenced, &mut events)?;
         sight.listen(cx, &mut limits.referenced, &mut events)?;
         cx.system.hear(now, &mut events)?;
         audit.go_on(cx, spaces, &mut events)?;
@@ -98,7 +98,7 @@ impl Daemon {
         work(cx, spaces, sight)?;
         limits.keep(cx)?;
         limits.probe(cx, passed)?;
-        cx.allow_moves_at_touch();
+        arming::allow_moves_at_touch(cx);
         cx.charge();
         sight.assign(cx)?;
         let policy = cx.ledger.engine.poll_timeout().unwrap_or(Nanos::MAX);
@@ -254,8 +254,8 @@ fn work<S: System>(
                 // To ask for the time takes longer, and a policy may want hundreds at a time.
                 continue;
             }
-            Action::Arm { run, .. } => cx.arm_next(spaces, run),
-            Action::Disarm { run, .. } => cx.disarm(run),
+            Action::Arm { run, .. } => arming::arm_next(cx, spaces, run),
+            Action::Disarm { run, .. } => arming::disarm(cx, run),
             Action::DemoteFile { file, lane } => {
                 if !cx.system.demote_file(file, &mut cx.ledger.accounts.files)? {
                     cx.ledger.queue.push_front(Action::DemoteFile { file, lane });
@@ -263,7 +263,7 @@ fn work<S: System>(
             }
         }
         cx.tell(events)?;
-        cx.arm(spaces, &arrived);
+        arming::arm(cx, spaces, &arrived);
         cx.charge();
     }
     Ok(())

@@ -1,5 +1,6 @@
 //! Huge pages: split, and built again.
 
+use crate::arming;
 use crate::context::Cx;
 use crate::spaces::Spaces;
 use crate::system::System;
@@ -42,7 +43,7 @@ pub(crate) fn collapse<S: System>(
 
 /// Splits or builds one folio; whether that was found done.
 fn reshape<S: System>(cx: &mut Cx<'_, S>, region: Region, split: bool) -> Result<bool, S::Error> {
-    cx.disarm(region.run());
+    arming::disarm(cx, region.run());
     let place = cx.ledger.map.place(region.first());
     match place.filter(|_| !cx.settings.dry_run) {
         Some((process, vpn)) => cx.system.reshape(process, vpn, split),

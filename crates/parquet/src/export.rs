@@ -1,6 +1,6 @@
 //! Writes the two files.
 
-use crate::{
+use crate::files::{
     ACCESSES_SCHEMA, EVENTS_KEY, EVENTS_SCHEMA, HEADER_KEY, events_path, io_error, parquet_error,
 };
 use frostline_trace::batch::Want;

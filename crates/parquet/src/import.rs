@@ -1,7 +1,7 @@
 //! Reads the two files.
 
+use crate::files::{EVENTS_KEY, HEADER_KEY, events_path};
 use crate::table::Table;
-use crate::{EVENTS_KEY, HEADER_KEY, events_path};
 use frostline_core::types::AccessKind;
 use frostline_trace::info::kind_name;
 use frostline_trace::native::decode_event;

@@ -1,6 +1,6 @@
 //! One Parquet file, read row group by row group.
 
-use crate::{io_error, parquet_error};
+use crate::files::{io_error, parquet_error};
 use frostline_trace::TraceError;
 use parquet::basic::Type;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};

@@ -9,6 +9,8 @@
 
 mod address_space;
 mod error;
+mod kit;
+mod options;
 mod packet;
 mod program;
 mod qemu;
@@ -20,6 +22,7 @@ pub mod trust;
 mod valgrind;
 
 pub use error::RecordError;
+pub use options::Options;
 pub use running::{CtrlC, Running};
-pub use session::{Options, Outcome, Progress, Stop, record, translate_packets};
+pub use session::{Outcome, Progress, Stop, record, translate_packets};
 pub use tool::{Recorder, Tool};

@@ -1,8 +1,9 @@
 //! The recorder for QEMU's user mode.
 
+use crate::kit::{Kit, sources};
+use crate::options::Options;
 use crate::program::interpreter;
-use crate::session::Options;
-use crate::tool::{Kit, Tool, sources};
+use crate::tool::Tool;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;

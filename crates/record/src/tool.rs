@@ -1,7 +1,8 @@
 //! Finds a recorder, or builds it.
 
 use crate::error::RecordError;
-use crate::session::Options;
+use crate::kit::Kit;
+use crate::options::Options;
 use crate::trust::{OTHERS_WRITE, Owners, cache_home, own_folder};
 use crate::{qemu, valgrind};
 use std::ffi::OsString;
@@ -15,13 +16,6 @@ use std::process::Command;
 
 /// Names the directory to take the recorder from.
 const DIR_VARIABLE: &str = "FROSTLINE_RECORDER_DIR";
-
-macro_rules! sources {
-    ($($path:literal),* $(,)?) => {
-        &[$(($path, include_str!(concat!("../../../recorder/", $path)))),*]
-    };
-}
-pub(crate) use sources;
 
 /// What records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,30 +51,6 @@ impl fmt::Display for Recorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
-}
-
-/// What a recorder is made of: a program of its own (GPL-2.0-or-later), carried along to be built
-/// where it is missing.
-#[derive(Debug)]
-pub(crate) struct Kit {
-    /// Its folder below `recorder`.
-    pub folder: &'static str,
-    /// File name of what `make` makes there.
-    pub binary: &'static str,
-    /// Paths below `recorder`, with their texts.
-    pub sources: &'static [(&'static str, &'static str)],
-    /// Programs that run it, the best first.
-    pub launchers: &'static [&'static str],
-    /// What else must be there for it to run.
-    pub support: &'static [&'static str],
-    /// What must be there to build it. Another version of the last one needs another build.
-    pub headers: &'static [&'static str],
-    /// What the launcher is called in a sentence.
-    pub called: &'static str,
-    /// Debian packages that bring all of it.
-    pub packages: &'static str,
-    /// A command that tells whether the launcher can run a program at all.
-    pub trial: &'static str,
 }
 
 impl Kit {

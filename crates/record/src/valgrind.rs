@@ -1,7 +1,8 @@
 //! The recorder for Valgrind.
 
-use crate::session::Options;
-use crate::tool::{Kit, Tool, sources};
+use crate::kit::{Kit, sources};
+use crate::options::Options;
+use crate::tool::Tool;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;

@@ -5,9 +5,6 @@ use clap::Parser;
 use clap::error::ErrorKind;
 use std::process::ExitCode;
 
-/// Exit code for wrong usage.
-pub const USAGE: u8 = 2;
-
 /// Flags that every subcommand takes.
 #[derive(clap::Args)]
 pub struct Global {

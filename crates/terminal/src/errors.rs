@@ -1,6 +1,5 @@
 //! How errors reach the user.
 
-use crate::args::USAGE;
 use frostline_core::policy::PolicyError;
 use frostline_core::spec::SpecError;
 use frostline_core::{EngineError, LimitError};
@@ -10,6 +9,9 @@ use frostline_study::StudyError;
 use frostline_trace::TraceError;
 use std::fmt;
 use std::process::ExitCode;
+
+/// Exit code for wrong usage.
+pub const USAGE: u8 = 2;
 
 /// An error with a remedy, or with an exit code of its own, or with both.
 #[derive(Debug)]

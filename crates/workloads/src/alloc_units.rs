@@ -9,11 +9,11 @@
 //! sixteenth of the memory; numbers and lengths of phases are choices.
 
 use super::coin::Coin;
+use super::made::{Made, Workload};
 use super::page_stream::{Lines, PageStream};
 use super::params::{self, Param, Settings};
 use super::permutation::Permutation;
 use super::stage::{Area, Stage};
-use super::{Made, Workload};
 use frostline_core::rng::Rng;
 use frostline_trace::error::TraceError;
 

@@ -10,9 +10,9 @@
 //! Not: Redis, see `redis.rs`; one connection. GPAC does not say in which order keys
 //! were inserted: `load` is the guess.
 
-use super::Made;
 use super::coin::Coin;
 use super::jemalloc::{Heap, Place};
+use super::made::Made;
 use super::memory::Memory;
 use super::normal_law::NormalLaw;
 use super::params::{self, Param, Settings};

@@ -8,17 +8,11 @@
 //! Not: GAP. One thread, no direction switch in BFS; further elements of a cache line just read
 //! are first-level hits without being looked up.
 
-use super::bc::Centrality;
-use super::bfs::Bfs;
-use super::cc::Components;
 use super::cpu::Cpu;
 use super::graph::{Graph, GraphPlan, Order, Shape};
-use super::graph500::Graph500;
-use super::pagerank::PageRank;
-use super::pagerank_delta::PageRankDelta;
+use super::made::{Made, Workload};
 use super::params::{self, Param, Settings};
 use super::stage::Stage;
-use super::{Made, Workload};
 use frostline_core::rng::Rng;
 use frostline_core::types::{HUGE_PAGES, PAGE_BYTES};
 use frostline_trace::error::TraceError;
@@ -92,31 +86,8 @@ struct OnGraph<K> {
     before: u64,
 }
 
-pub(super) fn build_pagerank(settings: &Settings) -> Result<Made, TraceError> {
-    build::<PageRank>(settings)
-}
-
-pub(super) fn build_pagerank_delta(settings: &Settings) -> Result<Made, TraceError> {
-    build::<PageRankDelta>(settings)
-}
-
-pub(super) fn build_bfs(settings: &Settings) -> Result<Made, TraceError> {
-    build::<Bfs>(settings)
-}
-
-pub(super) fn build_cc(settings: &Settings) -> Result<Made, TraceError> {
-    build::<Components>(settings)
-}
-
-pub(super) fn build_bc(settings: &Settings) -> Result<Made, TraceError> {
-    build::<Centrality>(settings)
-}
-
-pub(super) fn build_graph500(settings: &Settings) -> Result<Made, TraceError> {
-    build::<Graph500>(settings)
-}
-
-fn build<K: Kernel + 'static>(settings: &Settings) -> Result<Made, TraceError> {
+/// A generator that runs a kernel on a graph.
+pub(super) fn build<K: Kernel + 'static>(settings: &Settings) -> Result<Made, TraceError> {
     let mut rng = settings.rng()?;
     let scale = settings.count("scale", 10, 27)? as u32;
     let degree = settings.count("degree", 1, 1024)? as u32;

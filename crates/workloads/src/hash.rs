@@ -11,11 +11,11 @@
 
 use super::coin::Coin;
 use super::cpu::{Cpu, Marks};
+use super::made::{Made, Workload};
 use super::memory::{Cached, Memory};
 use super::page_stream::Loader;
 use super::params::{self, Param, Settings};
 use super::stage::{Area, Stage};
-use super::{Made, Workload};
 use frostline_core::rng::Rng;
 use frostline_core::types::PAGE_BYTES;
 use frostline_trace::error::TraceError;

@@ -8,11 +8,11 @@
 //! Not: a program. The paper draws HF by its harness; here it is exact up to rounding to pages.
 
 use super::coin::Coin;
+use super::made::{Made, Workload};
 use super::page_stream::{Lines, PageStream};
 use super::params::{self, Param, Settings};
 use super::permutation::Permutation;
 use super::stage::Stage;
-use super::{Made, Workload};
 use frostline_core::rng::Rng;
 use frostline_core::types::HUGE_PAGES;
 use frostline_trace::error::TraceError;

@@ -12,6 +12,7 @@
 
 use super::coin::Coin;
 use super::cpu::{Cpu, Marks};
+use super::made::{Made, Workload};
 use super::memory::{Cached, Memory};
 use super::page_stream::Loader;
 use super::params::{self, Param, Settings};
@@ -19,7 +20,6 @@ use super::permutation::Permutation;
 use super::stage::{Area, Stage};
 use super::tree::Tree;
 use super::zipf_law::{ZipfLaw, ZipfRng};
-use super::{Made, Workload};
 use frostline_core::rng::Rng;
 use frostline_core::types::PAGE_BYTES;
 use frostline_trace::error::TraceError;

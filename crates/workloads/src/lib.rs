@@ -10,8 +10,8 @@
 #![forbid(unsafe_code)]
 
 use frostline_core::spec::{Spec, SpecError};
-use frostline_trace::batch::Want;
-use frostline_trace::{Batch, TraceError, TraceHeader, TraceSource};
+use frostline_trace::{TraceError, TraceSource};
+use made::{Made, Synth};
 
 mod alloc_units;
 mod bc;
@@ -35,6 +35,7 @@ mod item_cache;
 mod java_heap;
 mod jemalloc;
 mod liblinear;
+mod made;
 mod masim;
 mod memory;
 mod normal_law;
@@ -166,7 +167,7 @@ pub const GENERATORS: &[Generator] = &[
         source: "GAP benchmark suite, Beamer et al., 2015; graph of Graph500",
         params: graph_kernel::PARAMS,
         unthinnable: Some(CACHED),
-        build: graph_kernel::build_pagerank,
+        build: graph_kernel::build::<pagerank::PageRank>,
     },
     Generator {
         name: "pagerank-delta",
@@ -174,7 +175,7 @@ pub const GENERATORS: &[Generator] = &[
         source: "PageRankDelta of Ligra, Shun and Blelloch, PPoPP 2013; graph of Graph500",
         params: graph_kernel::PARAMS,
         unthinnable: Some(CACHED),
-        build: graph_kernel::build_pagerank_delta,
+        build: graph_kernel::build::<pagerank_delta::PageRankDelta>,
     },
     Generator {
         name: "bfs",
@@ -182,7 +183,7 @@ pub const GENERATORS: &[Generator] = &[
         source: "GAP benchmark suite, Beamer et al., 2015; graph of Graph500",
         params: graph_kernel::PARAMS,
         unthinnable: Some(CACHED),
-        build: graph_kernel::build_bfs,
+        build: graph_kernel::build::<bfs::Bfs>,
     },
     Generator {
         name: "cc",
@@ -190,7 +191,7 @@ pub const GENERATORS: &[Generator] = &[
         source: "GAP benchmark suite, Beamer et al., 2015; Sutton et al., IPDPS 2018",
         params: graph_kernel::PARAMS,
         unthinnable: Some(CACHED),
-        build: graph_kernel::build_cc,
+        build: graph_kernel::build::<cc::Components>,
     },
     Generator {
         name: "bc",
@@ -198,7 +199,7 @@ pub const GENERATORS: &[Generator] = &[
         source: "GAP benchmark suite, Beamer et al., 2015; Brandes, 2001",
         params: graph_kernel::PARAMS,
         unthinnable: Some(CACHED),
-        build: graph_kernel::build_bc,
+        build: graph_kernel::build::<bc::Centrality>,
     },
     Generator {
         name: "graph500",
@@ -206,7 +207,7 @@ pub const GENERATORS: &[Generator] = &[
         source: "Graph500 benchmark; MEMTIS, Lee et al., SOSP 2023, Table 2",
         params: graph_kernel::PARAMS,
         unthinnable: Some(CACHED),
-        build: graph_kernel::build_graph500,
+        build: graph_kernel::build::<graph500::Graph500>,
     },
     Generator {
         name: "xsbench",
@@ -351,8 +352,8 @@ pub fn generator(name: &str) -> Option<&'static Generator> {
 /// [`TraceError::Spec`] for an unknown generator or parameter, and for values that are no such
 /// thing or out of range; the text ends with a `hint:`.
 pub fn from_spec(spec: &str) -> Result<Box<dyn TraceSource + Send>, TraceError> {
-    let (_, Made { stage, workload }) = make(spec)?;
-    Ok(Box::new(Synth { stage, workload, done: false }))
+    let (_, made) = make(spec)?;
+    Ok(Box::new(Synth::new(made)))
 }
 
 /// Records of the initialisation, in front of the measured phase; of the graph kernels, whose
@@ -383,48 +384,4 @@ fn make(spec: &str) -> Result<(params::Settings, Made), TraceError> {
     let settings = params::Settings::new(given, generator.params)?;
     let made = (generator.build)(&settings)?;
     Ok((settings, made))
-}
-
-/// What a generator starts with.
-struct Made {
-    stage: stage::Stage,
-    workload: Box<dyn Workload>,
-}
-
-/// The part of a generator that makes accesses.
-trait Workload: Send {
-    /// Makes some more, by preference a batch or a few; false where there are no more.
-    fn step(&mut self, stage: &mut stage::Stage) -> bool;
-}
-
-struct Synth {
-    stage: stage::Stage,
-    workload: Box<dyn Workload>,
-    done: bool,
-}
-
-impl TraceSource for Synth {
-    fn header(&self) -> &TraceHeader {
-        &self.stage.header
-    }
-
-    fn want(&mut self, want: Want) {
-        self.stage.want = want;
-    }
-
-    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
-        loop {
-            if self.stage.take(batch) {
-                return Ok(true);
-            }
-            if self.done {
-                batch.clear();
-                return Ok(false);
-            }
-            if !self.workload.step(&mut self.stage) {
-                self.stage.finish();
-                self.done = true;
-            }
-        }
-    }
 }

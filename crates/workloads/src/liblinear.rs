@@ -15,12 +15,12 @@
 
 use super::coin::Coin;
 use super::cpu::Cpu;
+use super::made::{Made, Workload};
 use super::page_stream::Loader;
 use super::params::{self, Param, Settings};
 use super::permutation::Permutation;
 use super::stage::{Area, Stage};
 use super::zipf_law::{ZipfLaw, ZipfRng};
-use super::{Made, Workload};
 use frostline_core::rng::Rng;
 use frostline_core::types::{HUGE_PAGES, PAGE_BYTES};
 use frostline_trace::error::TraceError;

@@ -7,11 +7,11 @@
 //! Not: Masim's configuration language. At this size the hot pages would fit a last-level cache
 //! of 2 MiB; the records are what is left when something else fills it.
 
+use super::made::{Made, Workload};
 use super::page_stream::{Lines, PageStream};
 use super::params::{self, Param, Settings};
 use super::permutation::Permutation;
 use super::stage::Stage;
-use super::{Made, Workload};
 use frostline_core::rng::Rng;
 use frostline_trace::error::TraceError;
 

@@ -8,10 +8,10 @@
 //! Not: Ocean. Nothing is computed, the number of relaxations is fixed, one thread.
 
 use super::cpu::Cpu;
+use super::made::{Made, Workload};
 use super::page_stream::Loader;
 use super::params::{self, Param, Settings};
 use super::stage::{Area, Stage};
-use super::{Made, Workload};
 use frostline_core::rng::Rng;
 use frostline_core::types::PAGE_BYTES;
 use frostline_trace::error::TraceError;

@@ -7,10 +7,10 @@
 //! Not: two programs. One process does both in turn; lengths and sizes of phases are choices.
 
 use super::coin::Coin;
+use super::made::{Made, Workload};
 use super::page_stream::{Lines, PageStream, write_pages};
 use super::params::{self, Param, Settings};
 use super::stage::{Area, Stage};
-use super::{Made, Workload};
 use frostline_core::rng::Rng;
 use frostline_trace::error::TraceError;
 

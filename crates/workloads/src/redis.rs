@@ -8,11 +8,11 @@
 
 use super::cpu::{Cpu, Marks};
 use super::jemalloc::{Heap, MAX_HEAP, Place, most_keys, slabs_for};
+use super::made::{Made, Workload};
 use super::memory::{Cached, Memory, mix};
 use super::page_stream::Loader;
 use super::params::Settings;
 use super::stage::Stage;
-use super::{Made, Workload};
 use frostline_core::types::PAGE_BYTES;
 use frostline_trace::error::TraceError;
 use frostline_trace::event::MapKind;

@@ -11,9 +11,9 @@
 //! EuroSys 2025), section 5.1. Redis 7.0: t_hash.c, t_zset.c (values above 64 B make it a table).
 //! Not: Redis, see `redis.rs`; one connection.
 
-use super::Made;
 use super::coin::Coin;
 use super::jemalloc::{Heap, Place};
+use super::made::Made;
 use super::memory::{Memory, Unseen, mix};
 use super::params::{self, Param, Settings};
 use super::permutation::Permutation;

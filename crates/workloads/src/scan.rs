@@ -8,11 +8,11 @@
 //! Not: Liblinear. Its random order of samples and the lengths of its rows are left out.
 
 use super::coin::Coin;
+use super::made::{Made, Workload};
 use super::page_stream::{Lines, PageStream};
 use super::params::{self, Param, Settings};
 use super::stage::Stage;
 use super::zipf_law::{ZipfLaw, ZipfRng};
-use super::{Made, Workload};
 use frostline_core::rng::Rng;
 use frostline_core::types::PAGE_BYTES;
 use frostline_trace::error::TraceError;

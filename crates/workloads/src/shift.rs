@@ -9,12 +9,12 @@
 //! Not: CacheLib; items are whole pages here. Each PET thread has a window of its own; here all
 //! share one.
 
+use super::made::{Made, Workload};
 use super::page_stream::{Lines, PageStream};
 use super::params::{self, Param, Settings};
 use super::permutation::Permutation;
 use super::stage::Stage;
 use super::zipf_law::{ZipfLaw, ZipfRng};
-use super::{Made, Workload};
 use frostline_core::rng::Rng;
 use frostline_trace::error::TraceError;
 

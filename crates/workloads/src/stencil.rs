@@ -8,10 +8,10 @@
 //! Not: either program. All grids are alike; the buffer's share of the memory is a choice.
 
 use super::cpu::Cpu;
+use super::made::{Made, Workload};
 use super::page_stream::Loader;
 use super::params::{self, Param, Settings};
 use super::stage::{Area, Stage};
-use super::{Made, Workload};
 use frostline_core::types::PAGE_BYTES;
 use frostline_trace::error::TraceError;
 use frostline_trace::event::{MapKind, StreamId, TraceEvent};

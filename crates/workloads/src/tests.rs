@@ -2,7 +2,9 @@
 
 use super::*;
 use frostline_core::types::{AccessKind, PageId, ProcessId};
+use frostline_trace::Batch;
 use frostline_trace::batch::BLOCK_RECORDS;
+use frostline_trace::batch::Want;
 use frostline_trace::event::TraceEvent;
 use std::collections::{HashMap, HashSet};
 

@@ -10,12 +10,12 @@
 //! default size instead of 256.
 
 use super::cpu::{Cpu, Marks};
+use super::made::{Made, Workload};
 use super::memory::{Cached, Memory, Unseen};
 use super::page_stream::Loader;
 use super::params::{self, Param, Settings};
 use super::stage::Stage;
 use super::tpcc_tables::{GrowingIndex, INDEX_BYTES, Ring, Table};
-use super::{Made, Workload};
 use frostline_core::rng::Rng;
 use frostline_core::types::PAGE_BYTES;
 use frostline_trace::error::TraceError;

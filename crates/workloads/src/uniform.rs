@@ -5,10 +5,10 @@
 //! Source: GUPS (HPC Challenge RandomAccess) as tiering papers use it.
 //! Not: a program; the pages of a real one are never equally hot.
 
+use super::made::{Made, Workload};
 use super::page_stream::{Lines, PageStream};
 use super::params::{self, Param, Settings};
 use super::stage::Stage;
-use super::{Made, Workload};
 use frostline_core::rng::Rng;
 use frostline_trace::error::TraceError;
 

@@ -14,11 +14,11 @@
 //! third of the features, equally often, and all leaves have the same depth; one thread.
 
 use super::cpu::Cpu;
+use super::made::{Made, Workload};
 use super::page_stream::Loader;
 use super::params::{self, Param, Settings};
 use super::stage::{Area, Stage};
 use super::xgboost_memory::{Arrays, BLOCK_ROWS, GRADIENT_BYTES, PLACE_BYTES, SIDE_BYTES, Shape};
-use super::{Made, Workload};
 use frostline_core::rng::Rng;
 use frostline_core::types::PAGE_BYTES;
 use frostline_trace::error::TraceError;

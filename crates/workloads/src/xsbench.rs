@@ -9,11 +9,11 @@
 //! which nuclides a material has is drawn; fewer grid points, as the size says.
 
 use super::cpu::{Cpu, Marks};
+use super::made::{Made, Workload};
 use super::page_stream::Loader;
 use super::params::{self, Param, Settings};
 use super::permutation::Permutation;
 use super::stage::{Area, Stage};
-use super::{Made, Workload};
 use frostline_core::rng::Rng;
 use frostline_core::types::PAGE_BYTES;
 use frostline_trace::error::TraceError;

@@ -7,12 +7,12 @@
 //! (Cooper et al., SoCC 2010).
 //! Not: a program. No locality in time, no phases; a record is an access that missed the caches.
 
+use super::made::{Made, Workload};
 use super::page_stream::{Lines, PageStream};
 use super::params::{self, Param, Settings};
 use super::permutation::Permutation;
 use super::stage::Stage;
 use super::zipf_law::{ZipfLaw, ZipfRng};
-use super::{Made, Workload};
 use frostline_core::types::HUGE_PAGES;
 use frostline_trace::error::TraceError;
 

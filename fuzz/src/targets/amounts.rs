@@ -1,7 +1,7 @@
 //! Sizes, durations, counts, shares and other values of the command line.
 
-use super::texts;
-use crate::Target;
+use crate::target::Target;
+use crate::target::texts;
 use frostline_core::consolidation::ConsolidationLimit;
 use frostline_core::spec::{
     parse_bytes, parse_count, parse_duration, parse_float, parse_ratio, parse_switch, show_bytes,

@@ -1,7 +1,7 @@
 //! Files that users write: the daemon's configuration, and experiments.
 
-use super::texts;
-use crate::Target;
+use crate::target::Target;
+use crate::target::texts;
 use frostline_cli::readers::Config;
 use frostline_repro::readers::Experiment;
 

@@ -1,7 +1,7 @@
 //! The environment of a program that an agent is in.
 
-use super::texts;
-use crate::Target;
+use crate::target::Target;
+use crate::target::texts;
 use frostline_core::consolidation::ConsolidationLimit;
 use frostline_driver::environment::{CONSOLIDATE, POLICY, VARIABLES, options, variables};
 use frostline_driver::words::{Collector, Words};

@@ -2,7 +2,7 @@
 //! fields that samples have, and records.
 
 use super::tree::{Tree, parts};
-use crate::Target;
+use crate::target::Target;
 use frostline_core::span::ExtentChange;
 use frostline_linux::extents::Extents;
 use frostline_linux::pagemap::PageEntry;

@@ -1,7 +1,7 @@
 //! What the kernel tells of control groups: mounts, the groups of a process, limits and numbers of both versions.
 
 use super::tree::{Tree, joined};
-use crate::Target;
+use crate::target::Target;
 use frostline_core::types::Bytes;
 use frostline_linux::groups::{Ceiling, GroupName, Level, Trees, obstacle};
 

@@ -1,8 +1,8 @@
 //! Texts that are imported as traces.
 
-use super::texts;
-use crate::Target;
 use crate::content::check_import;
+use crate::target::Target;
+use crate::target::texts;
 use frostline_trace::header::ClockUnit;
 use frostline_trace::import::{DamoSource, PerfSource, TextSource, is_perf_script};
 use std::convert::Infallible;

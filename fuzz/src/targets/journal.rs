@@ -1,7 +1,7 @@
 //! Journals of live runs: read, replayed, and imported as traces. Checksums are also made right.
 
-use crate::Target;
 use crate::content::check_import;
+use crate::target::Target;
 use frostline_cli::readers;
 use frostline_core::event::{Backing, Event, Fault, MoveCause, Sample, SampleKind};
 use frostline_core::types::*;

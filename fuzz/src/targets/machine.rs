@@ -1,7 +1,7 @@
 //! Machine models: TOML, or one line such as `dram-cxl:mlp=8`.
 
-use super::texts;
-use crate::Target;
+use crate::target::Target;
+use crate::target::texts;
 use frostline_sim::Machine;
 
 pub const TARGET: Target = Target {

@@ -17,7 +17,7 @@ mod system;
 mod trace;
 mod tree;
 
-use crate::Target;
+use crate::target::Target;
 
 /// All targets, in the order of listings.
 pub const ALL: &[Target] = &[
@@ -40,7 +40,3 @@ pub const ALL: &[Target] = &[
     events::TARGET,
     status::TARGET,
 ];
-
-fn texts(texts: &[&str]) -> Vec<Vec<u8>> {
-    texts.iter().map(|text| text.as_bytes().to_vec()).collect()
-}

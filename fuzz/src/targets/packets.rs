@@ -1,8 +1,8 @@
 //! A recorder's packets, turned into a trace. Lengths, numbers and clocks are also made right, so that what
 //! lies behind them is reached.
 
-use crate::Target;
 use crate::content::{End, drain};
+use crate::target::Target;
 use frostline_record::translate_packets;
 use frostline_trace::MemTrace;
 use std::collections::HashMap;

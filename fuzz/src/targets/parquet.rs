@@ -1,8 +1,8 @@
 //! The two Parquet files of a trace, one behind the other; in front the length of the first.
 
 use super::trace::example;
-use crate::Target;
 use crate::content::check_import;
+use crate::target::Target;
 use frostline_parquet::{ParquetSource, events_path, export};
 use frostline_trace::MemTrace;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! What the kernel tells of a process: `maps`, `stat` and `children`.
 
 use super::tree::{Tree, joined, parts};
-use crate::Target;
+use crate::target::Target;
 use frostline_core::types::PAGE_BYTES;
 use frostline_linux::extents::Extents;
 use frostline_linux::maps::{self, Kind, Mapping};

@@ -1,7 +1,7 @@
 //! The grammar of `name:key=value`, and what is said in it: policies, slow tiers, virtual machines.
 
-use super::texts;
-use crate::Target;
+use crate::target::Target;
+use crate::target::texts;
 use frostline_core::policy::{Offer, make, registry};
 use frostline_core::spec::{self, Spec};
 use frostline_core::types::PageCount;

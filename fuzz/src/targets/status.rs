@@ -1,7 +1,7 @@
 //! What running frostlines tell of themselves: JSON, one per line, shown as text, as a page of metrics and as a
 //! picture.
 
-use crate::Target;
+use crate::target::Target;
 use frostline_cli::readers;
 use frostline_driver::Status;
 use frostline_driver::consolidate::request::{Answer, Request};

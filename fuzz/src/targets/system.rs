@@ -1,7 +1,7 @@
 //! What the kernel tells of the machine: swap, zswap, nodes, tiers of memory, frames, sampling units.
 
 use super::tree::{Tree, joined};
-use crate::Target;
+use crate::target::Target;
 use frostline_linux::frames::FrameNodes;
 use frostline_linux::perf::pmu;
 use frostline_linux::topology::{Topology, format_list, parse_list};

@@ -1,7 +1,7 @@
 //! Native traces. Checksums are also made right, so that what lies behind them is reached.
 
-use crate::Target;
 use crate::content::{Content, End, drain};
+use crate::target::Target;
 use frostline_core::types::{AccessKind, PageId, PageRun, ProcessId, Region};
 use frostline_trace::event::{MapKind, StreamId};
 use frostline_trace::native::repair_checksums;

@@ -1,15 +1,13 @@
 //! One module per subcommand: its arguments, and a `run`.
 
+mod effort;
 pub mod list;
 pub mod run;
 pub mod score;
 pub mod validate;
 
 use crate::args::{Cli, Command};
-use crate::experiment::Effort;
 use frostline_terminal::completions;
-use std::num::NonZeroUsize;
-use std::path::Path;
 use std::process::ExitCode;
 
 /// Runs the command.
@@ -25,31 +23,4 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Completions { shell } => return completions::print::<Cli>(shell),
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// How much work an experiment is given.
-#[derive(clap::Args)]
-pub struct EffortArgs {
-    /// Smaller workloads and fewer seeds
-    #[arg(long)]
-    quick: bool,
-    /// How many seeds [default: as the file says]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
-    seeds: Option<u64>,
-    /// Runs at the same time [default: one per core]
-    #[arg(short, long, value_name = "N")]
-    jobs: Option<NonZeroUsize>,
-}
-
-impl EffortArgs {
-    /// In the experiment's terms.
-    fn effort(&self, charts: bool) -> Effort {
-        let jobs = self.jobs.map(NonZeroUsize::get);
-        Effort { quick: self.quick, seeds: self.seeds, jobs, charts }
-    }
-}
-
-/// What an experiment goes by: its file's name, without the end.
-fn name(file: &Path) -> String {
-    file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
 }

@@ -1,6 +1,6 @@
 //! `frostline-repro run`.
 
-use super::EffortArgs;
+use super::effort::{EffortArgs, name};
 use crate::experiment::chart::Drawn;
 use crate::experiment::file::Experiment;
 use crate::experiment::heatmap::Picture;
@@ -61,7 +61,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return output::text(&show::text(&experiment, &outcome, quick));
     }
     output::json(&[Printed {
-        experiment: super::name(&args.file),
+        experiment: name(&args.file),
         paper: &experiment.paper,
         title: &experiment.title,
         quick,

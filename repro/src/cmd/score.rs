@@ -1,6 +1,6 @@
 //! `frostline-repro score`.
 
-use super::EffortArgs;
+use super::effort::{EffortArgs, name};
 use crate::experiment::carry_out;
 use crate::experiment::file::Experiment;
 use crate::experiment::score::Score;
@@ -52,7 +52,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             false => files.push(path.clone()),
         }
     }
-    let read = |path: &PathBuf| Ok((super::name(path), Experiment::read(path)?));
+    let read = |path: &PathBuf| Ok((name(path), Experiment::read(path)?));
     let experiments = files.iter().map(read).collect::<anyhow::Result<Vec<_>>>()?;
     let mut scored = Vec::new();
     for (name, experiment) in experiments {

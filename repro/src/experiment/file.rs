@@ -1,6 +1,5 @@
 //! The file that describes an experiment.
 
-use super::heatmap::HeatmapOf;
 use super::map::MapOf;
 use super::measure::Measure;
 use anyhow::Context;
@@ -14,6 +13,25 @@ use frostline_terminal::located;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+
+/// Stands for the best policy of another family.
+pub const OTHERS: &str = "others";
+
+/// Two maps for each workload and size: by the program's addresses and by the machine's.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HeatmapOf {
+    /// What it shows, in a few words.
+    pub title: String,
+    /// Policy under which time goes by and memory gets its frames.
+    pub of: String,
+    /// Workloads; all where it is missing.
+    #[serde(default)]
+    pub workloads: Vec<String>,
+    /// Sizes of fast memory; all where it is missing.
+    #[serde(default)]
+    pub fast: Vec<String>,
+}
 
 /// Seeds that a file may ask for, as on the command line.
 const MOST_SEEDS: u64 = 1000;
@@ -550,7 +568,7 @@ impl Experiment {
             let mut published = result.paper.iter().flat_map(Published::names);
             published.try_for_each(|name| known("workload, size or machine", name, &runs))?;
             for over in result.over.iter().flat_map(|over| over.names()) {
-                if over != super::OTHERS {
+                if over != OTHERS {
                     known("policy", over, &policies)?;
                 }
             }

@@ -3,23 +3,7 @@
 use super::file::{Experiment, names};
 use frostline_sim::Heatmaps;
 use frostline_study::Study;
-use serde::{Deserialize, Serialize};
-
-/// Two maps for each workload and size: by the program's addresses and by the machine's.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct HeatmapOf {
-    /// What it shows, in a few words.
-    pub title: String,
-    /// Policy under which time goes by and memory gets its frames.
-    pub of: String,
-    /// Workloads; all where it is missing.
-    #[serde(default)]
-    pub workloads: Vec<String>,
-    /// Sizes of fast memory; all where it is missing.
-    #[serde(default)]
-    pub fast: Vec<String>,
-}
+use serde::Serialize;
 
 /// What came out, of the first seed.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -1,8 +1,7 @@
 //! How results are computed from runs.
 
-use super::OTHERS;
 use super::adaptation::{adaptation_seconds, latencies, recovery_seconds};
-use super::file::{Over, ResultOf};
+use super::file::{OTHERS, Over, ResultOf};
 use super::huge_pages::{self, HugePage};
 use frostline_core::policy::registry;
 use frostline_sim::RunReport;

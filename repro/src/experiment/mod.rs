@@ -23,9 +23,6 @@ use huge_pages::HugePage;
 use map::Map;
 use serde::Serialize;
 
-/// Stands for the best policy of another family.
-const OTHERS: &str = "others";
-
 /// How to run it.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {

@@ -1,6 +1,7 @@
 //! Rules that keep ARCHITECTURE.md true.
 
-use super::{File, Findings, Tree};
+use super::files::{File, Tree};
+use super::problem::Findings;
 
 const DOCUMENT: &str = "ARCHITECTURE.md";
 /// Where a target may be stopped and given code, and what does so.
@@ -68,7 +69,7 @@ pub fn targets_are_entered_in_one_place(file: &File, _: &Tree, found: &mut Findi
 
 #[cfg(test)]
 mod tests {
-    use super::super::lines;
+    use super::super::problem::lines;
     use super::*;
 
     #[test]

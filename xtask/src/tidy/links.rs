@@ -1,6 +1,7 @@
 //! Links between documents lead somewhere.
 
-use super::{File, Findings, Tree};
+use super::files::{File, Tree};
+use super::problem::Findings;
 
 /// Relative links of Markdown files name a file or folder that is there, and a heading that is in
 /// it where they name one.
@@ -81,7 +82,7 @@ fn has_heading(file: &File, anchor: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::lines;
+    use super::super::problem::lines;
     use super::*;
 
     #[test]

@@ -1,6 +1,7 @@
 //! Rules about `Cargo.toml` files.
 
-use super::{File, Findings, Tree};
+use super::files::{File, Tree};
+use super::problem::Findings;
 use toml::{Table, Value};
 
 /// Fields of `[package]` that every crate takes from the workspace.
@@ -146,7 +147,7 @@ fn dependencies(manifest: &Table) -> impl Iterator<Item = (&String, &Value)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::lines;
+    use super::super::problem::lines;
     use super::*;
 
     const GOOD: &str = "[package]\nname = \"frostline-trace\"\ndescription = \"x\"\n\
@@ -154,7 +155,7 @@ mod tests {
         license.workspace = true\nauthors.workspace = true\n[lints]\nworkspace = true\n\
         [dependencies]\nfrostline-core.workspace = true\n";
 
-    fn check(rule: super::super::Rule, text: &str) -> usize {
+    fn check(rule: super::super::problem::Rule, text: &str) -> usize {
         let path = "crates/x/Cargo.toml";
         lines(rule, &Tree::of(&[(path, text)]), path).len()
     }

@@ -3,43 +3,20 @@
 //! A rule is a plain function from a file (or from all of them) to problems; `RULES` is the list.
 
 mod architecture;
+mod circles;
+mod code;
 mod files;
 mod links;
 mod manifest;
 mod policies;
+mod problem;
+mod shape;
 mod text;
 
 use anyhow::Result;
-use std::fmt;
+use files::Tree;
+use problem::{Problem, Rule};
 use std::path::Path;
-
-pub use files::{File, Tree};
-
-/// One broken rule in one place.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Problem {
-    /// Relative to the repository's root.
-    pub path: String,
-    /// From 1; 0 where the whole file is meant.
-    pub line: usize,
-    /// What is wrong, and what would be right.
-    pub what: String,
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            0 => write!(f, "{}: {}", self.path, self.what),
-            line => write!(f, "{}:{line}: {}", self.path, self.what),
-        }
-    }
-}
-
-/// Where a rule puts what it finds: line (0 for the whole file) and message.
-pub type Findings<'a> = dyn FnMut(usize, String) + 'a;
-
-/// A rule about one file.
-type Rule = fn(&File, &Tree, &mut Findings<'_>);
 
 const RULES: &[Rule] = &[
     text::length,
@@ -61,9 +38,57 @@ const RULES: &[Rule] = &[
     policies::policies_are_not_named,
 ];
 
+/// Files with a type, or at the head of a circle, that is still too large. The list only becomes
+/// shorter.
+const UNFINISHED: [&str; 17] = [
+    "crates/core/src/policy/damon/mod.rs",
+    "crates/core/src/policy/hybridtier/tiering.rs",
+    "crates/core/src/policy/kernel/generations.rs",
+    "crates/core/src/policy/kernel/scan_period.rs",
+    "crates/core/src/policy/memtierd.rs",
+    "crates/core/src/policy/memtis/mod.rs",
+    "crates/core/src/policy/memtis/payoff.rs",
+    "crates/sim/src/guest/program.rs",
+    "crates/sim/src/guest/tally.rs",
+    "crates/sim/src/options.rs",
+    "crates/sim/src/replay/accessed.rs",
+    "crates/sim/src/replay/mod.rs",
+    "crates/trace/src/native/reader.rs",
+    "crates/workloads/src/java_heap.rs",
+    "crates/workloads/src/liblinear.rs",
+    "crates/workloads/src/stage.rs",
+    "crates/workloads/src/tpcc.rs",
+];
+
 /// Every problem of the repository at `root`, in the order of paths and lines.
 pub fn check(root: &Path) -> Result<Vec<Problem>> {
-    Ok(check_tree(&Tree::read(root)?))
+    let tree = Tree::read(root)?;
+    let mut problems = check_tree(&tree);
+    problems.extend(unfinished(structure(&tree), &UNFINISHED));
+    problems.sort();
+    Ok(problems)
+}
+
+/// Problems of how files and types hang together.
+fn structure(tree: &Tree) -> Vec<Problem> {
+    let code = code::read(tree);
+    let mut problems = circles::circles(&code);
+    problems.extend(shape::shapes(&code));
+    problems
+}
+
+/// Leaves out what is known; a file that is listed and has no problem any more is one.
+fn unfinished(mut problems: Vec<Problem>, known: &[&str]) -> Vec<Problem> {
+    let mended = known.iter().filter(|path| problems.iter().all(|problem| problem.path != **path));
+    let mended = mended.map(|path| Problem {
+        path: (*path).to_owned(),
+        line: 0,
+        what: "is listed as unfinished, and is not: take it out of the list".into(),
+    });
+    let mended: Vec<Problem> = mended.collect();
+    problems.retain(|problem| !known.contains(&&*problem.path));
+    problems.extend(mended);
+    problems
 }
 
 fn check_tree(tree: &Tree) -> Vec<Problem> {
@@ -77,14 +102,6 @@ fn check_tree(tree: &Tree) -> Vec<Problem> {
     }
     problems.sort();
     problems
-}
-
-/// Runs one rule over one file of a tree made up for a test; gives the lines it complained about.
-#[cfg(test)]
-fn lines(rule: Rule, tree: &Tree, path: &str) -> Vec<usize> {
-    let mut found = Vec::new();
-    rule(tree.get(path).expect("a file of the tree"), tree, &mut |line, _| found.push(line));
-    found
 }
 
 #[cfg(test)]
@@ -103,6 +120,13 @@ mod tests {
                 "b.md:1: white space at the end of the line",
             ]
         );
+        let known = |paths: &[&str]| {
+            let problem = |path: &str| Problem { path: path.into(), line: 0, what: "x".into() };
+            let left = unfinished(vec![problem("a.rs"), problem("b.rs")], paths);
+            left.into_iter().map(|problem| problem.path).collect::<Vec<_>>()
+        };
+        assert_eq!(known(&["a.rs"]), ["b.rs"]);
+        assert_eq!(known(&["a.rs", "b.rs", "mended.rs"]), ["mended.rs"]);
         let whole = Problem { path: "a.rs".into(), line: 0, what: "too long".into() };
         assert_eq!(whole.to_string(), "a.rs: too long");
     }

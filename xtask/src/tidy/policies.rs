@@ -1,6 +1,7 @@
 //! Rule that worlds and the program name no policy, and set no parameter of one.
 
-use super::{File, Findings, Tree};
+use super::files::{File, Tree};
+use super::problem::Findings;
 use std::collections::BTreeSet;
 
 /// Where policies, and the names that the program itself uses, are declared.
@@ -75,7 +76,7 @@ fn sets(line: &str, key: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::lines;
+    use super::super::problem::lines;
     use super::*;
 
     #[test]

@@ -1,6 +1,7 @@
 //! Rules about the text of a file.
 
-use super::{File, Findings, Tree};
+use super::files::{File, Tree};
+use super::problem::Findings;
 
 /// Most lines of a file of code.
 const MOST_LINES: usize = 800;
@@ -247,10 +248,10 @@ fn contains_word(line: &str, word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::lines;
+    use super::super::problem::lines;
     use super::*;
 
-    fn one(rule: super::super::Rule, path: &str, text: &str) -> Vec<usize> {
+    fn one(rule: super::super::problem::Rule, path: &str, text: &str) -> Vec<usize> {
         lines(rule, &Tree::of(&[(path, text)]), path)
     }
 

@@ -1,6 +1,6 @@
 //! What memory there is, and how the kernel is set to treat it.
 
-use super::Capability;
+use super::capability::Capability;
 use super::rights::is_admin;
 use crate::balancing;
 use crate::error::LinuxError;

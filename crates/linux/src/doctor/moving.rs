@@ -1,8 +1,8 @@
 //! Moving, splitting and paging out: each done to the child and verified.
 
+use super::capability::{Capability, on_child};
 use super::child::Child;
 use super::rights::debugfs_file;
-use super::{Capability, on_child};
 use crate::advise::{cold, page_out_verified};
 use crate::error::LinuxError;
 use crate::folio::{CollapseOutcome, Folio, Folios, SplitOutcome};

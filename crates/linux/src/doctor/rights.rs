@@ -1,6 +1,6 @@
 //! What this process may do.
 
-use super::Capability;
+use super::capability::Capability;
 use crate::process::field;
 use crate::root::Root;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! Ways to see what memory is used: each tried on the child where that is possible.
 
+use super::capability::{Capability, on_child};
 use super::child::{ALLOCATED_BYTES, Child, Order, TOUCHED_PAGES};
 use super::rights::is_admin;
-use super::{Capability, on_child};
 use crate::advise::{drain_page_lists, page_out_verified};
 use crate::balancing::{self, Availability};
 use crate::damon;

@@ -1,6 +1,6 @@
 //! H2 in a Java heap, with short transactions on a table in memory.
 
-use super::{Loading, Plan, Recipe, missing_program};
+use super::recipe::{Loading, Plan, Recipe, missing_program};
 use anyhow::{Context, bail};
 use frostline_record::trust::Owners;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! liblinear-train on data of the shape of KDD Cup 2012, track 2.
 
 use super::laws::{Zipf, normal, shuffled};
-use super::{Loading, Plan, Recipe, missing_program, version_of};
+use super::recipe::{Loading, Plan, Recipe, missing_program, version_of};
 use frostline_core::rng::Rng;
 use std::fs::File;
 use std::io::{BufWriter, Write};

@@ -2,8 +2,8 @@
 
 use super::connection::Connection;
 use super::laws::{Keys, Law, letters, shuffled};
+use super::recipe::{Loading, Plan, Recipe, missing_program, version_of};
 use super::run::Meter;
-use super::{Loading, Plan, Recipe, missing_program, version_of};
 use anyhow::{Context, bail};
 use frostline_core::rng::Rng;
 use std::io::{BufRead, Read};

@@ -7,6 +7,7 @@ mod h2;
 mod laws;
 mod liblinear;
 mod memcached;
+mod recipe;
 mod redis;
 mod resp;
 mod run;
@@ -16,8 +17,7 @@ mod xgboost;
 
 use frostline_record::{Options, Progress, Recorder, Tool};
 use frostline_terminal::{errors, progress};
-use std::ffi::OsString;
-use std::fmt;
+use recipe::Recipe;
 use std::path::{Path, PathBuf};
 
 /// The last-level cache of all recordings, in bytes: to these programs what 32 MiB are to one of
@@ -49,44 +49,6 @@ pub struct Recording {
     pub from_record: u64,
     /// Of the program.
     pub version: String,
-}
-
-/// How a program is run.
-trait Recipe: fmt::Debug + Sync {
-    /// What is not there, and how to get it.
-    fn missing(&self) -> Option<String>;
-
-    /// Of what is installed.
-    fn version(&self) -> anyhow::Result<String>;
-
-    /// Makes its inputs in an empty folder.
-    fn prepare(&self, dir: &Path) -> anyhow::Result<Plan>;
-
-    /// What decides on its accesses, beside the recipe's own numbers and its code.
-    fn texts(&self) -> &'static [&'static str] {
-        &[]
-    }
-}
-
-type Driver = Box<dyn FnOnce(&run::Meter) -> anyhow::Result<()> + Send>;
-
-/// A program that is ready to run.
-struct Plan {
-    command: Vec<OsString>,
-    /// What puts load on it, and ends it.
-    driver: Option<Driver>,
-    loading: Loading,
-}
-
-/// Where loading ends.
-#[derive(Clone, Debug)]
-enum Loading {
-    /// Where the driver says: it has had all answers then, and the recorder was left to catch up.
-    Driven,
-    /// Where the program last opens or reads this file: its input, or one that it makes for this.
-    File(PathBuf),
-    /// Where the program last maps anonymous memory: all its arrays are there then.
-    LastMapping,
 }
 
 /// All programs.
@@ -198,31 +160,6 @@ impl Program {
     fn options(&self) -> Options {
         Options { llc_bytes: LLC_BYTES, fetch: false, ..Options::default() }
     }
-}
-
-/// None where the program is in PATH.
-fn missing_program(program: &str, package: &str) -> Option<String> {
-    let paths = std::env::var_os("PATH").unwrap_or_default();
-    let there = std::env::split_paths(&paths).any(|dir| dir.join(program).is_file());
-    (!there).then(|| format!("{program} is not installed: apt-get install {package}"))
-}
-
-/// The first word with a digit in front and a dot in what the command prints.
-fn version_of(command: &[&str]) -> anyhow::Result<String> {
-    use anyhow::Context;
-    let (program, arguments) = command.split_first().context("no command")?;
-    let output = std::process::Command::new(program)
-        .args(arguments)
-        .output()
-        .with_context(|| format!("{program} does not run"))?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    Ok(version_in(&text).unwrap_or("unknown").to_owned())
-}
-
-fn version_in(text: &str) -> Option<&str> {
-    text.split(|c: char| c.is_whitespace() || matches!(c, '=' | ','))
-        .map(|word| word.trim_start_matches('v'))
-        .find(|word| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.'))
 }
 
 #[cfg(test)]

@@ -2,8 +2,9 @@
 
 use super::connection::Connection;
 use super::laws::{Keys, Law, letters, shuffled};
+use super::recipe::{Loading, Plan, Recipe, missing_program, version_of};
+use super::resp;
 use super::run::Meter;
-use super::{Loading, Plan, Recipe, missing_program, resp, version_of};
 use frostline_core::rng::Rng;
 use std::path::Path;
 

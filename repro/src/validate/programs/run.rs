@@ -1,6 +1,6 @@
 //! Records a program while a driver puts load on it.
 
-use super::{Loading, Plan};
+use super::recipe::{Loading, Plan};
 use anyhow::{Context, anyhow, bail};
 use frostline_record::{Options, Progress, Stop, Tool, record};
 use frostline_terminal::{cancel, errors::failure};

@@ -1,7 +1,7 @@
 //! SQLite's shell on a table in memory, asked for one row after the other.
 
 use super::laws::{Keys, Law};
-use super::{Loading, Plan, Recipe, missing_program, version_of};
+use super::recipe::{Loading, Plan, Recipe, missing_program, version_of};
 use frostline_core::rng::Rng;
 use std::fs::File;
 use std::io::{BufWriter, Write};

@@ -1,5 +1,6 @@
 //! Tests of the list, and recordings of what is installed, much smaller.
 
+use super::recipe::{Loading, Plan, missing_program, version_in};
 use super::run::Meter;
 use super::*;
 use frostline_testing::{Requirement, skip};

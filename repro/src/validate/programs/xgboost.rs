@@ -1,6 +1,6 @@
 //! XGBoost in Python on data of the shape of the Criteo click logs.
 
-use super::{Loading, Plan, Recipe};
+use super::recipe::{Loading, Plan, Recipe};
 use frostline_record::trust::{Owners, TrustError, cache_home};
 use std::path::{Path, PathBuf};
 

@@ -1,0 +1,32 @@
+//! Arguments that several subcommands share.
+
+use crate::experiment::Effort;
+use std::num::NonZeroUsize;
+use std::path::Path;
+
+/// How much work an experiment is given.
+#[derive(clap::Args)]
+pub struct EffortArgs {
+    /// Smaller workloads and fewer seeds
+    #[arg(long)]
+    pub quick: bool,
+    /// How many seeds [default: as the file says]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    seeds: Option<u64>,
+    /// Runs at the same time [default: one per core]
+    #[arg(short, long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+}
+
+impl EffortArgs {
+    /// In the experiment's terms.
+    pub fn effort(&self, charts: bool) -> Effort {
+        let jobs = self.jobs.map(NonZeroUsize::get);
+        Effort { quick: self.quick, seeds: self.seeds, jobs, charts }
+    }
+}
+
+/// What an experiment goes by: its file's name, without the end.
+pub fn name(file: &Path) -> String {
+    file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
+}
