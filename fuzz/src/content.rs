@@ -1,4 +1,4 @@
-//! What a trace says, with nothing left of how it was cut into batches.
+//! Content of a trace, with nothing left of how it was cut into batches.
 
 use frostline_trace::batch::Want;
 use frostline_trace::{Batch, MemTrace, TimedEvent, TraceError, TraceSource};

@@ -1,4 +1,4 @@
-//! Where the dynamic linker, `fork` and the end of the program call in, on the program's own
+//! Entry points for the dynamic linker, `fork` and the end of the program, on the program's own
 //! threads: nothing here allocates, and nothing takes longer than it must.
 
 use crate::words::{self, WORDS};

@@ -1,4 +1,4 @@
-//! What the agent has to say: on the program's standard error, one line, or in a file.
+//! Remarks of the agent: on the program's standard error, one line each, or in a file.
 
 use crate::{life, words};
 use frostline_core::foreign::Plain;

@@ -1,4 +1,4 @@
-//! What the environment says, kept where forked children have it, too.
+//! Settings from the environment, kept where forked children have them, too.
 //!
 //! It is read from the kernel before `main`: later, the program may change it at any time.
 

@@ -1,4 +1,4 @@
-//! What the agent's thread does.
+//! Work of the agent's thread.
 
 use crate::consolidation::Consolidation;
 use crate::report::Report;

@@ -1,4 +1,4 @@
-//! How much can any placement of pages over memory tiers save?
+//! Bound on what any placement of pages over memory tiers can save.
 //!
 //! [`EpochMatrix`] holds a trace page by page. [`solve`] computes from it an upper bound on the
 //! time that fast memory of a given size can save, whatever the policy knows and whenever it moves

@@ -1,4 +1,4 @@
-//! What the bound has to know of a machine.
+//! Machine, as far as the bound depends on it.
 
 use frostline_trace::TraceError;
 

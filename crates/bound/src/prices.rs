@@ -1,4 +1,4 @@
-//! What a page's worth of fast memory costs over time, and how much of it is asked for.
+//! Prices of a page's worth of fast memory over time, and the demand for it.
 
 /// A price per page and tick, constant in each epoch.
 #[derive(Clone, Debug)]

@@ -1,4 +1,4 @@
-//! What the matrix says of a trace, what it makes of odd ones, and what it refuses.
+//! Tests of the matrix: its content for a trace, odd traces, and refusals.
 
 mod common;
 

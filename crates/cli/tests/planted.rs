@@ -1,4 +1,4 @@
-//! What another user has put where root's frostline looks is neither run nor believed.
+//! Files that another user has planted where root's frostline looks: neither run nor believed.
 
 mod common;
 

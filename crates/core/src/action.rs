@@ -1,4 +1,4 @@
-//! What the engine asks the world to do, and what a policy may propose.
+//! Actions: what the engine asks the world to do, and what a policy may propose.
 
 use crate::event::{Level, SampleKind};
 use crate::types::*;

@@ -1,4 +1,4 @@
-//! Which regions of 2 MiB are worth emptying of their hot pages (GPAC, section 4.3.1).
+//! Regions of 2 MiB that are worth emptying of their hot pages (GPAC, section 4.3.1).
 
 use crate::spec::SpecError;
 use crate::types::HUGE_PAGES;

@@ -1,4 +1,4 @@
-//! What the engine is told: observations of accesses and of the machine's memory.
+//! Events: observations of accesses and of the machine's memory, as the engine is told of them.
 
 use crate::action::MoveId;
 use crate::types::*;

@@ -1,4 +1,4 @@
-//! Where every page is, and how full every tier is.
+//! Placement of every page, and use of every tier.
 
 mod pages_that;
 

@@ -1,4 +1,4 @@
-//! What an agent inside of a program is told: by variables of its environment.
+//! Settings of an agent inside of a program, as variables of its environment.
 
 use crate::driver::Options;
 use crate::source::choice::Samples;

@@ -1,4 +1,4 @@
-//! What ends a driver.
+//! Errors that end a driver.
 
 use crate::left_alone::LeftAlone;
 use frostline_core::EngineError;

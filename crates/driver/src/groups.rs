@@ -1,4 +1,4 @@
-//! What control groups allow of moves between memory and swap.
+//! Limits of control groups on moves between memory and swap.
 //!
 //! A page that is paged out counts as its group's swap, one that is brought back as its memory, in every group that
 //! the group is in. What there is room for is read once a second, and kept account of in between. Moves between nodes

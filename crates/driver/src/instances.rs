@@ -1,4 +1,4 @@
-//! Which frostlines run here, and what each of them manages.
+//! Frostlines that run here, and what each of them manages.
 //!
 //! Every driver keeps a file with its [`Status`] in `/run/frostline/instances`, replaced as a whole
 //! about once a second; a process may have several. A file whose writer has ended counts for nothing and is removed by the

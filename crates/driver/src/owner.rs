@@ -1,4 +1,4 @@
-//! Whose processes a target given by the name of a program may be: everybody can give a program any name.
+//! Owners of processes that a target given by a program's name may be: everybody can give a program any name.
 
 use frostline_core::spec::SpecError;
 use frostline_linux::Root;

@@ -1,4 +1,4 @@
-//! Where tiers are, and how pages get there.
+//! Places of tiers, and moves between them.
 
 use frostline_core::event::MoveOutcome;
 use frostline_core::span::{Span, push_run};

@@ -1,4 +1,4 @@
-//! What a driver tells about itself.
+//! Status of a driver.
 
 use crate::clock;
 use crate::consolidate::Numbers;

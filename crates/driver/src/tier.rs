@@ -1,4 +1,4 @@
-//! Where slow memory is, as users write it.
+//! Slow memory, as users write it.
 
 use frostline_core::spec::{Spec, SpecError};
 use frostline_core::types::{Bytes, MAX_TIERS, TierId};

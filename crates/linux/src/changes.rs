@@ -1,4 +1,4 @@
-//! What was changed on the system, written down before it is done, so that it can be undone: by
+//! Changes made on the system, written down before they are made, so that they can be undone: by
 //! the process that did it, or by a later one where that crashed.
 //!
 //! The list is `run/frostline/changes.json` below the root. Each entry names the processes that

@@ -1,4 +1,4 @@
-//! What this system lets us do, found out by trying wherever trying is harmless.
+//! Capabilities of this system, found out by trying wherever trying is harmless.
 //!
 //! What is tried is tried on a child process that exists for nothing else. "Available" is only
 //! said of what was tried and worked, or is certain from what the kernel says.

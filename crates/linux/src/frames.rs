@@ -1,4 +1,4 @@
-//! Which NUMA node a frame of physical memory belongs to.
+//! NUMA nodes of frames of physical memory.
 //!
 //! With frame numbers from the page table this answers ten times as fast as asking for every page.
 //!

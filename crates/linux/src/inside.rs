@@ -1,4 +1,4 @@
-//! What code needs that lives in the process of another program: memory, a thread, and files that
+//! Means of code that lives in the process of another program: memory, a thread, and files that
 //! the program has nothing to do with.
 
 pub use crate::sys::arena::Arena;

@@ -1,4 +1,4 @@
-//! What Linux tells of processes and memory, and how it is asked to move pages.
+//! Linux, as far as tiering needs it: processes, memory, and moves of pages.
 //!
 //! Readers of `/proc`, `/sys` and cgroupfs take a [`Root`], so that tests hand them a tree of
 //! their own. Nothing here decides anything: that is the engine's.

@@ -1,4 +1,4 @@
-//! Where the pages of a process are: `/proc/PID/pagemap`, `PAGEMAP_SCAN` and `/proc/kpageflags`.
+//! Page tables of a process: `/proc/PID/pagemap`, `PAGEMAP_SCAN` and `/proc/kpageflags`.
 //!
 //! Sources: `Documentation/admin-guide/mm/pagemap.rst`, `fs/proc/task_mmu.c`,
 //! `include/uapi/linux/kernel-page-flags.h` in the kernel.

@@ -1,4 +1,4 @@
-//! Where `/proc`, `/sys` and `/dev` are.
+//! Root of `/proc`, `/sys` and `/dev`.
 
 use crate::error::LinuxError;
 use rustix::fs::{Dir, Mode, OFlags, open};

@@ -1,4 +1,4 @@
-//! Which pages of a process were written: a bit in every page-table entry that the kernel sets
+//! Soft-dirty bits of a process's pages: a bit in every page-table entry that the kernel sets
 //! with the first write after it was cleared.
 //!
 //! Clearing the bits write-protects all pages of the process, so that the next write to each costs

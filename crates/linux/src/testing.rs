@@ -1,4 +1,4 @@
-//! What tests of several modules use.
+//! Support for tests of several modules.
 
 use crate::root::Root;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! What memory the machine has: NUMA nodes, the kernel's tiers of them, and swap.
+//! Topology of the machine's memory: NUMA nodes, the kernel's tiers of them, and swap.
 
 use crate::error::LinuxError;
 use crate::root::Root;

@@ -1,4 +1,4 @@
-//! Where the pages of a running load are, as the kernel says.
+//! Check of where the pages of a running load are, by the kernel's answers.
 
 use crate::args::CheckArgs;
 use crate::truth::Truth;

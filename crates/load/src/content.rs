@@ -1,4 +1,4 @@
-//! What pages hold: their number, their version, a checksum, and in between words that follow from
+//! Content of pages: their number, their version, a checksum, and in between words that follow from
 //! both and compress by a chosen ratio.
 //!
 //! Word 0 is the number, word 1 the version, the last four bytes are the checksum of all the

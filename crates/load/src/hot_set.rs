@@ -1,4 +1,4 @@
-//! Which pages are hot, and when.
+//! Hot set of pages, over time.
 
 use frostline_core::HUGE_PAGES;
 use frostline_core::rng::Rng;

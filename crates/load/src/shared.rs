@@ -1,4 +1,4 @@
-//! What the threads tell each other.
+//! State that the threads share.
 
 use std::fmt::Display;
 use std::sync::Mutex;

@@ -1,4 +1,4 @@
-//! What is printed in the end.
+//! Summary that is printed at the end.
 
 use crate::shared::Findings;
 use crate::worker::Done;

@@ -1,4 +1,4 @@
-//! What was exported comes back.
+//! Tests that what was exported comes back.
 
 use crate::{ParquetSource, events_path, export};
 use frostline_core::rng::Rng;

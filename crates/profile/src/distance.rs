@@ -1,4 +1,4 @@
-//! How far two profiles are apart.
+//! Distance between two profiles.
 
 use crate::profile::{Profile, RegionUse};
 use frostline_core::types::HUGE_PAGES;

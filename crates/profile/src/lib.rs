@@ -1,4 +1,4 @@
-//! How a trace uses memory, in three curves: how often pages come back after how much else
+//! Use of memory by a trace, in three curves: how often pages come back after how much else
 //! ([`Profile::miss_ratio`]), how unequal they are ([`Profile::popularity`]), and how much of
 //! each 2 MiB they use ([`Profile::regions`]).
 //!

@@ -1,4 +1,4 @@
-//! What a pass finds.
+//! Profile: the findings of a pass.
 
 use frostline_core::types::{AccessKind, HUGE_PAGES, PAGE_BYTES};
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! What a process has mapped, as far as the trace's events need to know it.
+//! Address space of a process, as far as the trace's events need it.
 
 use frostline_trace::event::MapKind;
 use std::collections::BTreeMap;

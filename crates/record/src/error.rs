@@ -1,4 +1,4 @@
-//! What can go wrong while recording.
+//! Errors of a recording.
 
 use crate::trust::TrustError;
 use frostline_trace::TraceError;

@@ -1,4 +1,4 @@
-//! Which page ids belong to anonymous memory, and whose they are.
+//! Owners and backing of page ids.
 
 use frostline_core::types::*;
 use frostline_trace::TraceEvent;

@@ -1,4 +1,4 @@
-//! How long a batch of accesses takes.
+//! Clock of the modelled machine: the time that a batch of accesses takes.
 
 use crate::machine::Machine;
 use frostline_core::types::*;

@@ -1,4 +1,4 @@
-//! What the operating system's work costs: the one table of the model.
+//! Costs of the operating system's work: the one table of the model.
 
 use serde::{Deserialize, Serialize};
 

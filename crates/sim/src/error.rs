@@ -1,4 +1,4 @@
-//! What can go wrong in a simulation.
+//! Errors of a simulation.
 
 use frostline_core::spec::SpecError;
 use frostline_core::{EngineError, Foreign, LimitError};

@@ -1,4 +1,4 @@
-//! How much memory a trace's program has.
+//! Footprint of a trace's program.
 
 use crate::address_space::AddressSpace;
 use crate::error::SimError;

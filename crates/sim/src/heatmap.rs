@@ -1,4 +1,4 @@
-//! Where a program accesses its memory, over time.
+//! Heat maps: accesses by address over time.
 
 use crate::frames::Frames;
 use frostline_core::types::PageId;

@@ -1,4 +1,4 @@
-//! What a run is made of besides trace, machine and policy.
+//! Options of a run, besides trace, machine and policy.
 
 use crate::footprint::Footprint;
 use crate::machine::Machine;

@@ -1,4 +1,4 @@
-//! How much fast memory a run has.
+//! Size of a run's fast memory.
 
 use crate::footprint::Footprint;
 use frostline_core::spec::{self, SpecError};

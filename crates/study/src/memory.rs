@@ -1,4 +1,4 @@
-//! How much memory this computer can spare.
+//! Memory that this computer can spare.
 
 /// Bytes available according to `/proc/meminfo`; a careful guess where that cannot be read.
 pub fn available_bytes() -> u64 {

@@ -1,4 +1,4 @@
-//! How errors reach the user.
+//! Errors on their way to the user.
 
 use frostline_core::policy::PolicyError;
 use frostline_core::spec::SpecError;

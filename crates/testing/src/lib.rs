@@ -1,4 +1,4 @@
-//! What tests need of a machine. A test that cannot run there says so in one line,
+//! Requirements of tests on a machine. A test that cannot run there says so in one line,
 //! `skipped: REQUIREMENT: REASON`, which `scripts/run-tests` counts. Where the environment variable
 //! [`REQUIRE`] names the requirement, the test fails instead.
 //!

@@ -1,4 +1,4 @@
-//! How fast the native format is decoded and encoded, on one core, from and to memory.
+//! Speed of decoding and encoding the native format, on one core, from and to memory.
 //!
 //! Throughput is in records ("elements"). Checksums are verified in every run.
 

@@ -1,4 +1,4 @@
-//! How a trace is read: structure-of-arrays batches.
+//! Batches of a trace as it is read: structures of arrays.
 
 use crate::event::TimedEvent;
 use crate::header::TraceHeader;

@@ -1,4 +1,4 @@
-//! What can be wrong with a trace.
+//! Errors of traces.
 
 use frostline_core::LimitError;
 use std::path::PathBuf;

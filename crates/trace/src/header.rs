@@ -1,4 +1,4 @@
-//! What a trace says about itself.
+//! Header of a trace.
 
 use frostline_core::Foreign;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What a trace holds, counted.
+//! Contents of a trace, counted.
 
 use crate::batch::{Batch, TraceSource, Want};
 use crate::error::TraceError;

@@ -1,4 +1,4 @@
-//! Where glibc's malloc puts large arrays when its heap cannot grow in one piece.
+//! Layout of large arrays by glibc's malloc, when its heap cannot grow in one piece.
 //!
 //! Source: glibc 2.36, malloc/malloc.c. A free chunk is taken by best fit and split; then comes the
 //! top, which is the rest of the newest piece. What is larger than a threshold is mapped by itself;

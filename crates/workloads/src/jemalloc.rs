@@ -1,4 +1,4 @@
-//! Where jemalloc puts small objects: in slabs of their size class, in order, and where the last
+//! Layout of small objects by jemalloc: in slabs of their size class, in order, and where the last
 //! one of the class was freed.
 //!
 //! Source: jemalloc 5, the allocator that Redis brings: classes 8, 16 and so on by 16 up to 128 B,

@@ -1,4 +1,4 @@
-//! What generators of pure page-level streams share: settings, initialisation, columns.
+//! Parts of generators of pure page-level streams: settings, initialisation, columns.
 
 use super::coin::Coin;
 use super::params::Settings;

@@ -1,4 +1,5 @@
-//! What all of Redis has in common: its dictionary of keys, and the buffers of a connection.
+//! Parts of Redis that all its generators share: the dictionary of keys, and the buffers of a
+//! connection.
 //!
 //! Source: Redis 7.0: dict.c (entries of 24 B, a table of pointers that doubles when it has as many
 //! keys), sds.c (short strings have a byte in front and one behind), networking.c (requests are

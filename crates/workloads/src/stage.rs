@@ -1,4 +1,4 @@
-//! Where generators put what happens: batches under construction, clock, address space,
+//! Stage on which generators act: batches under construction, clock, address space,
 //! touched-page sets and samples of stores.
 
 use super::page_stream::write_pages;

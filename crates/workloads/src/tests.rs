@@ -1,4 +1,4 @@
-//! What every generator promises.
+//! Tests of what every generator promises.
 
 use super::*;
 use frostline_core::types::{AccessKind, PageId, ProcessId};

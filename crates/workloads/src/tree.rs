@@ -1,4 +1,4 @@
-//! Where the nodes of a bulk of keys in a B+tree lie: computed, not stored. And how one is searched.
+//! Layout of a bulk of keys in the nodes of a B+tree, computed and not stored; and the search in one.
 
 use super::permutation::Permutation;
 use frostline_core::rng::Rng;

@@ -1,4 +1,4 @@
-//! Where the arrays of a training with XGBoost lie.
+//! Layout of the arrays of a training with XGBoost.
 //!
 //! Either one after the other on fresh pages, as where each is larger than what malloc keeps; or,
 //! with `parts`, in what loading left. Then its allocations are followed in [`GlibcHeap`]: Python

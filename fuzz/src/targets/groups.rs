@@ -1,4 +1,4 @@
-//! What the kernel tells of control groups: mounts, the groups of a process, limits and numbers of both versions.
+//! Files of the kernel about control groups: mounts, the groups of a process, limits and numbers of both versions.
 
 use super::tree::{Tree, joined};
 use crate::target::Target;

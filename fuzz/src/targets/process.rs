@@ -1,4 +1,4 @@
-//! What the kernel tells of a process: `maps`, `stat` and `children`.
+//! Files of the kernel about a process: `maps`, `stat` and `children`.
 
 use super::tree::{Tree, joined, parts};
 use crate::target::Target;

@@ -1,4 +1,4 @@
-//! What running frostlines tell of themselves: JSON, one per line, shown as text, as a page of metrics and as a
+//! Status of running frostlines: JSON, one per line, shown as text, as a page of metrics and as a
 //! picture.
 
 use crate::target::Target;

@@ -1,4 +1,4 @@
-//! What the kernel tells of the machine: swap, zswap, nodes, tiers of memory, frames, sampling units.
+//! Files of the kernel about the machine: swap, zswap, nodes, tiers of memory, frames, sampling units.
 
 use super::tree::{Tree, joined};
 use crate::target::Target;

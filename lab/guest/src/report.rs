@@ -1,4 +1,4 @@
-//! What came back from a job.
+//! Report of a job.
 
 use std::fs;
 use std::path::{Path, PathBuf};

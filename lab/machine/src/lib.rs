@@ -1,4 +1,4 @@
-//! What runs in the lab, and what comes back from it. `docs/notes/lab.md` describes the lab.
+//! Runs in the lab, and their results. `docs/notes/lab.md` describes the lab.
 #![forbid(unsafe_code)]
 
 pub mod compare;

@@ -1,4 +1,4 @@
-//! What the guest has spent while a program worked, as the guest's own kernel counts it.
+//! Time that the guest has spent while a program worked, as the guest's own kernel counts it.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What runs while systems are compared.
+//! Programs that run while systems are compared.
 
 use anyhow::Context;
 

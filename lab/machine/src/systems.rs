@@ -1,4 +1,4 @@
-//! What places memory in a run.
+//! Systems that place memory in a run.
 
 use anyhow::bail;
 use frostline_core::policy::registry;

@@ -1,4 +1,4 @@
-//! What really happened, as the machine has counted it (`docs/reference/formats/lab-memory.md`).
+//! Truth about a run, as the machine has counted it (`docs/reference/formats/lab-memory.md`).
 
 use anyhow::Context;
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! How long a run takes to be as fast as before, after what is hot has changed.
+//! Time until a run is as fast as before, after what is hot has changed.
 
 use frostline_sim::{RunReport, SeriesPoint, TierReport};
 

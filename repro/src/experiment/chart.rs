@@ -1,4 +1,4 @@
-//! What an experiment's charts show, as numbers.
+//! Charts of an experiment, as numbers.
 
 use super::file::{Chart, ChartKind, Experiment, names};
 use super::huge_pages::HugePage;

@@ -1,4 +1,4 @@
-//! How much of each huge page is used, as samples of accesses tell it.
+//! Use of each huge page, as samples of accesses tell it.
 
 use frostline_core::types::AccessKind;
 use frostline_study::{Input, Watched};

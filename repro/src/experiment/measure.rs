@@ -1,4 +1,4 @@
-//! How results are computed from runs.
+//! Results, computed from runs.
 
 use super::adaptation::{adaptation_seconds, latencies, recovery_seconds};
 use super::file::{OTHERS, Over, ResultOf};

@@ -1,4 +1,4 @@
-//! How near generators are to the programs that they stand for.
+//! Validation of generators against the programs that they stand for.
 
 pub mod pairs;
 pub mod programs;

@@ -1,4 +1,4 @@
-//! What came of fuzzing a target, by what libFuzzer wrote.
+//! Outcome of fuzzing a target, by what libFuzzer wrote.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -26,6 +26,7 @@ const RULES: &[Rule] = &[
     text::foreign_words,
     text::licence_tag,
     text::policy_header,
+    text::noun_header,
     text::crate_root,
     text::unsafe_stays_put,
     text::statics_own_nothing,

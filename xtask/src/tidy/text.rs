@@ -5,6 +5,9 @@ use super::problem::Findings;
 
 /// Most lines of a file of code.
 const MOST_LINES: usize = 800;
+/// Words with which questions begin.
+const QUESTIONS: [&str; 9] =
+    ["What", "How", "Where", "When", "Who", "Whose", "Which", "Whether", "Why"];
 /// Most lines of a policy's header.
 const MOST_HEADER_LINES: usize = 12;
 /// The folder whose programs link GPL code.
@@ -126,6 +129,14 @@ pub fn licence_tag(file: &File, _: &Tree, found: &mut Findings<'_>) {
         }
     } else if let Some((number, _)) = file.lines().find(|(_, line)| line.contains(tag)) {
         found(number, "the licence is named in Cargo.toml, not in single files".to_owned());
+    }
+}
+
+/// A header names what is in the file: it begins with a noun, not with a question.
+pub fn noun_header(file: &File, _: &Tree, found: &mut Findings<'_>) {
+    let first = file.text.strip_prefix("//! ").and_then(|text| text.split_whitespace().next());
+    if let Some(word) = first.filter(|word| file.extension() == "rs" && QUESTIONS.contains(word)) {
+        found(1, format!("the header begins with '{word}'; begin with a noun"));
     }
 }
 
@@ -253,6 +264,19 @@ mod tests {
 
     fn one(rule: super::super::problem::Rule, path: &str, text: &str) -> Vec<usize> {
         lines(rule, &Tree::of(&[(path, text)]), path)
+    }
+
+    #[test]
+    fn headers_begin_with_nouns() {
+        let found = |text: &str| {
+            let tree = Tree::of(&[("a.rs", text)]);
+            lines(noun_header, &tree, "a.rs")
+        };
+        assert_eq!(found("//! What leaves when memory is full.\n"), [1]);
+        assert_eq!(found("//! Whether it pays.\n"), [1]);
+        for good in ["//! Reclaim by second chance.\n", "//! Whatever.\n", "use x;\n// What\n"] {
+            assert_eq!(found(good), [0; 0], "{good}");
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What all targets of a daemon know of each other.
+//! Board on which all targets of a daemon see each other's figures.
 
 use super::config::{Config, Target};
 use super::share::{Want, share};

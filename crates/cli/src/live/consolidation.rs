@@ -1,4 +1,4 @@
-//! What came of gathering hot pages, as text.
+//! Results of consolidation, as text.
 
 use frostline_core::consolidation::ConsolidationLimit;
 use frostline_driver::consolidate::Numbers;

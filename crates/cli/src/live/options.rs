@@ -1,4 +1,4 @@
-//! What can be asked of tiering, on the command line.
+//! Options of tiering, on the command line.
 
 use super::slow;
 use anyhow::Context;

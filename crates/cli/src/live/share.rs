@@ -1,4 +1,4 @@
-//! How programs share fast memory that does not suffice for all of them.
+//! Shares of fast memory among programs for which it does not suffice.
 //!
 //! The rule: nobody gets more than it wants. While all wants fit, everybody gets what it wants.
 //! Otherwise a tenth of the total is set aside in equal parts, so that nobody is left with

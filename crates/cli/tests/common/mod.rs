@@ -1,4 +1,4 @@
-//! What tests of `frostline record` share.
+//! Support for tests of `frostline record`.
 
 use frostline_testing::{Requirement, skip};
 use std::path::Path;

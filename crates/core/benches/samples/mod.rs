@@ -1,4 +1,4 @@
-//! What the benchmarks of samples share: where samples fall, and how time is taken.
+//! Support for the benchmarks of samples: where samples fall, and how time is taken.
 #![allow(dead_code, reason = "each benchmark uses a part")]
 
 pub mod cachegrind;

@@ -1,4 +1,4 @@
-//! Which hot pages are worth gathering (GPAC, section 4.2).
+//! Choice of hot pages that are worth gathering (GPAC, section 4.2).
 
 use frostline_core::consolidation::ConsolidationLimit;
 use frostline_core::types::{HUGE_PAGES, Vpn};

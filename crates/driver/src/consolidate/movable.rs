@@ -1,4 +1,4 @@
-//! Which memory of the own process may be moved about.
+//! Memory of the own process that may be moved about.
 
 use frostline_core::span::{Span, difference};
 use frostline_core::types::Vpn;

@@ -1,4 +1,4 @@
-//! What consolidation tells about itself.
+//! Figures of consolidation.
 
 use frostline_core::consolidation::ConsolidationLimit;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! How a process that has an agent is asked to consolidate, and what it answers: by files that root
+//! Requests to a process with an agent to consolidate, and its answers: by files that root
 //! alone can write.
 
 use super::{ConsolidationLimit, Numbers};

@@ -1,4 +1,4 @@
-//! What groups allow, in made-up trees.
+//! Tests of the limits of control groups, in made-up trees.
 
 use super::*;
 use frostline_core::types::{TierId, Vpn};

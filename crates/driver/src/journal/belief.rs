@@ -1,4 +1,4 @@
-//! What a journal may say. The engine believes its world; a file is not a world.
+//! Belief in journals. The engine believes its world; a file is not a world.
 
 use super::{Entry, Setup};
 use frostline_core::engine::MOST_TIER_PAGES;

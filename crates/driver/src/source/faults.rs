@@ -1,4 +1,4 @@
-//! What sources that listen to page faults have in common.
+//! Page faults as sources of samples: what those that listen to them have in common.
 
 use super::{Rescan, SourceStats};
 use frostline_core::types::{Nanos, PAGE_BYTES, Vpn};

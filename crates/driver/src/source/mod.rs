@@ -1,4 +1,4 @@
-//! Where knowledge about accesses comes from.
+//! Sources of knowledge about accesses.
 
 pub mod allocations;
 pub mod choice;

@@ -1,4 +1,4 @@
-//! What tests of several sources use.
+//! Support for tests of several sources.
 
 use frostline_linux::Root;
 use frostline_linux::balancing::{MODE, RATE};

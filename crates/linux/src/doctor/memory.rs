@@ -1,4 +1,4 @@
-//! What memory there is, and how the kernel is set to treat it.
+//! Memory of the machine, and the kernel's settings for it.
 
 use super::capability::Capability;
 use super::rights::is_admin;

@@ -1,4 +1,4 @@
-//! What the kernel has cached of a file, and how that leaves fast memory.
+//! Cached pages of a file, and their way out of fast memory.
 //!
 //! Nothing here changes what a file contains: pages that were written and are not on the disk yet
 //! stay, and pages that move between nodes are moved by the kernel.

@@ -1,4 +1,4 @@
-//! Who holds files open.
+//! Holders of files: who has them open.
 
 use super::{FileId, regular};
 use crate::{LinuxError, Root, process};

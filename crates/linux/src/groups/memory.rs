@@ -1,4 +1,4 @@
-//! What groups may have of memory and swap, and what of it they have.
+//! Memory and swap of control groups: limits and usage.
 
 use super::ceiling::number;
 use super::{Ceiling, Group, Trees, Version};

@@ -1,4 +1,5 @@
-//! What the kernel leaves on a thread's stack before it has it run a signal handler, and takes up
+//! Frame that the kernel leaves on a thread's stack before it has it run a signal handler, and
+//! takes up
 //! again afterwards, made by ourselves: a thread that returns to it is as it was before, whoever is
 //! still there to see it.
 //!

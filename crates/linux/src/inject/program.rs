@@ -1,4 +1,4 @@
-//! Which programs a library can be brought into, and where the functions are that it takes.
+//! Programs that a library can be brought into, and the addresses of the functions that this takes.
 
 use super::memory::Memory;
 use super::stack::{SIGRETURN, mapping_of};

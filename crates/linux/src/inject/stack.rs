@@ -1,4 +1,4 @@
-//! Whether there is room on a thread's stack, and nothing on it that must be finished first.
+//! Stack of a thread: room on it, and what on it must be finished first.
 
 use super::frame::{CODE_SEGMENT, SEGMENTS_OFFSET};
 use super::memory::Memory;

@@ -1,4 +1,4 @@
-//! Where tracepoints are described, and what their records hold.
+//! Descriptions of tracepoints, and of the fields of their records.
 
 use crate::error::LinuxError;
 use crate::root::Root;

@@ -1,4 +1,4 @@
-//! What a thread of another program executes when it is made to load a library.
+//! Code that a thread of another program executes when it is made to load a library.
 
 std::arch::global_asm!(
     ".pushsection .rodata",

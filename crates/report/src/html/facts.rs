@@ -1,4 +1,4 @@
-//! What was run: facts of a trace, and of the machine.
+//! Facts of a run: its trace, and the machine.
 
 use super::svg::{escape, number};
 use crate::summary;

@@ -1,4 +1,4 @@
-//! Which policy has which colour: the same in every chart.
+//! Palette of policies: each has the same colour in every chart.
 
 use frostline_study::is_reference;
 

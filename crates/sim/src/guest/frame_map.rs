@@ -1,4 +1,4 @@
-//! Which guest frame stands behind which page of a guest's programs.
+//! Map from pages of a guest's programs to guest frames.
 
 use super::free_frames::FreeFrames;
 use frostline_core::types::*;

@@ -1,4 +1,4 @@
-//! Which pages GPAC gathers: those of regions of guest memory with few hot ones.
+//! Choice of the pages that GPAC gathers: those of regions of guest memory with few hot ones.
 //!
 //! GPAC: Memory Tiering with Guest Physical Address Space Consolidation, section 4.3.1.
 

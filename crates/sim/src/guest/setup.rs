@@ -1,4 +1,4 @@
-//! How a virtual machine is described: `none`, `gpac:cl=50`.
+//! Descriptions of virtual machines: `none`, `gpac:cl=50`.
 
 use frostline_core::consolidation::ConsolidationLimit;
 use frostline_core::spec::{self, Spec, SpecError};

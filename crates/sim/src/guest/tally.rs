@@ -1,4 +1,4 @@
-//! What is counted for each program of several.
+//! Tally of one program of several.
 
 use frostline_core::types::*;
 

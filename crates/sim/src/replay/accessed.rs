@@ -1,4 +1,5 @@
-//! How many base pages of fast memory are accessed within a while: the measure of HotBox (ISMM '22,
+//! Number of base pages of fast memory that are accessed within a while: the measure of HotBox
+//! (ISMM '22,
 //! section 3.2.2) for how well fast memory is used.
 //!
 //! There, access bits of all base pages are counted every second. Here, so that a replay takes no longer, a

@@ -1,4 +1,4 @@
-//! What a run adds up to.
+//! Outcome of a run: sums and means.
 
 use super::{Moment, Replay, RunOutcome, Wait};
 use crate::heatmap::{Heatmaps, HeatmapsBuilder};

@@ -1,4 +1,4 @@
-//! Which pages a trace accesses: what a [`Sheet`] is made of.
+//! Survey of the pages that a trace accesses, of which a [`Sheet`] is made.
 
 use super::sheet::Sheet;
 use crate::batch::Batch;

@@ -1,4 +1,4 @@
-//! Where the reader's bytes come from.
+//! Input of the reader.
 
 use super::layout::read_full;
 use std::io::{self, Read, Seek, SeekFrom};

@@ -1,4 +1,4 @@
-//! What the simulator makes of a recording, with the lab's parameters.
+//! Prediction of the simulator for a recording, with the lab's parameters.
 
 use super::Numbers;
 use super::recording::Recording;

@@ -1,4 +1,4 @@
-//! Which key is asked for next: laws of popularity, and orders of keys.
+//! Laws of popularity, which say what key is asked for next, and orders of keys.
 
 use frostline_core::rng::Rng;
 

@@ -1,4 +1,4 @@
-//! What runs here, as a picture of text that is drawn again every second.
+//! Picture of all running frostlines, in text, drawn again every second.
 
 mod histogram;
 mod picture;

@@ -1,4 +1,4 @@
-//! What another user tries: the test binary itself, started once more as nobody.
+//! Attacks of another user: the test binary itself, started once more as nobody.
 //!
 //! Each attempt is told in one line, `attempts: what happened`, and goes on until standard input ends.
 

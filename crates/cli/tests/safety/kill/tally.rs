@@ -1,4 +1,4 @@
-//! What a campaign of kills went through.
+//! Tally of a campaign of kills.
 
 use super::rounds::Way;
 use std::collections::BTreeMap;

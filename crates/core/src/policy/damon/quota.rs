@@ -1,4 +1,4 @@
-//! How much a scheme may move, which follows how full fast memory is.
+//! Quota of a scheme's moves, which follows the use of fast memory.
 //!
 //! Source: `mm/damon/core.c` (`damon_feed_loop_next_input`, `damos_set_effective_quota`), Linux 6.16.
 

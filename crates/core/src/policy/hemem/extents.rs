@@ -1,4 +1,4 @@
-//! Which pages belong to small allocations.
+//! Pages of small allocations.
 
 use crate::event::Backing;
 use crate::types::*;

@@ -1,4 +1,4 @@
-//! Whether migration still changes anything: the share of accesses that fast memory serves, window
+//! Utility of migration: the share of accesses that fast memory serves, window
 //! by window (section 5.3).
 
 use crate::types::*;

@@ -1,4 +1,4 @@
-//! What a batch of samples has shown to be hot.
+//! Pages that a batch of samples has shown to be hot.
 
 use crate::hotness::bitmap::Bitmap;
 use crate::types::Bytes;

@@ -1,4 +1,4 @@
-//! What the authors' code does beyond their paper: fewer samples where counters are full, a limit
+//! Additions of the authors' code to their paper: fewer samples where counters are full, a limit
 //! on promotion, and no samples while nothing changes.
 
 use crate::action::{Action, Plan};

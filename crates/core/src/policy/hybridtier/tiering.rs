@@ -1,4 +1,4 @@
-//! What is promoted and demoted, whatever counts the samples.
+//! Promotion and demotion, whatever counts the samples.
 
 use super::batch::{Batch, Wanted};
 use super::chances::{Chance, Chances, Over};

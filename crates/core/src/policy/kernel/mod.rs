@@ -1,4 +1,5 @@
-//! What several policies take from the kernel: its lists of pages, the thread that demotes, and
+//! Mechanisms of the kernel that several policies share: its lists of pages, the thread that
+//! demotes, and
 //! hint faults.
 
 pub mod generations;

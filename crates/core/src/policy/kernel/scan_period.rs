@@ -1,4 +1,4 @@
-//! How often memory is armed for hint faults: seldom, where faults tell little.
+//! Period of arming memory for hint faults: long, where faults tell little.
 //!
 //! Once all memory has been scanned, the first fault that counts sets a new period by what the
 //! faults of the pass told. Where there were none in fast memory and none of pages that threads

@@ -1,4 +1,4 @@
-//! Whether the share of samples that fast memory serves is what it has been.
+//! Calm: the share of samples that fast memory serves is what it has been.
 
 /// Samples of a block.
 const BLOCK: u32 = 64;

@@ -1,4 +1,4 @@
-//! What waits for migration: a promotion list, and a clock over fast memory for demotion.
+//! Lists of pages that wait for migration: promotions, and a clock over fast memory for demotion.
 
 use super::tracker::Tracker;
 use crate::action::{Lane, Plan};

@@ -1,4 +1,4 @@
-//! Whether moves pay: pages promoted into a full tier against those demoted to make room, by the
+//! Payoff of moves: pages promoted into a full tier against those demoted to make room, by the
 //! samples that hit either afterwards.
 //!
 //! Not in the MEMTIS paper, whose rules exchange pages of equal hotness for ever, and those of a

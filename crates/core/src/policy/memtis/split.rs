@@ -1,4 +1,4 @@
-//! Whether, how many and which huge pages to split (MEMTIS §4.3).
+//! Number and choice of huge pages to split (MEMTIS §4.3).
 
 use crate::types::*;
 use alloc::vec::Vec;

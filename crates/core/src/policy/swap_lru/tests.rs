@@ -1,4 +1,4 @@
-//! What leaves, and that nothing is served outside fast memory.
+//! Tests of the order of eviction, and that nothing is served outside fast memory.
 
 use super::super::testing::{SLOW, World};
 use crate::engine::EngineConfig;

@@ -1,4 +1,4 @@
-//! What the kernel tells of pages without anything being done to them.
+//! Questions to the kernel about pages that do nothing to them.
 
 use super::calls::{self, Uffd};
 use super::room::Room;

@@ -1,4 +1,4 @@
-//! Which pages of this process are written.
+//! Writes to pages of this process.
 
 use super::calls::{self, Uffd, feature, mode};
 use crate::LinuxError;

@@ -1,4 +1,4 @@
-//! What the kernel itself says: its counters, and where a process's memory is.
+//! Numbers of the kernel itself: its counters, and where a process's memory is.
 
 use crate::held::Held;
 use anyhow::{Context, Result};

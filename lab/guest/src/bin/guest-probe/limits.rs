@@ -1,4 +1,4 @@
-//! Where moves must end short.
+//! Limits at which moves must end short.
 
 use crate::held::{Held, Pages, Work};
 use crate::kernel::{count, free_mib, on_node};

@@ -1,4 +1,4 @@
-//! What the kernel's work costs in this machine: first touches, and moves between nodes as
+//! Costs of the kernel's work in this machine: first touches, and moves between nodes as
 //! frostline asks for them.
 
 use anyhow::{Context, ensure};

@@ -1,4 +1,4 @@
-//! What the lab needs inside its guest.
+//! Programs of the lab inside its guest.
 #![forbid(unsafe_code)]
 
 mod chase;

@@ -1,4 +1,4 @@
-//! What the machine must know of its guest, as the guest's own kernel tells it.
+//! Facts of the guest that the machine must know, as the guest's own kernel tells them.
 
 use anyhow::Context;
 use btf_rs::{Btf, Type};
