@@ -90,8 +90,11 @@ impl Survey {
             self.regions.keys().copied().filter(|region| (first..=last).contains(region)).collect()
         };
         regions.sort_unstable();
-        for region in regions {
-            for page in pages_of(region, *self.bits(region)).filter(|page| from.contains(*page)) {
+        // Looked up before any is added: a page does not move on where old and new place overlap.
+        let moved: Vec<(u32, Bits)> =
+            regions.into_iter().map(|region| (region, *self.bits(region))).collect();
+        for (region, bits) in moved {
+            for page in pages_of(region, bits).filter(|page| from.contains(*page)) {
                 self.page(PageId(to.0.saturating_add(page.0 - from.start.0)));
             }
         }

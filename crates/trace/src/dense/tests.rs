@@ -282,3 +282,15 @@ fn scattered_pages_take_memory_in_proportion() {
     assert_eq!(sheet.end(), 512_000, "one region for each page, where that is little");
     assert!(sheet.note().is_none());
 }
+
+#[test]
+fn a_page_moves_once_where_old_and_new_place_overlap() {
+    // Page 320 goes to 681, which lies in the old place, too, and would go on to 1042.
+    let moved = PageRun { start: PageId(155), pages: 600 };
+    let far = Step::Access(u32::MAX - 1, 0);
+    let steps = [Step::Access(320, 0), Step::Access(512, 0), Step::Move(moved, 516), far];
+    let reader = trace(&steps, true).reader().unwrap().dense(Limit::default()).unwrap();
+    let sheet = reader.sheet().unwrap();
+    assert_eq!(sheet.page(PageId(681)), Some(PageId(681)));
+    assert_eq!(sheet.end(), 3 * 512, "the regions of 320, of 681, and the last");
+}
