@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// Rows per row group: some 4 MiB compressed, and what a reader holds at once.
 const GROUP_ROWS: usize = 1 << 20;
 const EVENT_GROUP_ROWS: usize = 1 << 16;
-const EVENT_GROUP_BYTES: usize = 64 << 20;
+const EVENT_GROUP_BYTES: usize = 16 << 20;
 
 /// What [`export`] wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -33,6 +33,7 @@
 mod export;
 mod files;
 mod import;
+mod pages;
 mod table;
 
 pub use export::{Exported, export};

@@ -1,6 +1,7 @@
 //! One Parquet file, read row group by row group.
 
 use crate::files::{io_error, parquet_error};
+use crate::pages::claimed_bytes;
 use frostline_trace::TraceError;
 use parquet::basic::Type;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
@@ -21,6 +22,11 @@ const STEP: usize = 1 << 16;
 const ROWS_PER_BYTE: u64 = 1;
 /// Rows of a group that any file may have.
 const ROWS: u64 = 1 << 20;
+/// Decompressed bytes of a group's column that a file may have for each of its bytes, beside those that any may
+/// have.
+const COLUMN_BYTES_PER_BYTE: u64 = 16;
+/// Decompressed bytes of a group's column that any file may have.
+const COLUMN_BYTES: u64 = 32 << 20;
 
 thread_local! {
     /// Whether a panic of this thread will be an error, so that nobody needs to read of it.
@@ -57,8 +63,8 @@ fn call<T>(path: &Path, library: impl FnOnce() -> Result<T>) -> std::result::Res
 
 pub(crate) struct Table {
     path: PathBuf,
-    /// Rows that a group may have.
-    most_rows: u64,
+    file: File,
+    len: u64,
     reader: SerializedFileReader<File>,
 }
 
@@ -66,9 +72,19 @@ impl Table {
     pub(crate) fn open(path: &Path) -> std::result::Result<Self, TraceError> {
         let file = File::open(path).map_err(|error| io_error(path, "open", error))?;
         let len = file.metadata().map_err(|error| io_error(path, "open", error))?.len();
-        let most_rows = len.saturating_mul(ROWS_PER_BYTE).saturating_add(ROWS);
-        let reader = call(path, || SerializedFileReader::new(file))?;
-        Ok(Self { path: path.to_owned(), most_rows, reader })
+        let copy = file.try_clone().map_err(|error| io_error(path, "open", error))?;
+        let reader = call(path, || SerializedFileReader::new(copy))?;
+        Ok(Self { path: path.to_owned(), file, len, reader })
+    }
+
+    /// Rows that a group may have.
+    fn most_rows(&self) -> u64 {
+        self.len.saturating_mul(ROWS_PER_BYTE).saturating_add(ROWS)
+    }
+
+    fn absurd(&self, what: String) -> TraceError {
+        let hint = "write it with row groups of a million rows or fewer".to_owned();
+        TraceError::Absurd { path: self.path.clone(), what, hint }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -135,6 +151,19 @@ impl Table {
     }
 
     fn reader(&self, group: usize, column: usize) -> std::result::Result<ColumnReader, TraceError> {
+        let part = || Ok(self.reader.metadata().row_group(group).column(column).byte_range());
+        let (start, len) = call(&self.path, part)?;
+        if start.checked_add(len).is_none_or(|end| end > self.len) {
+            return Err(self.foreign("a column ends behind the file's end"));
+        }
+        let claimed = claimed_bytes(&self.file, start, len)
+            .map_err(|error| io_error(&self.path, "read as Parquet", error))?;
+        let most = self.len.saturating_mul(COLUMN_BYTES_PER_BYTE).saturating_add(COLUMN_BYTES);
+        if claimed > most {
+            return Err(self.absurd(format!(
+                "a row group's column has {claimed} bytes when it is decompressed, more than {most}"
+            )));
+        }
         let open = || self.reader.get_row_group(group)?.get_column_reader(column);
         call(&self.path, open)
     }
@@ -143,6 +172,7 @@ impl Table {
         &self,
         mut column: ColumnReaderImpl<T>,
     ) -> std::result::Result<Vec<T::T>, TraceError> {
+        let most_rows = self.most_rows();
         let read = || -> Result<(Vec<T::T>, usize)> {
             let (mut values, mut levels, mut rows) = (Vec::new(), Vec::new(), 0);
             loop {
@@ -153,18 +183,14 @@ impl Table {
                     return Ok((values, rows));
                 }
                 rows += records;
-                if rows as u64 > self.most_rows {
+                if rows as u64 > most_rows {
                     return Ok((values, rows));
                 }
             }
         };
         let (values, rows) = call(&self.path, read)?;
-        if rows as u64 > self.most_rows {
-            return Err(TraceError::Absurd {
-                path: self.path.clone(),
-                what: format!("a row group has more than {} rows", self.most_rows),
-                hint: "write it with row groups of a million rows or fewer".to_owned(),
-            });
+        if rows as u64 > most_rows {
+            return Err(self.absurd(format!("a row group has more than {most_rows} rows")));
         }
         if values.len() < rows {
             return Err(self.foreign("a column that is needed has empty (null) values"));

@@ -1,5 +1,6 @@
 //! Tests that what was exported comes back.
 
+use crate::pages::claimed_bytes;
 use crate::{ParquetSource, events_path, export};
 use frostline_core::rng::Rng;
 use frostline_core::types::{AccessKind, PageId, ProcessId, Region};
@@ -142,4 +143,69 @@ fn row_groups_of_more_rows_than_a_file_accounts_for_are_refused() {
     let error = MemTrace::capture(&mut ParquetSource::open(&path).unwrap()).unwrap_err();
     assert!(matches!(&error, TraceError::Absurd { .. }), "{error}");
     assert!(error.to_string().contains("\nhint: "), "{error}");
+}
+
+#[test]
+fn what_pages_claim_is_what_the_library_decompresses() {
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.parquet");
+    export_to(&trace(1 << 18), &path);
+    for path in [path.clone(), events_path(&path)] {
+        let file = std::fs::File::open(&path).unwrap();
+        let reader = SerializedFileReader::new(file.try_clone().unwrap()).unwrap();
+        let (mut pages, mut compressed) = (0, 0);
+        for group in 0..reader.num_row_groups() {
+            let group = reader.get_row_group(group).unwrap();
+            for (index, column) in group.metadata().columns().iter().enumerate() {
+                let read = group.get_column_page_reader(index).unwrap();
+                let held: usize = read.map(|page| page.unwrap().buffer().len()).sum();
+                let (start, len) = column.byte_range();
+                assert_eq!(claimed_bytes(&file, start, len).unwrap(), held as u64);
+                assert!(claimed_bytes(&file, start, len - 1).is_err(), "a part of a page");
+                pages += held;
+                compressed += len;
+            }
+        }
+        assert!(compressed > 0 && pages as u64 > compressed, "something was compressed");
+    }
+}
+
+#[test]
+fn pages_that_claim_much_are_refused_before_they_are_read() {
+    use parquet::basic::{Compression, ZstdLevel};
+    use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
+    use parquet::file::properties::WriterProperties;
+    use parquet::file::writer::SerializedFileWriter;
+    use parquet::schema::parser::parse_message_type;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.parquet");
+    let text = "message t { required int64 clock; required int64 page; required binary kind; }";
+    let schema = std::sync::Arc::new(parse_message_type(text).unwrap());
+    let file = std::fs::File::create(&path).unwrap();
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::try_new(3).unwrap()))
+        .set_statistics_enabled(parquet::file::properties::EnabledStatistics::None)
+        .set_dictionary_enabled(false);
+    let properties = std::sync::Arc::new(properties.build());
+    let mut writer = SerializedFileWriter::new(file, schema, properties).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    for column in 0..3 {
+        let mut out = group.next_column().unwrap().unwrap();
+        match column {
+            2 => {
+                let kind = ByteArray::from(vec![b'l'; 40 << 20]);
+                out.typed::<ByteArrayType>().write_batch(&[kind], None, None).unwrap()
+            }
+            _ => out.typed::<Int64Type>().write_batch(&[7], None, None).unwrap(),
+        };
+        out.close().unwrap();
+    }
+    group.close().unwrap();
+    writer.close().unwrap();
+    let len = path.metadata().unwrap().len();
+    assert!(len < 1 << 16, "{len} bytes hold 40 MiB");
+    let error = MemTrace::capture(&mut ParquetSource::open(&path).unwrap()).unwrap_err();
+    assert!(matches!(&error, TraceError::Absurd { .. }), "{error}");
+    assert!(error.to_string().contains("when it is decompressed"), "{error}");
 }
