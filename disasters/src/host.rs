@@ -5,8 +5,9 @@ use crate::kernel::{HUGE, Kernel, tier_of};
 use crate::programs;
 use crate::record::Record;
 use frostline_core::event::{Backing, MoveOutcome, SampleKind};
+use frostline_core::mappings;
 use frostline_core::rng::Rng;
-use frostline_core::span::{ExtentChange, Span, difference, joined, push_run};
+use frostline_core::span::{ExtentChange, Span, push_run};
 use frostline_core::types::*;
 use frostline_daemon::{
     ArmedTouch, Assignment, Change, Found, Refreshed, Sampling, System, Told, Touch, TouchKind,
@@ -282,31 +283,13 @@ impl System for Host {
         // What was called until now is seen.
         self.calls.retain(|(other, _)| *other != process);
         let mappings: Vec<(Span, Backing)> = self.kernel.processes[&process.0].mappings().collect();
-        let spans = joined(mappings.iter().map(|(span, _)| *span));
-        let spans = difference(&spans, left_out);
-        let gone = difference(known, &spans).into_iter();
-        changes.extend(gone.map(|span| ExtentChange::Unmapped { span }));
-        let added = difference(&spans, known);
-        for (mapping, backing) in mappings {
-            let parts = added.iter().map(|span| span.intersect(mapping));
-            let parts = parts.filter(|span| !span.is_empty());
-            changes.extend(parts.map(|span| ExtentChange::Mapped { span, backing }));
-        }
+        changes.extend(mappings::changes(mappings.into_iter(), known, left_out));
         Ok(true)
     }
 
     fn backing(&self, process: ProcessId, parts: &[Span]) -> Vec<(Span, Backing)> {
         let Some(process) = self.kernel.processes.get(&process.0) else { return Vec::new() };
-        let mut backing = Vec::new();
-        for (mapping, what) in process.mappings() {
-            let parts = parts.iter().map(|span| (span.intersect(mapping), what));
-            backing.extend(parts.filter(|(span, _)| !span.is_empty()));
-        }
-        let known: Vec<Span> = backing.iter().map(|(span, _)| *span).collect();
-        let others = difference(parts, &known).into_iter();
-        backing.extend(others.map(|span| (span, Backing::Anonymous)));
-        backing.sort_unstable_by_key(|(span, _)| *span);
-        backing
+        mappings::backing(process.mappings(), parts)
     }
 
     fn reopen(&mut self, process: ProcessId) -> bool {

@@ -18,6 +18,7 @@ pub mod event;
 pub mod foreign;
 pub mod hotness;
 pub mod limit;
+pub mod mappings;
 pub mod params;
 pub mod placement;
 pub mod policy;

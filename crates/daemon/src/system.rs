@@ -30,6 +30,14 @@ pub struct Refreshed {
     pub changed: bool,
 }
 
+impl Refreshed {
+    /// Whether the size of a process's memory has changed noticeably since it was `known`: by more
+    /// than one page in 256.
+    pub fn is_other_size(known: u64, now: u64) -> bool {
+        now.abs_diff(known) > known / 256
+    }
+}
+
 /// An access that was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Touch {

@@ -4,8 +4,10 @@ use crate::left_alone::LeftAlone;
 use crate::owner::Owner;
 use frostline_core::Foreign;
 use frostline_core::event::Backing;
-use frostline_core::span::{ExtentChange, Span, difference, joined};
+use frostline_core::mappings;
+use frostline_core::span::{ExtentChange, Span};
 use frostline_core::types::{Bytes, Vpn};
+use frostline_daemon::Refreshed;
 use frostline_linux::files::FileId;
 use frostline_linux::groups::{GroupName, Trees};
 use frostline_linux::maps::{self, Kind, Mapping, MapsReader};
@@ -39,9 +41,6 @@ pub enum Selection {
         tree: bool,
     },
 }
-
-/// Memory has changed where one page in so many is another.
-const CHANGED: u64 = 256;
 
 /// Bytes that the kernel keeps of a program's name (`TASK_COMM_LEN` in `include/linux/sched.h`,
 /// without the zero at its end).
@@ -153,7 +152,7 @@ impl Watched {
     pub fn has_changed(&mut self) -> bool {
         self.comm = self.target.comm().unwrap_or_default();
         let Ok(resident) = self.target.resident() else { return false };
-        let changed = resident.0.abs_diff(self.resident.0) > self.resident.0 / CHANGED;
+        let changed = Refreshed::is_other_size(self.resident.0, resident.0);
         if changed {
             self.resident = resident;
             let usage = self.target.usage().unwrap_or_default();
@@ -185,15 +184,7 @@ impl Watched {
     /// How the mappings that were read last differ from `known`, ascending and apart: what is new in
     /// each of them by itself. Nothing is in `left_out`, ascending and apart.
     pub fn changes(&self, known: &[Span], left_out: &[Span]) -> Vec<ExtentChange> {
-        let tierable = || self.mappings.iter().filter(|mapping| mapping.is_tierable());
-        let spans = joined(tierable().map(|mapping| mapping.span));
-        let spans = difference(&spans, left_out);
-        let unmapped = difference(known, &spans).into_iter();
-        let unmapped = unmapped.map(|span| ExtentChange::Unmapped { span });
-        let added = difference(&spans, known);
-        let mapped = maps::parts(tierable(), &added)
-            .map(|(span, backing)| ExtentChange::Mapped { span, backing });
-        unmapped.chain(mapped).collect()
+        mappings::changes(maps::tierable(&self.mappings), known, left_out)
     }
 
     /// What backs `parts` of the address space, ascending and apart, as far as each is in one
@@ -202,15 +193,8 @@ impl Watched {
         let (Some(first), Some(last)) = (parts.first(), parts.last()) else { return Vec::new() };
         let span = Span::between(first.start, last.end());
         let from = self.mappings.partition_point(|mapping| mapping.span.end() <= span.start);
-        let there = self.mappings[from..].iter();
-        let there = there.take_while(|mapping| mapping.span.start < span.end());
-        let there = there.filter(|mapping| mapping.is_tierable());
-        let mut backing: Vec<(Span, Backing)> = maps::parts(there, parts).collect();
-        let known: Vec<Span> = backing.iter().map(|(part, _)| *part).collect();
-        let others = difference(parts, &known).into_iter();
-        backing.extend(others.map(|part| (part, Backing::Anonymous)));
-        backing.sort_unstable_by_key(|(part, _)| *part);
-        backing
+        let there = maps::tierable(&self.mappings[from..]);
+        mappings::backing(there.take_while(|(mapping, _)| mapping.start < span.end()), parts)
     }
 
     /// The mapping of a page, as it was read last, where it is memory of the program's alone: not

@@ -8,6 +8,7 @@
 use crate::maps::{self, Kind, Mapping};
 use crate::perf::tracepoints::Change;
 use frostline_core::event::Backing;
+use frostline_core::mappings;
 use frostline_core::span::{ExtentChange, Span, difference, joined};
 use frostline_core::types::{PAGE_BYTES, Vpn};
 use std::collections::BTreeMap;
@@ -81,8 +82,7 @@ impl Extents {
         mut sink: impl FnMut(ExtentChange),
     ) {
         let whole = !self.told || self.distrusted;
-        let tierable = || mappings.iter().filter(|mapping| mapping.is_tierable());
-        let there = joined(tierable().map(|mapping| mapping.span));
+        let there = joined(maps::tierable(mappings).map(|(span, _)| span));
         let known = self.spans();
         let found = [difference(&there, &known), difference(&known, &there)];
         let [added, removed] = if whole {
@@ -99,7 +99,7 @@ impl Extents {
             }
         };
         removed.iter().for_each(|span| self.unmap(*span, &mut tell));
-        for (span, backing) in maps::parts(tierable(), &added) {
+        for (span, backing) in mappings::parts(maps::tierable(mappings), &added) {
             self.insert(span, at_ns, backing, &mut tell);
         }
         let heap = mappings.iter().filter(|mapping| mapping.kind == Kind::Heap);

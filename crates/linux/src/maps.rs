@@ -48,20 +48,6 @@ impl Kind {
     }
 }
 
-/// The parts of `spans`, which are in order and apart, that lie in each of the mappings, and what
-/// the engine is told of them.
-pub fn parts<'a>(
-    mappings: impl Iterator<Item = &'a Mapping>,
-    spans: &[Span],
-) -> impl Iterator<Item = (Span, Backing)> {
-    mappings.flat_map(move |mapping| {
-        let from = spans.partition_point(|span| span.end() <= mapping.span.start);
-        let parts = spans[from..].iter().map(|span| span.intersect(mapping.span));
-        let backing = mapping.kind.backing();
-        parts.take_while(|part| !part.is_empty()).map(move |part| (part, backing))
-    })
-}
-
 /// One line of `/proc/PID/maps`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
@@ -86,6 +72,12 @@ impl Mapping {
         let private = matches!(self.kind, Kind::Anonymous | Kind::Heap | Kind::Stack);
         private && self.perms.write && !self.perms.shared && self.inode == 0 && self.dev == (0, 0)
     }
+}
+
+/// Mappings whose pages [may be moved](Mapping::is_tierable), and what the engine is told of them.
+pub fn tierable(mappings: &[Mapping]) -> impl Iterator<Item = (Span, Backing)> + Clone {
+    let tierable = mappings.iter().filter(|mapping| mapping.is_tierable());
+    tierable.map(|mapping| (mapping.span, mapping.kind.backing()))
 }
 
 /// Reads the mappings of processes, over and over, into the same buffer.

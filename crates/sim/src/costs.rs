@@ -53,6 +53,8 @@ pub struct Costs {
     pub lookup_ns: f64,
     /// What engine and policy do with a page that was found so, where their time matters. Assumed 0.
     pub found_ns: f64,
+    /// What a daemon does in every step, whatever there is to do. Assumed 0.
+    pub step_ns: f64,
     /// Arming or disarming one page. Measured 124 (write-protection by `userfaultfd`).
     pub arm_ns: f64,
     /// What one TLB shootdown takes from each core that runs the program. Assumed 1500 (an
@@ -90,6 +92,7 @@ impl Default for Costs {
             scan_ns: 34.0,
             lookup_ns: 34.0,
             found_ns: 0.0,
+            step_ns: 0.0,
             arm_ns: 124.0,
             shootdown_ns: 1500.0,
             sample_assist_ns: 250.0,

@@ -31,7 +31,7 @@ pub use guest::{GuestSetup, Together};
 pub use heatmap::{Heatmap, Heatmaps};
 pub use machine::{CpuModel, Machine, OsModel, SavingModel, TierModel, TlbModel, Workers};
 pub use options::{
-    FaultInjection, Observer, Progress, REFERENCE_FOOTPRINT_BYTES, Scale, SimOptions,
+    FaultInjection, HostedDaemon, Observer, Progress, REFERENCE_FOOTPRINT_BYTES, Scale, SimOptions,
 };
 pub use replay::{Moment, RunOutcome, simulate, simulate_together, tier_limits};
 pub use report::{RunReport, SeriesPoint, TierReport};

@@ -54,6 +54,17 @@ pub struct FaultInjection {
     pub exits: u32,
 }
 
+/// A daemon in which the policy decides: the one that runs live.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HostedDaemon {
+    /// Room of tier 0 for new memory: what the kernel gives, which knows nothing of the policy's limit.
+    pub kernel_fast: Bytes,
+    /// Share of a core that it may use, `(0, 1]`.
+    pub cpu_share: f64,
+    /// The same while the program has over 2 % more fast memory than it may, `(0, 1]`.
+    pub settling_cpu_share: f64,
+}
+
 /// Options of a run.
 #[derive(Clone, Debug)]
 pub struct SimOptions {
@@ -61,10 +72,10 @@ pub struct SimOptions {
     pub machine: Machine,
     /// Size of tier 0.
     pub fast: FastSize,
-    /// Room of tier 0 for new memory, where a kernel allocates that knows nothing of the policy's
-    /// limit: above it, policies have to make room. `None`: new memory goes where the policy says.
-    pub kernel_fast: Option<Bytes>,
-    /// Blocks of 2 MiB that are free in that room, for folios; `None`: all of it is.
+    /// The policy decides in a daemon, and the kernel knows nothing of it. `None`: the policy is
+    /// the kernel's.
+    pub daemon: Option<HostedDaemon>,
+    /// Blocks of 2 MiB that are free in tier 0, for folios; `None`: all of it is.
     pub kernel_blocks: Option<u64>,
     /// Capacities of tiers that differ from the machine's, by tier number; number 0 overrides
     /// `fast`.
@@ -103,7 +114,7 @@ impl SimOptions {
         Self {
             machine,
             fast,
-            kernel_fast: None,
+            daemon: None,
             kernel_blocks: None,
             limits: Vec::new(),
             trace: String::new(),

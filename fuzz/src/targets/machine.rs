@@ -26,7 +26,7 @@ pub const TARGET: Target = Target {
         let mut seeds: Vec<Vec<u8>> = whole.map(String::into_bytes).collect();
         seeds.extend(texts(&[
             "dram-nvm:mlp=8:costs.split_ns=1us",
-            "dram-cxl:cores=4:ghz=2.5:ipc=1:thp=off:watermark=0.1:tiers.cxl.read_ns=300:settling_share=3%",
+            "dram-cxl:cores=4:ghz=2.5:ipc=1:thp=off:watermark=0.1:tiers.cxl.read_ns=300:costs.lookup_ns=620",
         ]));
         seeds
     },

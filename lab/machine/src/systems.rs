@@ -14,11 +14,11 @@ const FROSTLINE: &str = include_str!("../systems/frostline.sh");
 
 /// Share of the processor for frostline: no system has a limit. All compete with the program for
 /// one processor, and what they take of it is part of the time that the work takes.
-const CPU_LIMIT: &str = "100%";
+const CPU_LIMIT: u32 = 100;
 
-/// While the simulator is validated, frostline has limits, which the preset `lab` of the simulator
-/// knows: the second one while the program has more fast memory than it may.
-const VALIDATED_LIMITS: [&str; 2] = ["25%", "50%"];
+/// Limits that frostline has while the simulator is validated, in per cent of the processor: the
+/// second one while the program has more fast memory than it may.
+pub const VALIDATED_LIMITS: [u32; 2] = [25, 50];
 
 /// One of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub struct System {
     pub name: String,
     policy: Option<String>,
     setup: &'static str,
-    limits: [&'static str; 2],
+    limits: [u32; 2],
 }
 
 impl System {
@@ -72,7 +72,7 @@ impl System {
             Some(policy) => {
                 let [limit, settling] = self.limits;
                 format!(
-                    "policy='{policy}' cpu_limit={limit} settling_cpu_limit={settling} \
+                    "policy='{policy}' cpu_limit={limit}% settling_cpu_limit={settling}% \
                      seed={seed}\n{setup}"
                 )
             }

@@ -51,5 +51,6 @@ pub use offer::{Offer, TierOffer, WorkCosts};
 pub use oracle::{AccessReader, EpochReader, KnownAccess, Oracle, PageSaving};
 pub use registry::make;
 pub use settings::Settings;
+pub use simple::untiered;
 pub use suited::{Lack, Suited};
 pub use telemetry::{Bits, Faults, Offered, Origin, Sampling};

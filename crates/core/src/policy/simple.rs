@@ -6,7 +6,7 @@
 //! leaves the fast tier unused (the papers' capacity-only case).
 
 use super::contract::{Allocation, Home, Policy};
-use super::entry::{Entry, Group};
+use super::entry::{Entry, Group, Made};
 use super::facts::Facts;
 use super::settings::Settings;
 use super::suited;
@@ -75,6 +75,12 @@ pub const CACHE_LINE: Entry = Entry {
     facts: |settings| facts(settings, Start::First),
     build: |_, _| Ok(Box::new(Still(Start::First))),
 };
+
+/// Policy of a kernel without tiering, on which somebody else builds: as [`FIRST_TOUCH`], and with
+/// the world's page sizes.
+pub fn untiered() -> Made {
+    Made::unlisted("untiered", Box::new(Still(Start::First)), Facts::default())
+}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Start {

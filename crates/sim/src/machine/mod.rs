@@ -67,34 +67,11 @@ pub struct CpuModel {
     pub cores: u32,
     /// Whose processor time background workers use.
     pub workers: Workers,
-    /// Share of a core that background workers may use, `(0, 1]`. Below 1 they are one thread that
-    /// brings pages up before it brings any down, takes samples, too, and waits whenever it has used
-    /// more than its share, as live frostline does.
-    pub worker_share: f64,
-    /// The same while the program has over 2 % more fast memory than it may, `(0, 1]`.
-    pub settling_share: f64,
-    /// Share of a core that looking after a program takes whatever is done, `[0, 1)`. Policies that
-    /// are told nothing of accesses have nobody who looks.
-    pub upkeep_share: f64,
-    /// Share of a core, `[0, 1)`, that goes into finding out where pages are, out of
-    /// `worker_share`, where a kernel allocates without telling: `lookup_ns` for each, round and round.
-    /// 0: it is known at once.
-    pub audit_share: f64,
 }
 
 impl Default for CpuModel {
     fn default() -> Self {
-        Self {
-            ghz: 3.0,
-            ipc: 2.0,
-            mlp: 4.0,
-            cores: 1,
-            workers: Workers::Own,
-            worker_share: 1.0,
-            settling_share: 1.0,
-            upkeep_share: 0.0,
-            audit_share: 0.0,
-        }
+        Self { ghz: 3.0, ipc: 2.0, mlp: 4.0, cores: 1, workers: Workers::Own }
     }
 }
 
@@ -357,16 +334,6 @@ impl Machine {
         if cpu.cores == 0 {
             return fail("cpu.cores is 0".into(), "at least 1");
         }
-        let is_share = |share: f64| share > 0.0 && share <= 1.0;
-        let shares = [cpu.worker_share, cpu.settling_share];
-        let own = [cpu.upkeep_share, cpu.audit_share].iter().all(|s| (0.0..1.0).contains(s));
-        if !(shares.into_iter().all(is_share) && own && cpu.audit_share < shares[0].min(shares[1]))
-        {
-            return fail(
-                "cpu.worker_share, settling_share, upkeep_share or audit_share out of range".into(),
-                "shares of a core: above 0 and at most 1, upkeep_share below 1, audit_share below the first two",
-            );
-        }
         let os = &self.os;
         if !(0.0..=1.0).contains(&os.fragmentation) || !(0.0..1.0).contains(&os.low_watermark) {
             return fail(
@@ -398,6 +365,7 @@ impl Machine {
             ("zero_line_stalls", c.zero_line_stalls),
             ("lookup_ns", c.lookup_ns),
             ("found_ns", c.found_ns),
+            ("step_ns", c.step_ns),
             ("arm_ns", c.arm_ns),
             ("shootdown_ns", c.shootdown_ns),
             ("sample_assist_ns", c.sample_assist_ns),

@@ -13,11 +13,8 @@ const SHORT: &[(&str, &str)] = &[
     ("ghz", "cpu.ghz"),
     ("ipc", "cpu.ipc"),
     ("mlp", "cpu.mlp"),
-    ("settling_share", "cpu.settling_share"),
     ("thp", "os.thp"),
-    ("upkeep_share", "cpu.upkeep_share"),
     ("watermark", "os.low_watermark"),
-    ("worker_share", "cpu.worker_share"),
     ("workers", "cpu.workers"),
 ];
 

@@ -90,17 +90,7 @@ fn lab() -> Machine {
     Machine {
         name: "lab".into(),
         tiers: vec![without_queues("fast", 100.0), without_queues("slow", 300.0)],
-        cpu: CpuModel {
-            ghz: 1.0,
-            ipc: 1.0,
-            mlp: 1.0,
-            cores: 1,
-            workers: Workers::Shared,
-            worker_share: 0.242,
-            settling_share: 0.492,
-            upkeep_share: 0.008,
-            audit_share: 0.0625,
-        },
+        cpu: CpuModel { ghz: 1.0, ipc: 1.0, mlp: 1.0, cores: 1, workers: Workers::Shared },
         os: OsModel { low_watermark: 0.0, ..OsModel::default() },
         tlb: TlbModel::default(),
         costs: Costs {
@@ -116,6 +106,8 @@ fn lab() -> Machine {
             copy_bytes_per_second: 160e6,
             lookup_ns: 620.0,
             found_ns: 600.0,
+            // 0.8 % of a processor, at 20 steps a second.
+            step_ns: 400_000.0,
             shootdown_ns: 0.0,
             sample_assist_ns: 250.0,
             sample_cpu_ns: 0.0,

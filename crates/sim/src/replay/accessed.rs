@@ -89,10 +89,11 @@ impl Replay<'_> {
             // Accesses to pages without every mark take longer.
             *mark |= marks::COUNTED;
         }
+        let limit = self.decider().view().limits(TierId::FAST).capacity.0;
         let accessed = &mut self.accessed;
         accessed.whiles += 1;
         accessed.fast += fast;
-        accessed.best += all.min(self.engine.view().limits(TierId::FAST).capacity.0);
+        accessed.best += all.min(limit);
         accessed.ends_ns = f64::INFINITY;
         let part = accessed.part_records;
         accessed.next = (self.records.saturating_sub(part / 2) / part + 1) * part + part / 2;

@@ -1,6 +1,5 @@
 //! Background work: one worker per lane, each with a queue and a clock of its own.
 
-use super::limited::Limited;
 use super::{Replay, Wait, marks};
 use crate::machine::{CpuModel, Workers};
 use frostline_core::action::{Action, Lane, MAX_LANES, MoveId, Scan};
@@ -33,8 +32,6 @@ pub(super) enum Job {
     Scan(Scan),
     /// Arming: the engine has set the marks already; this is the end of the work.
     Arm(PageRun),
-    /// What is reclaimed goes to the next tier.
-    Reclaim,
 }
 
 /// A job, and the time that it takes of a processor.
@@ -61,7 +58,6 @@ pub(super) struct Background {
     shared_cores: Option<f64>,
     /// Pages armed of which the program's cores have not been told yet.
     armed: u64,
-    limited: Option<Limited>,
     queue: BinaryHeap<Reverse<Scheduled>>,
     jobs: Vec<Work>,
     free_slots: Vec<usize>,
@@ -69,46 +65,17 @@ pub(super) struct Background {
 }
 
 impl Background {
-    /// A share of a core for one thread; a worker of its own for each lane where that is all of it.
-    /// Each of the programs has cores of its own.
+    /// Nothing is to be done yet. Each of the programs has cores of its own.
     pub(super) fn new(cpu: &CpuModel, programs: u32) -> Self {
-        let share = cpu.worker_share;
         Self {
             workers: [Worker::default(); MAX_LANES],
             shared_cores: (cpu.workers == Workers::Shared)
                 .then(|| f64::from(cpu.cores) * f64::from(programs)),
             armed: 0,
-            limited: (share < 1.0).then(|| Limited::new(share)),
             queue: BinaryHeap::new(),
             jobs: Vec::new(),
             free_slots: Vec::new(),
             sequence: 0,
-        }
-    }
-
-    /// Whether the one thread there is has nothing to do.
-    pub(super) fn is_idle(&self) -> bool {
-        self.limited.as_ref().is_some_and(Limited::is_idle)
-    }
-
-    /// Another share from now on.
-    pub(super) fn set_share(&mut self, share: f64) {
-        if let Some(limited) = &mut self.limited {
-            limited.set_share(share);
-        }
-    }
-
-    /// The thread has used so much for something that could not wait.
-    pub(super) fn spend(&mut self, now_ns: f64, ns: f64) {
-        if let Some(limited) = &mut self.limited {
-            limited.spend(now_ns, ns);
-        }
-    }
-
-    /// Begins the one thread's next job where none is under way.
-    fn begin_next(&mut self, now_ns: f64) {
-        if let Some((end_ns, work)) = self.limited.as_mut().and_then(|l| l.begin_next(now_ns)) {
-            self.push(end_ns, work);
         }
     }
 
@@ -152,18 +119,9 @@ impl Background {
         let stretch = self.stretch(now_ns, lane, threads);
         let worker = &mut self.workers[lane];
         worker.cpu_ns += work.ns;
-        let Some(limited) = &mut self.limited else {
-            worker.busy_until = worker.busy_until.max(now_ns) + work.ns * stretch;
-            let end_ns = worker.busy_until;
-            return self.push(end_ns, work);
-        };
-        let makes_room = match work.job {
-            Job::Migrate { to, .. } => to != TierId::FAST,
-            Job::Reclaim => true,
-            _ => false,
-        };
-        limited.add(work, makes_room);
-        self.begin_next(now_ns);
+        worker.busy_until = worker.busy_until.max(now_ns) + work.ns * stretch;
+        let end_ns = worker.busy_until;
+        self.push(end_ns, work);
     }
 
     fn pop(&mut self, now: u64) -> Option<Work> {
@@ -174,11 +132,7 @@ impl Background {
         let slot = next.slot;
         self.queue.pop();
         self.free_slots.push(slot);
-        let work = self.jobs[slot];
-        if let Some(end_ns) = self.limited.as_mut().map(Limited::end) {
-            self.begin_next(end_ns);
-        }
-        Some(work)
+        Some(self.jobs[slot])
     }
 
     /// Fixed cost of the system calls that `folios` more addresses need.
@@ -359,7 +313,6 @@ impl Replay<'_> {
                 Job::Collapse(region, to) => self.finish_collapse(region, to),
                 Job::Scan(scan) => self.finish_scan(&scan),
                 Job::Arm(run) => self.finish_arming(run),
-                Job::Reclaim => self.finish_reclaim(),
             }
             self.tell();
             self.note_peaks();
@@ -378,14 +331,14 @@ impl Replay<'_> {
         let times = match job {
             Job::Migrate { .. } | Job::Split(_) | Job::Collapse(..) => 1.0,
             Job::Arm(run) => f64::from(run.pages) / f64::from(costs.migrate_call_folios),
-            Job::Scan(_) | Job::Reclaim => 0.0,
+            Job::Scan(_) => 0.0,
         };
         times * costs.shootdown_ns
     }
 
     /// The end of a worker's change to page tables. Where it runs on the program's cores, it is the
     /// program's turn to wait anyway, and the shootdown is part of the job.
-    fn shootdown_by_worker(&mut self, run: PageRun, times: u64) {
+    pub(super) fn shootdown_by_worker(&mut self, run: PageRun, times: u64) {
         if self.shares_cores() {
             self.totals.shootdowns += times;
             self.forget_translations(run);
@@ -402,17 +355,22 @@ impl Replay<'_> {
         self.shootdown_by_worker(run, armed / gathered);
     }
 
-    fn is_busy(&mut self) -> bool {
+    pub(super) fn is_busy(&mut self) -> bool {
         let share = self.options.faults.busy_pages;
         let busy = share > 0.0 && self.dice.busy.unit_f64() < share;
         self.totals.injected_busy += u64::from(busy);
         busy
     }
 
-    fn finish_move(&mut self, id: MoveId, run: PageRun, to: TierId) {
+    pub(super) fn finds_node_full(&mut self) -> bool {
         let share = self.options.faults.full_node;
         let full = share > 0.0 && self.dice.full.unit_f64() < share;
         self.totals.injected_full += u64::from(full);
+        full
+    }
+
+    fn finish_move(&mut self, id: MoveId, run: PageRun, to: TierId) {
+        let full = self.finds_node_full();
         let mut moved = PageRun { start: run.start, pages: 0 };
         let mut stretch: Option<(PageRun, MoveOutcome)> = None;
         for unit in self.units(run) {
@@ -618,7 +576,7 @@ mod tests {
     /// Ends of a job of 100 ns in each of two lanes, and of another in the first.
     fn ends(cpu: &CpuModel, threads: f64) -> [u64; 3] {
         let mut background = Background::new(cpu, 1);
-        let work = Work { job: Job::Reclaim, what: Wait::Migrate, ns: 100.0 };
+        let work = Work { job: Job::Split(Region(0)), what: Wait::Migrate, ns: 100.0 };
         [Lane::PROMOTE, Lane::DEMOTE, Lane::PROMOTE].map(|lane| {
             background.schedule(0.0, lane, threads, work);
             let ends = background.queue.iter().map(|Reverse(job)| (job.sequence, job.end));

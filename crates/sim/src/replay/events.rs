@@ -1,11 +1,12 @@
 //! Events of the trace become events of the engine.
 
 use super::{Replay, marks};
+use crate::address_space::backing;
 use frostline_core::event::{Backing, Event, Sample, SampleKind};
 use frostline_core::placement::PageState;
 use frostline_core::types::*;
+use frostline_daemon::TouchKind;
 use frostline_trace::TraceEvent;
-use frostline_trace::event::MapKind;
 
 /// A trace holds every 997th retired store.
 pub(super) const STORES_PER_SAMPLE: u64 = 997;
@@ -13,9 +14,6 @@ pub(super) const STORES_PER_SAMPLE: u64 = 997;
 impl Replay<'_> {
     pub(super) fn trace_event(&mut self, event: &TraceEvent) {
         self.space.apply(event);
-        if self.unseen.is_on() {
-            self.unseen.follow(event);
-        }
         match event {
             TraceEvent::Process { process, parent: Some(parent), .. } => {
                 self.tell_one(Event::Forked { parent: *parent, child: *process });
@@ -134,7 +132,6 @@ impl Replay<'_> {
                 self.settle_promotion(unit);
             }
         }
-        self.unseen.forget(run);
         self.free_frames(run);
         self.forget_translations(run);
     }
@@ -155,7 +152,6 @@ impl Replay<'_> {
         }
         for (from, to) in from.iter().zip(target.iter()) {
             self.frames.rename(from, to);
-            self.unseen.rename(from, to);
             self.marks[to.index()] = std::mem::replace(&mut self.marks[from.index()], marks::USED);
         }
         self.forget_translations(from);
@@ -174,9 +170,16 @@ impl Replay<'_> {
                 return;
             };
             if lost_share > 0.0 && self.dice.lost.unit_f64() < lost_share {
-                self.unsaid_lost += 1;
                 self.totals.samples_lost += 1;
+                match &mut self.hosted {
+                    Some(hosted) => hosted.lose(),
+                    None => self.unsaid_lost += 1,
+                }
                 return;
+            }
+            if let Some(hosted) = &mut self.hosted {
+                let kind = TouchKind::Sample(SampleKind::Store);
+                return hosted.see(self.space.address(page), kind);
             }
             let process = self.process_of(stream);
             self.pending.push(Event::Sample(Sample::new(page, SampleKind::Store, tier, process)));
@@ -242,16 +245,5 @@ impl Replay<'_> {
             self.totals.exited_pages += before - self.engine.view().resident().0;
         }
         self.plan_exit();
-    }
-}
-
-fn backing(kind: MapKind) -> Backing {
-    match kind {
-        MapKind::Anonymous | MapKind::SharedAnonymous => Backing::Anonymous,
-        MapKind::Heap => Backing::Heap,
-        MapKind::Stack => Backing::Stack,
-        MapKind::FilePrivate { file, .. } | MapKind::FileShared { file, .. } => {
-            Backing::File(file.0)
-        }
     }
 }

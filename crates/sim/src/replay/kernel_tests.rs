@@ -4,21 +4,29 @@
 use super::testing::*;
 use super::*;
 use crate::measure_footprint;
+use crate::options::HostedDaemon;
 use crate::size::FastSize;
 use frostline_core::action::{Action, Lane, MoveId};
 use frostline_trace::header::CacheModel;
 
 /// An access takes 10 us: 100 000 of them a second.
-const SLOW: &str = "lab:upkeep_share=0:costs.fault_base_ns=0:costs.fault_huge_ns=0\
+const SLOW: &str = "lab:costs.step_ns=0:costs.fault_base_ns=0:costs.fault_huge_ns=0\
                     :costs.zero_line_stalls=0:tiers.fast.read_ns=10us:tiers.slow.read_ns=10us";
 
 fn options(changes: &str, kernel_pages: u64) -> SimOptions {
     let machine = Machine::parse(&format!("{SLOW}{changes}")).unwrap();
     let fast = FastSize::Bytes(PageCount(kernel_pages).bytes());
-    SimOptions {
-        kernel_fast: Some(PageCount(kernel_pages).bytes()),
-        ..SimOptions::new(machine, fast)
-    }
+    SimOptions::new(machine, fast)
+}
+
+/// The policy decides in a daemon, which the kernel does not know.
+fn hosted(changes: &str, kernel_pages: u64) -> SimOptions {
+    let daemon = HostedDaemon {
+        kernel_fast: PageCount(kernel_pages).bytes(),
+        cpu_share: 0.25,
+        settling_cpu_share: 0.5,
+    };
+    SimOptions { daemon: Some(daemon), ..options(changes, kernel_pages) }
 }
 
 fn demote(at_ms: u64, page: u32) -> (u64, Action) {
@@ -46,15 +54,14 @@ fn what_is_mapped_anew_is_seen_when_mappings_are_read_again() {
     steps.extend(map(512, 1024));
     steps.extend(loads(0..1024, 1500));
     let actions = || vec![demote(900, 5), demote(900, 600), demote(1400, 601)];
-    let counters = |changes: &str| {
-        let options = options(&format!(":thp=off{changes}"), 2048);
-        let (outcome, _) = run_script(&steps, sampling(1_000_000, actions()), &options);
+    let counters = |options: &SimOptions| {
+        let (outcome, _) = run_script(&steps, sampling(1_000_000, actions()), options);
         let counters = outcome.report.counters;
         (outcome.report.demoted_bytes / PAGE_BYTES, counters["engine.rejected_not_resident"])
     };
     // At 0.9 s nobody knows of page 600, at 1.4 s of page 601.
-    assert_eq!(counters(""), (2, 1.0));
-    assert_eq!(counters(":cpu.audit_share=0"), (3, 0.0), "everything is known at once");
+    assert_eq!(counters(&hosted(":thp=off", 2048)), (2, 1.0));
+    assert_eq!(counters(&options(":thp=off", 2048)), (3, 0.0), "a kernel knows everything");
 }
 
 #[test]
@@ -64,7 +71,7 @@ fn what_is_touched_later_is_seen_when_the_round_comes_by() {
     steps.extend(loads(0..1, 100));
     steps.extend(loads(0..16 * 512, 1000));
     let runs = |changes: &str| {
-        let options = options(&format!(":thp=off{changes}"), 16 * 512);
+        let options = hosted(&format!(":thp=off{changes}"), 16 * 512);
         populated(&run_script(&steps, sampling(1_000_000, Vec::new()), &options).1)
     };
     let pages = |runs: &[PageRun]| runs.iter().map(|run| run.pages).sum::<u32>();
@@ -83,7 +90,7 @@ fn samples_of_unseen_pages_are_dropped_and_their_accesses_count() {
     steps.extend(map(512, 1024));
     steps.extend(loads(512..1024, 2000));
     // Half of what is mapped later finds no room in fast memory.
-    let options = options(":thp=off", 768);
+    let options = hosted(":thp=off", 768);
     let (outcome, events) = run_script(&steps, sampling(7, Vec::new()), &options);
     let seen = events.iter().position(
         |event| matches!(event, Event::Populated { run, .. } if run.contains(PageId(1023))),
@@ -108,8 +115,8 @@ fn what_goes_unseen_leaves_nothing_behind() {
     steps.extend(loads(1024..1536, 1500));
     // There is room for two of the three.
     let (outcome, events) =
-        run_script(&steps, sampling(1_000_000, Vec::new()), &options(":thp=off", 1024));
-    assert!(populated(&events).iter().all(|run| run.end() <= 512 || run.start.0 >= 1024));
+        run_script(&steps, sampling(1_000_000, Vec::new()), &hosted(":thp=off", 1024));
+    assert_eq!(populated(&events).iter().map(|run| run.pages).sum::<u32>(), 1024);
     assert_eq!(outcome.report.tiers[0].resident_bytes, 1024 * PAGE_BYTES);
     assert_eq!(outcome.report.tiers[1].resident_bytes_max, 0);
 }

@@ -7,12 +7,11 @@ mod contract_tests;
 #[cfg(test)]
 mod daemon_tests;
 mod events;
+mod hosted;
 mod hot;
 #[cfg(test)]
 mod kernel_tests;
-mod limited;
 mod outcome;
-mod reclaim;
 mod sampling;
 #[cfg(test)]
 mod swap_tests;
@@ -24,7 +23,6 @@ mod together;
 #[cfg(test)]
 mod together_tests;
 mod touch;
-mod unseen;
 mod zeroed;
 
 use crate::address_space::AddressSpace;
@@ -45,17 +43,16 @@ use accessed::Accessed;
 use background::Background;
 use frostline_core::event::{Event, SampleKind};
 use frostline_core::placement::{PageState, TierLimits};
-use frostline_core::policy::{Made, Telemetry};
+use frostline_core::policy::{Made, untiered};
 use frostline_core::rng::Rng;
 use frostline_core::types::*;
 use frostline_core::{Engine, EngineConfig, Foreign};
 use frostline_trace::batch::Want;
 use frostline_trace::header::ClockUnit;
 use frostline_trace::{Batch, TraceHeader, TraceSource};
+use hosted::Hosted;
 use outcome::SeriesBase;
-use reclaim::Reclaim;
 use together::{Alone, Feed, Turn};
-use unseen::Unseen;
 use zeroed::Zeroed;
 
 /// Samples that are handed to the engine at once.
@@ -64,8 +61,6 @@ const EVENT_BATCH: usize = 256;
 const PROGRESS_RECORDS: u64 = 1 << 18;
 /// Modelled time between `CpuUsage` and between `Counters` events.
 const USAGE_INTERVAL_NS: f64 = 10e6;
-/// A footprint that exceeds its limit by this share is still settling.
-const SETTLING: f64 = 1.02;
 /// Thread of a trace whose buffer is modelled; more threads share.
 const TLBS: u32 = 64;
 
@@ -245,7 +240,6 @@ struct Totals {
     moved_pages: [[u64; MAX_TIERS]; MAX_TIERS],
     sampler_cpu: f64,
     policy_cpu: f64,
-    upkeep: f64,
     /// Of guests, for what they do about their own memory.
     guest_cpu: f64,
     sampling_assist: f64,
@@ -358,12 +352,10 @@ struct Replay<'a> {
     background: Background,
     /// Where several programs take turns.
     turn: Option<Turn>,
-    /// Share of a core that looking after the program takes.
-    upkeep: f64,
-    unseen: Unseen,
+    /// Who decides, where that is a daemon and not the kernel.
+    hosted: Option<Box<Hosted>>,
     zeroed: Zeroed,
     moments: Vec<Moment>,
-    reclaim: Reclaim,
     dice: Dice,
     exits_left: u32,
     next_exit: u64,
@@ -399,27 +391,32 @@ impl<'a> Replay<'a> {
             limits[1..].iter_mut().for_each(|tier| tier.direct_access = false);
         }
         let mut dice = Rng::new(options.seed);
+        let engine = |tiers: &[TierLimits], policy| {
+            Engine::new(
+                EngineConfig {
+                    tiers: tiers.to_vec(),
+                    migration_bytes_per_second: options.migration_bytes_per_second,
+                    migration_burst: Bytes(64 << 20),
+                },
+                policy,
+            )
+        };
+        let (decider, policy) = match &options.daemon {
+            Some(daemon) => {
+                let decider = engine(&limits, policy)?;
+                limits[0].capacity = daemon.kernel_fast.pages();
+                (Some((daemon, decider)), untiered())
+            }
+            None => (None, policy),
+        };
         let mut capacities: Vec<PageCount> = limits.iter().map(|l| l.capacity).collect();
-        if let Some(room) = options.kernel_fast {
-            capacities[0] = capacities[0].max(room.pages());
-        }
         let concerns = frames_that_concern(footprint);
         capacities.iter_mut().for_each(|capacity| *capacity = (*capacity).min(concerns));
         let mut frames = Frames::new(&capacities, machine.os.fragmentation, &mut dice.fork());
         if let Some(blocks) = options.kernel_blocks {
             frames.limit_whole(TierId::FAST, blocks);
         }
-        let engine = Engine::new(
-            EngineConfig {
-                tiers: limits,
-                migration_bytes_per_second: options.migration_bytes_per_second,
-                migration_burst: Bytes(64 << 20),
-            },
-            policy,
-        )?;
-        let looked_after = needs != Telemetry::default();
-        let tells_nobody = options.kernel_fast.is_some() && looked_after;
-        let audit = if tells_nobody { machine.cpu.audit_share } else { 0.0 };
+        let engine = engine(&limits, policy)?;
         let thinning = header.thinning.max(1);
         let reference = |tier| Reference { tier, clock: MemoryClock::new(machine), ns: 0.0 };
         let clock_is_time = header.clock == ClockUnit::Nanoseconds;
@@ -463,15 +460,13 @@ impl<'a> Replay<'a> {
             usage_sampler_ns: 0.0,
             usage_fast: 0,
             usage_slow: 0,
-            wants_counters: needs.counters,
+            wants_counters: needs.counters && decider.is_none(),
             background: Background::new(&machine.cpu, turn.as_ref().map_or(1, Turn::programs)),
             turn,
             served: 0,
-            upkeep: if looked_after { machine.cpu.upkeep_share } else { 0.0 },
-            unseen: Unseen::new(audit),
+            hosted: None,
             zeroed: Zeroed::new(if machine.costs.zero_line_stalls > 0.0 { cache_bytes } else { 0 }),
             moments: Vec::new(),
-            reclaim: Reclaim::default(),
             dice: Dice {
                 lost: dice.fork(),
                 busy: dice.fork(),
@@ -495,6 +490,9 @@ impl<'a> Replay<'a> {
         replay.set_sampling(SampleKind::LoadMiss, needs.load_sample_period);
         replay.set_sampling(SampleKind::Store, needs.store_sample_period);
         replay.plan_exit();
+        if let Some((daemon, decider)) = decider {
+            replay.host(decider, daemon);
+        }
         Ok(replay)
     }
 
@@ -605,17 +603,9 @@ impl<'a> Replay<'a> {
             self.clock.advance(compute_ns, counts, self.parallel, &mut self.totals.latency);
         self.totals.compute += compute_ns;
         self.totals.walk += walk_ns;
-        let mut span_ns = busy_ns + waiting_ns;
-        if self.upkeep > 0.0 {
-            let upkeep_ns = span_ns * self.upkeep / (1.0 - self.upkeep);
-            self.totals.upkeep += upkeep_ns;
-            if self.machine.cpu.workers == Workers::Shared {
-                self.totals.waited[Wait::Scan as usize] += upkeep_ns;
-                span_ns += upkeep_ns;
-            }
-        }
+        let span_ns = busy_ns + waiting_ns;
         self.now_ns += span_ns;
-        let fast = PageCount(self.resident_in(TierId::FAST));
+        let fast = self.engine.view().used(TierId::FAST);
         self.totals.fast_byte_ns += fast.bytes().0 as f64 * span_ns;
         span_ns
     }
@@ -719,23 +709,17 @@ impl<'a> Replay<'a> {
 
     /// The engine's arrays may have grown, and its next wish may have changed.
     fn after_events(&mut self) {
-        let view = self.engine.view();
-        let limit = view.limits(TierId::FAST).capacity.0 as f64;
-        let settles = view.used(TierId::FAST).0 as f64 > SETTLING * limit;
-        let cpu = &self.machine.cpu;
-        let share = if settles { cpu.settling_share } else { cpu.worker_share };
-        self.background.set_share(share - self.unseen.share_at(self.now_ns));
         let known = self.engine.states().len();
         if self.marks.len() < known {
             self.marks.resize(known, 0);
         }
         let timeout = self.engine.poll_timeout().map_or(u64::MAX, |n| n.0);
-        self.wake = timeout.min(self.background.next_end());
+        let daemon = self.hosted.as_ref().map_or(u64::MAX, |hosted| hosted.due.0);
+        self.wake = timeout.min(self.background.next_end()).min(daemon);
     }
 
     /// What is due: ends of background work, usage reports, the policy's wake-up, its actions.
     fn serve(&mut self) {
-        self.look_around();
         self.finish_jobs();
         if self.now_ns >= self.usage_due_ns {
             self.report_usage();
@@ -744,11 +728,14 @@ impl<'a> Replay<'a> {
         let now = self.now();
         self.engine.handle_timeout(now);
         self.collect_actions();
-        self.keep_limit();
+        self.step_daemon();
     }
 
     fn report_usage(&mut self) {
         self.usage_due_ns = self.now_ns + USAGE_INTERVAL_NS;
+        if self.hosted.is_some() {
+            return;
+        }
         if self.load_sampler.is_on() || self.store_sampler.is_on() {
             let wall_ns = self.now_ns - self.usage_since_ns;
             self.pending.push(Event::CpuUsage {
@@ -767,6 +754,11 @@ impl<'a> Replay<'a> {
             });
             (self.usage_fast, self.usage_slow) = (fast, slow);
         }
+    }
+
+    /// The engine that decides where pages are to be.
+    fn decider(&self) -> &Engine {
+        self.hosted.as_ref().map_or(&self.engine, |hosted| hosted.engine())
     }
 
     /// Accesses served by tier 0, and all.

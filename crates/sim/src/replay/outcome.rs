@@ -23,7 +23,12 @@ impl Replay<'_> {
     /// Processor time of all tiering work so far, in seconds.
     fn tiering_seconds(&self) -> f64 {
         let t = &self.totals;
-        (t.sampler_cpu + t.policy_cpu + t.upkeep + t.guest_cpu + self.background.cpu_ns()) / 1e9
+        // A daemon takes its samples itself.
+        let (sampling, daemon) = match &self.hosted {
+            Some(hosted) => (0.0, hosted.cpu_ns()),
+            None => (t.sampler_cpu, 0.0),
+        };
+        (sampling + t.policy_cpu + t.guest_cpu + self.background.cpu_ns() + daemon) / 1e9
     }
 
     pub(super) fn note_moment(&mut self) {
@@ -51,7 +56,7 @@ impl Replay<'_> {
         let accesses = all - base.all;
         let hits = (fast - base.fast) as f64;
         let mut gauges = BTreeMap::new();
-        self.engine.policy().metrics(&mut |name, value| {
+        self.decider().policy().metrics(&mut |name, value| {
             gauges.insert(name.to_owned(), value);
         });
         let point = SeriesPoint {
@@ -59,12 +64,12 @@ impl Replay<'_> {
             accesses,
             fast_hit_ratio: if accesses > 0 { hits / accesses as f64 } else { 0.0 },
             resident_bytes: (0..view.tiers())
-                .map(|t| self.resident_in(TierId(t as u8)) * PAGE_BYTES)
+                .map(|t| view.used(TierId(t as u8)).bytes().0)
                 .collect(),
             promoted_bytes: (stats.promoted_pages - base.promoted) * PAGE_BYTES,
             demoted_bytes: (stats.demoted_pages - base.demoted) * PAGE_BYTES,
             classes_bytes: self
-                .engine
+                .decider()
                 .policy()
                 .classes()
                 .map(|c| c.map(|pages| pages * PAGE_BYTES)),
@@ -115,20 +120,19 @@ impl Replay<'_> {
             (waited(Wait::Fault), waited(Wait::Migrate), waited(Wait::Scan));
         let modelled_seconds = self.now_ns / 1e9;
         let share = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
-        let view = self.engine.view();
         RunReport {
             trace: if options.trace.is_empty() {
                 self.trace_name.raw().to_owned()
             } else {
                 options.trace.clone()
             },
-            policy: self.engine.name().to_owned(),
+            policy: self.decider().name().to_owned(),
             policy_config: options.policy_config.iter().cloned().collect(),
             machine: self.machine.name.clone(),
             seed: options.seed,
             scale: options.scale.factor(self.footprint),
             footprint_bytes: self.footprint.bytes(),
-            fast_bytes: view.limits(TierId::FAST).capacity.bytes().0,
+            fast_bytes: self.decider().view().limits(TierId::FAST).capacity.bytes().0,
             fast_bytes_mean: share(t.fast_byte_ns, self.now_ns),
             accesses: all,
             fast_hit_ratio: share(fast as f64, all as f64),
@@ -139,8 +143,8 @@ impl Replay<'_> {
             saving_ns: self.saving_ns(),
             promoted_bytes: stats.promoted_pages * PAGE_BYTES,
             demoted_bytes: stats.demoted_pages * PAGE_BYTES,
-            splits: stats.splits,
-            collapses: stats.collapses,
+            splits: self.decider().stats().splits,
+            collapses: self.decider().stats().collapses,
             page_checks: t.page_checks,
             hint_faults: t.hint_faults,
             good_put: (t.promoted_pages > 0)
@@ -156,7 +160,7 @@ impl Replay<'_> {
                 fault,
             },
             op_latency_ns: self.operations.latencies.report(),
-            metadata_bytes: self.engine.metadata_bytes().0,
+            metadata_bytes: self.decider().metadata_bytes().0,
             program_rss_bytes: t.resident_sum_max * PAGE_BYTES,
             modelled_seconds,
             tiers: self.tier_reports(),
@@ -195,7 +199,7 @@ impl Replay<'_> {
             let stall = self.totals.latency[t] * self.machine.cpu.mlp;
             TierReport {
                 name: tier.name.clone(),
-                capacity_bytes: view.limits(id).capacity.bytes().0,
+                capacity_bytes: self.decider().view().limits(id).capacity.bytes().0,
                 resident_bytes: view.used(id).bytes().0,
                 resident_bytes_max: self.totals.resident_max[t] * PAGE_BYTES,
                 accesses: counts.iter().sum(),
@@ -218,7 +222,7 @@ impl Replay<'_> {
             ("base_faults", t.base_faults),
             ("huge_faults", t.huge_faults),
             ("refaults", t.refaults),
-            ("reclaimed_pages", t.reclaimed),
+            ("reclaimed_pages", t.reclaimed + self.hosted.as_ref().map_or(0, |h| h.reclaimed())),
             ("huge_frame_shortages", t.huge_frame_shortages),
             ("compacted_pages", t.compacted),
             ("zero_pages_freed", t.zero_pages_freed),
@@ -257,7 +261,7 @@ impl Replay<'_> {
             put("machine.walk_ns_mean", walks_ns / lookups as f64);
         }
         let footprint = (t.resident_sum_max * PAGE_BYTES).max(1) as f64;
-        let metadata = self.engine.policy().metadata_bytes().0 as f64;
+        let metadata = self.decider().policy().metadata_bytes().0 as f64;
         put("policy_metadata_ratio", metadata / footprint);
         let base_ns = t.compute / self.parallel + t.waited_anyway;
         let memory_ns = self.references[0].ns - base_ns;
@@ -266,12 +270,12 @@ impl Replay<'_> {
         }
         put("machine.table_bytes", (self.frames.bytes() + self.marks.capacity()) as f64);
         self.engine_counters(&mut put);
-        self.engine.policy().metrics(&mut |name, value| put(&format!("policy.{name}"), value));
+        self.decider().policy().metrics(&mut |name, value| put(&format!("policy.{name}"), value));
         counters
     }
 
     fn engine_counters(&self, put: &mut dyn FnMut(&str, f64)) {
-        let stats = self.engine.stats();
+        let stats = self.decider().stats();
         for reason in Rejected::ALL {
             put(
                 &format!("engine.rejected_{}", reason.name()),

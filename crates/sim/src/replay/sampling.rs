@@ -4,6 +4,7 @@ use super::{EVENT_BATCH, Replay, Wait, events};
 use frostline_core::event::{Event, Sample, SampleKind};
 use frostline_core::placement::PageState;
 use frostline_core::types::*;
+use frostline_daemon::TouchKind;
 use frostline_trace::Batch;
 
 impl Replay<'_> {
@@ -12,26 +13,26 @@ impl Replay<'_> {
         if !self.load_sampler.is_on() {
             return;
         }
-        let keeps = self.options.kernel_fast.is_some();
         let Self {
-            load_sampler, states, pending, totals, dice, process_of, unseen, walked, ..
+            load_sampler, states, pending, totals, dice, process_of, hosted, walked, ..
         } = self;
-        let (unsaid_lost, referenced) = (&mut self.unsaid_lost, &mut self.reclaim.referenced);
+        let (unsaid_lost, space) = (&mut self.unsaid_lost, &self.space);
         let lost_share = self.options.faults.lost_samples;
         let mut taken = 0;
         let mut take = |i: usize| {
             taken += 1;
             let Some(tier) = PageState(states[i]).tier() else { return };
             if lost_share > 0.0 && dice.lost.unit_f64() < lost_share {
-                *unsaid_lost += 1;
                 totals.samples_lost += 1;
+                match hosted {
+                    Some(hosted) => hosted.lose(),
+                    None => *unsaid_lost += 1,
+                }
                 return;
             }
-            if unseen.state(PageId(batch.pages[i])).is_some() {
-                return;
-            }
-            if keeps {
-                referenced.insert(batch.pages[i]);
+            if let Some(hosted) = hosted {
+                let kind = TouchKind::Sample(SampleKind::LoadMiss);
+                return hosted.see(space.address(PageId(batch.pages[i])), kind);
             }
             let stream = batch.streams.get(i) as usize;
             pending.push(Event::Sample(Sample {
@@ -79,13 +80,16 @@ impl Replay<'_> {
             (taken as f64 * costs.sample_assist_ns, taken as f64 * costs.sample_cpu_ns);
         self.totals.samples += taken;
         self.totals.sampling_assist += assist_ns;
+        self.wait(Wait::Sampling, assist_ns);
+        if self.hosted.is_some() {
+            return;
+        }
+        let costs = &self.machine.costs;
         self.totals.sampler_cpu += cpu_ns;
         self.usage_sampler_ns += cpu_ns;
-        self.wait(Wait::Sampling, assist_ns);
         let policy_ns = taken as f64 * costs.sample_policy_ns;
         self.totals.policy_cpu += policy_ns;
         self.work(Wait::Sampling, cpu_ns + policy_ns);
-        self.background.spend(self.now_ns, cpu_ns + policy_ns);
         if self.pending.len() >= EVENT_BATCH {
             self.tell();
         }

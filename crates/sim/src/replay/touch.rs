@@ -8,6 +8,7 @@ use frostline_core::event::{Event, Fault, MoveCause};
 use frostline_core::placement::PageState;
 use frostline_core::policy::{Allocation, FaultDecision, Placed};
 use frostline_core::types::*;
+use frostline_daemon::TouchKind;
 use frostline_trace::Batch;
 
 /// Pages that the kernel's reclaim evicts at once (`SWAP_CLUSTER_MAX`).
@@ -25,10 +26,8 @@ impl Replay<'_> {
             if state.0 & PageState::ATTENTION != 0 {
                 let stream = batch.streams.get(i);
                 if !state.is_resident() {
-                    if self.unseen.state(page).is_none() {
-                        self.first_touch(page, self.process_of(stream))?;
-                    }
-                    state = self.state_of(page);
+                    self.first_touch(page, self.process_of(stream))?;
+                    state = self.engine.view().state(page);
                 }
                 if state.0 & PageState::ATTENTION != 0 {
                     self.fault(page, batch.kind(i).is_write(), stream)?;
@@ -89,32 +88,14 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// Where the policy wants new memory, or where the kernel finds room for it.
+    /// Where the policy wants new memory, or where there is room for it.
     fn allocate(&mut self, allocation: &Allocation) -> Option<Placed> {
-        let Some(room) = self.options.kernel_fast else {
-            let placed = self.engine.populate(self.now(), allocation);
-            self.after_events();
-            return placed;
-        };
-        let run = allocation.run;
-        let view = self.engine.view();
-        let fits = |tier: &TierId| match *tier {
-            TierId::FAST => self.resident_in(*tier) + u64::from(run.pages) <= room.pages().0,
-            other => view.free(other).0 >= self.unseen.used(other) + u64::from(run.pages),
-        };
-        let tier = (0..view.tiers() as u8).map(TierId).find(fits)?;
-        let placed = |tier| Placed { tier, huge: allocation.huge };
-        if self.unseen.is_on() {
-            self.unseen.hide(run, tier, allocation.huge);
-            let end = run.end().next_multiple_of(HUGE_PAGES) as usize;
-            if self.marks.len() < end {
-                self.marks.resize(end, 0);
-            }
-            return Some(placed(tier));
+        let placed = self.engine.populate(self.now(), allocation);
+        self.after_events();
+        if self.hosted.is_some() {
+            self.space.note_use(allocation.run.start);
         }
-        self.pending.push(Event::Populated { run, tier, huge: allocation.huge });
-        self.tell();
-        Some(placed(tier))
+        placed
     }
 
     fn populate_huge(&mut self, region: Region, allocation: &Allocation) -> bool {
@@ -134,7 +115,7 @@ impl Replay<'_> {
     /// none by itself and the program has not refused them.
     fn may_be_huge(&mut self, region: Region) -> bool {
         let os = &self.machine.os;
-        let offered = !os.thp && os.collapse && self.options.kernel_fast.is_none();
+        let offered = !os.thp && os.collapse && self.hosted.is_none();
         let tiers = self.machine.tiers.len() as u8;
         offered
             && !self.engine.facts().base_pages
@@ -146,7 +127,6 @@ impl Replay<'_> {
     /// A folio that was populated is mapped, or freed again where no block is free for it.
     fn map_folio(&mut self, region: Region, tier: TierId) -> bool {
         if !self.take_huge_frame(region, tier) {
-            self.unseen.forget(region.run());
             self.pending.push(Event::Freed { run: region.run() });
             self.tell();
             return false;
@@ -163,10 +143,8 @@ impl Replay<'_> {
     /// Whether tier 0 has room for a folio, and a free block.
     fn has_block_nearby(&mut self) -> bool {
         let view = self.engine.view();
-        let room = self.options.kernel_fast.map(Bytes::pages);
-        let room = room.unwrap_or(view.limits(TierId::FAST).capacity);
-        let used = self.resident_in(TierId::FAST);
-        used + u64::from(HUGE_PAGES) <= room.0 && self.frames.has_whole(TierId::FAST)
+        let (used, room) = (view.used(TierId::FAST), view.limits(TierId::FAST).capacity);
+        used.0 + u64::from(HUGE_PAGES) <= room.0 && self.frames.has_whole(TierId::FAST)
     }
 
     /// Gives a folio a block of frames; pays for compaction. False where there is none.
@@ -197,8 +175,7 @@ impl Replay<'_> {
         let states = self.engine.states();
         let range = region.run().range();
         let empty = |s: &[u8]| s.iter().all(|&s| !PageState(s).is_resident());
-        let unseen = |page| self.unseen.state(page).is_some();
-        states.get(range).is_none_or(empty) && !region.run().iter().any(unseen)
+        states.get(range).is_none_or(empty)
     }
 
     fn full(&self, pages: u64) -> SimError {
@@ -230,7 +207,7 @@ impl Replay<'_> {
         let view = self.engine.view();
         let mut sum = 0;
         for (t, max) in self.totals.resident_max.iter_mut().enumerate().take(view.tiers()) {
-            let used = view.used(TierId(t as u8)).0 + self.unseen.used(TierId(t as u8));
+            let used = view.used(TierId(t as u8)).0;
             *max = used.max(*max);
             sum += used;
         }
@@ -249,6 +226,9 @@ impl Replay<'_> {
         }
         if !direct {
             self.totals.refaults += 1;
+            if let Some(hosted) = &mut self.hosted {
+                hosted.see(self.space.address(page), TouchKind::Refault);
+            }
         }
         let fault = Fault { page, tier, write, process, thread: stream };
         let decision = self.engine.on_fault(self.now(), &fault);

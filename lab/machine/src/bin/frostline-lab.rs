@@ -144,7 +144,7 @@ struct ValidateArgs {
     /// there already are taken as they are
     #[arg(long, value_name = "FOLDER")]
     keep: Option<PathBuf>,
-    /// Change the simulated machine: key=value, separated by colons, as in worker_share=1
+    /// Change the simulated machine: key=value, separated by colons, as in costs.lookup_ns=0
     #[arg(long, value_name = "CHANGES", default_value = "")]
     with: String,
     /// Write what happened over time in both worlds here, a file for each pair

@@ -4,12 +4,15 @@ use super::Numbers;
 use super::recording::Recording;
 use crate::measured::{Free, Watermarks};
 use crate::programs::Program;
+use crate::systems::VALIDATED_LIMITS;
 use crate::trial::Trial;
 use anyhow::{Context, ensure};
 use frostline_core::policy::{Offer, make};
 use frostline_core::types::{Bytes, Nanos, PageCount, TierId};
 use frostline_guest::LabOptions;
-use frostline_sim::{Machine, Moment, Scale, SeriesPoint, SimOptions, measure_footprint, simulate};
+use frostline_sim::{
+    HostedDaemon, Machine, Moment, Scale, SeriesPoint, SimOptions, measure_footprint, simulate,
+};
 use frostline_trace::TraceReader;
 use std::collections::BTreeMap;
 
@@ -36,8 +39,8 @@ pub struct Parameters {
     pub policy: String,
     /// Fast memory that it could use.
     pub fast_bytes: Bytes,
-    /// As much of node 0 as the kernel would give to it, where the policy is not the kernel's own.
-    pub kernel_fast: Option<Bytes>,
+    /// The daemon that was there, where there was one.
+    pub daemon: Option<HostedDaemon>,
     /// Blocks of node 0 that fitted huge folios, where that was measured.
     pub kernel_blocks: Option<u64>,
     /// Seed.
@@ -47,8 +50,8 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// Of a trial: of frostline's the policy and the limit, of first touch as much of node 0 as
-    /// the program got.
+    /// Of a trial: of frostline's the policy and the limits, of first touch as much of node 0 as
+    /// the kernel would give.
     ///
     /// # Errors
     /// Where the simulator has no such system, or frostline's summary lacks something.
@@ -66,21 +69,17 @@ impl Parameters {
         );
         // What somebody has demoted by then, the kernel would give again.
         let given = trial.resident.pages[0] + trial.free.pages.saturating_sub(node.full.pages);
-        let mut kernel_fast = Some(PageCount(given).bytes());
+        let mut daemon = None;
         let (policy, fast_bytes) = match &trial.driver {
             None if trial.system == "first-touch" => {
-                ("first-touch".to_owned(), PageCount(trial.resident.pages[0]).bytes())
+                ("first-touch".to_owned(), PageCount(given).bytes())
             }
             None if trial.system == "autonuma" => {
-                // Nobody keeps to a share, and new memory leaves free what is below the watermark.
+                // New memory leaves free what is below the watermark.
                 let marks = node.watermarks;
                 ensure!(marks.low_pages > 0, "its watermarks were not measured");
                 let fast = (given + marks.low_pages) as f64;
-                machine += &format!(
-                    ":worker_share=1:settling_share=1:upkeep_share=0:cpu.audit_share=0:watermark={}",
-                    marks.min_pages as f64 / fast
-                );
-                kernel_fast = None;
+                machine += &format!(":watermark={}", marks.min_pages as f64 / fast);
                 let gap = (marks.low_pages - marks.min_pages.min(marks.low_pages)) as f64 / fast;
                 let policy = format!("autonuma:watermark-gap={gap}:{KERNEL}");
                 (policy, PageCount(fast as u64).bytes())
@@ -90,13 +89,17 @@ impl Parameters {
                 let run = &driver["runs"][0];
                 let policy = run["policy"].as_str().context("no policy in the summary")?;
                 let fast = run["tiers"][0]["capacity_bytes"].as_u64();
+                let [cpu_share, settling_cpu_share] =
+                    VALIDATED_LIMITS.map(|limit| f64::from(limit) / 100.0);
+                let kernel_fast = PageCount(given).bytes();
+                daemon = Some(HostedDaemon { kernel_fast, cpu_share, settling_cpu_share });
                 (policy.to_owned(), Bytes(fast.context("no limit in the summary")?))
             }
         };
         Ok(Self {
             policy,
             fast_bytes,
-            kernel_fast,
+            daemon,
             kernel_blocks: Some(trial.free_before.blocks).filter(|blocks| *blocks > 0),
             seed: trial.seed,
             machine,
@@ -133,7 +136,7 @@ pub fn run(recording: &Recording, wanted: &Parameters) -> anyhow::Result<Predict
     let policy = make(&wanted.policy, &context)?;
     let options = SimOptions {
         limits: vec![(TierId::FAST.0, wanted.fast_bytes)],
-        kernel_fast: wanted.kernel_fast,
+        daemon: wanted.daemon.clone(),
         kernel_blocks: wanted.kernel_blocks,
         seed: wanted.seed,
         scale: Scale::Paper,
@@ -211,7 +214,7 @@ mod tests {
         trial.system = "autonuma".into();
         node.watermarks = Watermarks { min_pages: 40, low_pages: 50 };
         let found = Parameters::of(&trial, node, work, lab).expect("the kernel's");
-        assert_eq!((found.fast_bytes.pages(), found.kernel_fast), (PageCount(150), None));
+        assert_eq!((found.fast_bytes.pages(), &found.daemon), (PageCount(150), &None));
         let machine = Machine::parse(&found.machine).expect("a machine");
         assert!((machine.os.low_watermark * 150.0 - 40.0).abs() < 1e-9);
         let tiers = serde_json::json!([{ "capacity_bytes": 8192 }]);
@@ -223,6 +226,8 @@ mod tests {
         node.full = Free { pages: 50, blocks: 0 };
         let found = Parameters::of(&trial, node, work, lab).expect("ours");
         assert_eq!((&*found.policy, found.fast_bytes), ("hemem:hot=2", Bytes(8192)));
-        assert_eq!((found.kernel_fast, found.kernel_blocks), (Some(Bytes(120 * 4096)), Some(5)));
+        let daemon = found.daemon.expect("a daemon");
+        assert_eq!((daemon.kernel_fast, found.kernel_blocks), (Bytes(120 * 4096), Some(5)));
+        assert_eq!((daemon.cpu_share, daemon.settling_cpu_share), (0.25, 0.5));
     }
 }

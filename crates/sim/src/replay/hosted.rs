@@ -1,0 +1,381 @@
+//! Daemon of the live system, hosted by the modelled machine.
+//!
+//! The machine's kernel gives memory as one without tiering does and knows nothing of limits. The daemon is the one
+//! that runs live: it learns of mappings when it reads them, of pages when it looks them up, and of
+//! accesses by samples, and it moves pages by calls. What is modelled here is what a system does for
+//! it, and how long that takes. A step takes effect when it begins; then the program waits for its
+//! processor time, or the daemon's own core is busy for as long.
+
+use super::{Replay, Wait};
+use crate::options::HostedDaemon;
+use frostline_core::Engine;
+use frostline_core::event::{Backing, Event, MoveCause, MoveOutcome, SampleKind};
+use frostline_core::mappings;
+use frostline_core::span::{ExtentChange, Span, push_run};
+use frostline_core::types::*;
+use frostline_daemon::{
+    Assignment, Change, Daemon, Found, Limit, Refreshed, Sampling, Settings, System, Tier, Told,
+    Touch, TouchKind, Unit,
+};
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+
+/// When the daemon first looks: a program is loaded by then.
+const FIRST_STEP: Nanos = Nanos(20_000_000);
+/// Free memory of the whole machine: what it has beside its tiers is ample.
+const AVAILABLE: Bytes = Bytes(1 << 40);
+
+/// A daemon, and what the machine knows of it.
+pub(super) struct Hosted {
+    daemon: Daemon,
+    hands: Hands,
+    /// When the next step is due.
+    pub(super) due: Nanos,
+}
+
+/// What the machine does for a daemon.
+#[derive(Debug, Default)]
+struct Hands {
+    managed: BTreeSet<ProcessId>,
+    /// Resident pages when they were last found to be another number.
+    resident: u64,
+    /// Samples that were not asked for yet.
+    touches: Vec<Touch>,
+    lost: u64,
+    /// Processor time of the daemon, in nanoseconds, by whether it went into moves.
+    cpu_ns: [f64; 2],
+    /// Part of it that went into taking samples.
+    sampler_ns: f64,
+}
+
+const LOOKING: usize = 0;
+const MOVING: usize = 1;
+
+impl Hosted {
+    /// The engine that decides.
+    pub(super) fn engine(&self) -> &Engine {
+        self.daemon.engine()
+    }
+
+    /// Processor time so far, in nanoseconds.
+    pub(super) fn cpu_ns(&self) -> f64 {
+        self.hands.cpu_ns.iter().sum()
+    }
+
+    /// An access was seen.
+    pub(super) fn see(&mut self, (process, page): (ProcessId, Vpn), kind: TouchKind) {
+        self.hands.touches.push(Touch { pid: process.0, page, kind });
+    }
+
+    /// A sample was lost.
+    pub(super) fn lose(&mut self) {
+        self.hands.lost += 1;
+    }
+
+    /// Pages that the daemon has had moved to make room.
+    pub(super) fn reclaimed(&self) -> u64 {
+        Bytes(self.daemon.accounts().reclaimed.verified_bytes).pages().0
+    }
+}
+
+impl Replay<'_> {
+    /// A daemon that has seen nothing decides from now on, with this engine.
+    pub(super) fn host(&mut self, engine: Engine, options: &HostedDaemon) {
+        let view = engine.view();
+        let tiers = (0..view.tiers()).map(|index| {
+            let limits = view.limits(TierId(index as u8));
+            let limit = (index == 0).then(|| Limit::Size(limits.capacity.bytes()));
+            Tier { limit, direct: limits.direct_access }
+        });
+        let tiers: Vec<Tier> = tiers.collect();
+        let swap = tiers.iter().rposition(|tier| !tier.direct);
+        let settings = Settings {
+            tiers,
+            swap: swap.map(|index| TierId(index as u8)),
+            cpu_share: options.cpu_share,
+            settling_cpu_share: options.settling_cpu_share,
+            dry_run: false,
+            reclaims: true,
+            probes: false,
+            returns: false,
+            wants_samples: engine.facts().needs.load_sample_period > 0,
+            seed: self.options.seed,
+        };
+        let mut hands = Hands::default();
+        let system = Modelled { replay: self, hands: &mut hands };
+        let daemon = Daemon::new(engine, settings, &system);
+        self.hosted = Some(Box::new(Hosted { daemon, hands, due: FIRST_STEP }));
+        self.after_events();
+    }
+
+    /// What the daemon does now, where its time has come.
+    pub(super) fn step_daemon(&mut self) {
+        let now = self.now();
+        let Some(mut hosted) = self.hosted.take_if(|hosted| hosted.due <= now) else { return };
+        let Hosted { daemon, hands, .. } = &mut *hosted;
+        let before = hands.cpu_ns;
+        let Ok(next) = daemon.step(now, &mut Modelled { replay: self, hands });
+        let [looked, moved] = [LOOKING, MOVING].map(|what| hands.cpu_ns[what] - before[what]);
+        self.work(Wait::Scan, looked);
+        self.work(Wait::Migrate, moved);
+        hosted.due = next.max(now.saturating_add(Nanos((looked + moved) as u64)));
+        self.hosted = Some(hosted);
+        self.note_peaks();
+        self.after_events();
+    }
+
+    /// A call moves the page, and the folio that holds it, to a tier. Gives the pages from there on
+    /// of which the outcome is known, at most `most`, and the time that it takes.
+    fn move_by_call(&mut self, page: PageId, to: TierId, most: u64) -> (u64, MoveOutcome, f64) {
+        let unit = self.unit(page);
+        let pages = u64::from(unit.end() - page.0).min(most);
+        let view = self.engine.view();
+        let Some(from) = view.state(page).tier() else { return (1, MoveOutcome::Gone, 0.0) };
+        if from == to {
+            return (pages, MoveOutcome::Moved, 0.0);
+        }
+        let has_room = view.free(to).0 >= u64::from(unit.pages);
+        if self.is_busy() {
+            return (pages, MoveOutcome::Busy, 0.0);
+        }
+        let has_block = unit.pages == 1 || self.frames.has_huge(to);
+        self.totals.huge_frame_shortages += u64::from(!has_block);
+        if !has_room || !has_block {
+            return (pages, MoveOutcome::NoSpace, 0.0);
+        }
+        let ns = if self.serves(from) && self.serves(to) {
+            self.move_ns(unit, from, to)
+        } else {
+            f64::from(unit.pages) * self.machine.swap_ns(from.index(), to.index())
+        };
+        self.relocate(unit, from, to);
+        self.forget_translations(unit);
+        self.pending.push(Event::Moved { run: unit, to, cause: MoveCause::Unknown });
+        self.tell();
+        (pages, MoveOutcome::Moved, ns)
+    }
+
+    /// The folio of a region becomes base pages, all of which stay; whether it was one.
+    fn split_by_call(&mut self, region: Region) -> bool {
+        let state = self.engine.view().state(region.first());
+        let Some(tier) = state.tier().filter(|_| state.is_huge()) else { return false };
+        if self.is_busy() {
+            return false;
+        }
+        self.remap_region(region, tier, false);
+        true
+    }
+
+    /// The pages of a region become a folio, in the tier that holds most of them; whether they did.
+    fn collapse_by_call(&mut self, region: Region) -> bool {
+        let run = region.run();
+        let view = self.engine.view();
+        let tiers: Option<Vec<TierId>> = run.iter().map(|page| view.state(page).tier()).collect();
+        let Some(from) = tiers.filter(|_| !view.state(run.start).is_huge()) else { return false };
+        let held = |tier: &TierId| from.iter().filter(|held| *held == tier).count();
+        let Some(to) = (0..view.tiers() as u8).map(TierId).max_by_key(held) else { return false };
+        let others = (from.len() - held(&to)) as u64;
+        let can = self.machine.os.collapse && view.free(to).0 >= others;
+        if !can || self.is_busy() || !self.take_huge_frame(region, to) {
+            return false;
+        }
+        for (page, from) in run.iter().zip(from).filter(|(_, from)| *from != to) {
+            self.account_move(PageRun::single(page), from, to);
+        }
+        self.remap_region(region, to, true);
+        true
+    }
+
+    fn remap_region(&mut self, region: Region, tier: TierId, huge: bool) {
+        let run = region.run();
+        self.shootdown_by_worker(run, 1);
+        self.pending.push(Event::Freed { run });
+        self.pending.push(Event::Populated { run, tier, huge });
+        self.tell();
+    }
+}
+
+/// The machine as the system of a daemon, for one step.
+struct Modelled<'r, 'o> {
+    replay: &'r mut Replay<'o>,
+    hands: &'r mut Hands,
+}
+
+impl Modelled<'_, '_> {
+    fn spend(&mut self, what: usize, ns: f64) {
+        self.hands.cpu_ns[what] += ns;
+    }
+}
+
+impl System for Modelled<'_, '_> {
+    type Error = Infallible;
+
+    fn cpu(&self) -> Nanos {
+        Nanos(self.hands.cpu_ns.iter().sum::<f64>() as u64)
+    }
+
+    fn follow(&mut self, _: &mut Vec<(ProcessId, Change)>) -> Result<(), Infallible> {
+        // Nothing is told at once. What every step costs is counted here.
+        self.spend(LOOKING, self.replay.machine.costs.step_ns);
+        Ok(())
+    }
+
+    fn refresh(&mut self, changes: &mut Vec<(ProcessId, Change)>) -> Result<Refreshed, Infallible> {
+        let running: BTreeSet<ProcessId> = self.replay.space.running().collect();
+        let managed = std::mem::replace(&mut self.hands.managed, running);
+        let running = &self.hands.managed;
+        changes.extend(managed.difference(running).map(|process| (*process, Change::Ended)));
+        changes.extend(running.difference(&managed).map(|process| (*process, Change::Began)));
+        let resident = self.replay.engine.view().resident();
+        let changed = Refreshed::is_other_size(self.hands.resident, resident.0);
+        if changed {
+            self.hands.resident = resident.0;
+        }
+        Ok(Refreshed { resident: PageCount(self.hands.resident), changed })
+    }
+
+    fn mappings(
+        &mut self,
+        process: ProcessId,
+        known: &[Span],
+        left_out: &[Span],
+        changes: &mut Vec<ExtentChange>,
+    ) -> Result<bool, Infallible> {
+        changes.extend(mappings::changes(self.replay.space.private(process), known, left_out));
+        Ok(self.hands.managed.contains(&process))
+    }
+
+    fn backing(&self, process: ProcessId, parts: &[Span]) -> Vec<(Span, Backing)> {
+        mappings::backing(self.replay.space.private(process), parts)
+    }
+
+    fn reopen(&mut self, process: ProcessId) -> bool {
+        self.hands.managed.contains(&process)
+    }
+
+    fn find(
+        &mut self,
+        process: ProcessId,
+        span: Span,
+        most: u64,
+        runs: &mut Vec<(Span, Found)>,
+    ) -> Result<Option<Span>, Infallible> {
+        if !self.hands.managed.contains(&process) {
+            return Ok(None);
+        }
+        let view = self.replay.engine.view();
+        let (mut found, mut entries, mut end) = (0, 0u64, span.end());
+        for (start, run) in self.replay.space.pages(process, span) {
+            if found >= most {
+                end = start;
+                break;
+            }
+            for (vpn, page) in (start.0..).map(Vpn).zip(run.iter()) {
+                let state = view.state(page);
+                let Some(tier) = state.tier() else { continue };
+                let huge = state.is_huge();
+                found += 1;
+                entries += u64::from(!huge || page == run.start);
+                push_run(runs, Span::single(vpn), Found { tier, huge });
+            }
+        }
+        self.spend(LOOKING, entries as f64 * self.replay.machine.costs.lookup_ns);
+        Ok(Some(Span::between(span.start, end)))
+    }
+
+    fn move_to(
+        &mut self,
+        process: ProcessId,
+        units: &[Unit],
+        to: TierId,
+        _: PageCount,
+        outcomes: &mut Vec<(Span, MoveOutcome)>,
+    ) -> Result<(), Infallible> {
+        let full = self.replay.finds_node_full();
+        let (mut folios, mut ns) = (0u32, 0.0);
+        for unit in units {
+            let mut next = unit.span.start;
+            while next < unit.span.end() {
+                let left = unit.span.end().0 - next.0;
+                let (pages, outcome, taken_ns) = match self.replay.space.page(process, next) {
+                    None => (1, MoveOutcome::Gone, 0.0),
+                    Some(_) if full => (1, MoveOutcome::NoSpace, 0.0),
+                    Some(page) => self.replay.move_by_call(page, to, left),
+                };
+                folios += 1;
+                ns += taken_ns;
+                push_run(outcomes, Span::new(next, pages), outcome);
+                next = Vpn(next.0 + pages);
+            }
+        }
+        let costs = &self.replay.machine.costs;
+        ns += f64::from(folios.div_ceil(costs.migrate_call_folios)) * costs.migrate_call_ns;
+        if ns > 0.0 {
+            let nothing = PageRun { start: PageId(0), pages: 0 };
+            ns += if self.replay.shares_cores() { costs.shootdown_ns } else { 0.0 };
+            self.replay.shootdown_by_worker(nothing, 1);
+        }
+        self.spend(MOVING, ns);
+        Ok(())
+    }
+
+    fn reshape(&mut self, process: ProcessId, page: Vpn, split: bool) -> Result<bool, Infallible> {
+        let Some(page) = self.replay.space.page(process, page) else { return Ok(false) };
+        let costs = &self.replay.machine.costs;
+        self.spend(MOVING, if split { costs.split_ns } else { costs.collapse_ns });
+        Ok(match split {
+            true => self.replay.split_by_call(page.region()),
+            false => self.replay.collapse_by_call(page.region()),
+        })
+    }
+
+    fn free(&self, tier: TierId, _: PageCount) -> Result<PageCount, Infallible> {
+        Ok(self.replay.engine.view().free(tier))
+    }
+
+    fn available(&mut self) -> Result<Bytes, Infallible> {
+        Ok(AVAILABLE)
+    }
+
+    fn poll(&mut self, touches: &mut Vec<Touch>) -> Result<(), Infallible> {
+        let ns = self.hands.touches.len() as f64 * self.replay.machine.costs.sample_cpu_ns;
+        self.hands.sampler_ns += ns;
+        self.replay.totals.sampler_cpu += ns;
+        self.spend(LOOKING, ns);
+        touches.append(&mut self.hands.touches);
+        Ok(())
+    }
+
+    fn sampling(&self) -> Sampling {
+        Sampling { cpu: Nanos(self.hands.sampler_ns as u64), lost: self.hands.lost }
+    }
+
+    fn set_period(&mut self, kind: SampleKind, period: u32) {
+        self.replay.set_sampling(kind, period);
+    }
+
+    fn watchers(&self) -> usize {
+        0
+    }
+
+    fn wants_pages(&self, _: usize, _: Nanos) -> usize {
+        0
+    }
+
+    fn watch(&mut self, _: usize, _: Nanos, _: Assignment<'_>) -> Result<(), Infallible> {
+        Ok(())
+    }
+
+    fn record(&mut self, told: Told<'_>) -> Result<(), Infallible> {
+        let Told::Events(_, events) = told else { return Ok(()) };
+        let costs = &self.replay.machine.costs;
+        let ns = |event: &Event| match event {
+            Event::Populated { run, .. } => f64::from(run.pages) * costs.found_ns,
+            Event::Sample(_) => costs.sample_policy_ns,
+            _ => 0.0,
+        };
+        let ns = events.iter().map(ns).sum();
+        self.spend(LOOKING, ns);
+        Ok(())
+    }
+}
