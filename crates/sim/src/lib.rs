@@ -31,9 +31,9 @@ pub use guest::{GuestSetup, Together};
 pub use heatmap::{Heatmap, Heatmaps};
 pub use machine::{CpuModel, Machine, OsModel, SavingModel, TierModel, TlbModel, Workers};
 pub use options::{
-    FaultInjection, HostedDaemon, Observer, Progress, REFERENCE_FOOTPRINT_BYTES, Scale, SimOptions,
+    FaultInjection, HostedDaemon, Labels, Observer, Progress, REFERENCE_FOOTPRINT_BYTES,
+    SERIES_POINTS, Scale, SeriesOptions, SimOptions,
 };
 pub use replay::{Moment, RunOutcome, simulate, simulate_together, tier_limits};
 pub use report::{RunReport, SeriesPoint, TierReport};
-pub use series::SERIES_POINTS;
 pub use size::FastSize;

@@ -2,7 +2,6 @@
 
 use crate::footprint::Footprint;
 use crate::machine::Machine;
-use crate::series::SERIES_POINTS;
 use crate::size::FastSize;
 use frostline_core::types::{Bytes, Nanos};
 
@@ -65,6 +64,33 @@ pub struct HostedDaemon {
     pub settling_cpu_share: f64,
 }
 
+/// Names of what a run is of, for its report.
+#[derive(Clone, Debug, Default)]
+pub struct Labels {
+    /// Trace as the user named it; the header's name where empty.
+    pub trace: String,
+    /// Effective parameters of the policy.
+    pub policy_config: Vec<(String, String)>,
+}
+
+/// Points that an adaptive series has at least, once it has had twice as many, unless told otherwise.
+pub const SERIES_POINTS: usize = 200;
+
+/// Points of a run's time series.
+#[derive(Clone, Copy, Debug)]
+pub struct SeriesOptions {
+    /// Modelled time between points; `None`: such that there are as many [`points`](Self::points).
+    pub interval: Option<Nanos>,
+    /// Least number of points in a run that is long enough, without an interval; at most twice as many.
+    pub points: usize,
+}
+
+impl Default for SeriesOptions {
+    fn default() -> Self {
+        Self { interval: None, points: SERIES_POINTS }
+    }
+}
+
 /// Options of a run.
 #[derive(Clone, Debug)]
 pub struct SimOptions {
@@ -80,10 +106,8 @@ pub struct SimOptions {
     /// Capacities of tiers that differ from the machine's, by tier number; number 0 overrides
     /// `fast`.
     pub limits: Vec<(u8, Bytes)>,
-    /// Trace as the user named it, for the report; the header's name where empty.
-    pub trace: String,
-    /// Effective parameters of the policy, for the report.
-    pub policy_config: Vec<(String, String)>,
+    /// Names for the report.
+    pub labels: Labels,
     /// Seed of everything random in the machine.
     pub seed: u64,
     /// Model the translation lookaside buffer.
@@ -92,11 +116,8 @@ pub struct SimOptions {
     pub scale: Scale,
     /// Most bytes per second that may be migrated; `None` without a limit.
     pub migration_bytes_per_second: Option<Bytes>,
-    /// Modelled time between points of the series; `None`: such that there are
-    /// [`Self::series_points`].
-    pub series_interval: Option<Nanos>,
-    /// Least number of points of the series in a run that is long enough; at most twice as many.
-    pub series_points: usize,
+    /// Points of the time series.
+    pub series: SeriesOptions,
     /// Records per `Epoch` event for offline policies; 0 sends none.
     pub epoch_records: u64,
     /// Collect heatmaps of address over time.
@@ -117,14 +138,12 @@ impl SimOptions {
             daemon: None,
             kernel_blocks: None,
             limits: Vec::new(),
-            trace: String::new(),
-            policy_config: Vec::new(),
+            labels: Labels::default(),
             seed: 1,
             tlb: false,
             scale: Scale::default(),
             migration_bytes_per_second: None,
-            series_interval: None,
-            series_points: SERIES_POINTS,
+            series: SeriesOptions::default(),
             epoch_records: 0,
             heatmaps: false,
             moments: Vec::new(),

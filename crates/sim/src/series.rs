@@ -1,10 +1,8 @@
 //! Time series of a run.
 
+use crate::options::SeriesOptions;
 use crate::report::SeriesPoint;
-use frostline_core::types::Nanos;
 
-/// Points that an adaptive series has at least, once it has had twice as many, unless told otherwise.
-pub const SERIES_POINTS: usize = 200;
 /// Interval with which an adaptive series starts.
 const FIRST_INTERVAL_NS: f64 = 50_000.0;
 
@@ -19,7 +17,7 @@ pub(crate) struct Series {
 }
 
 impl Series {
-    pub(crate) fn new(interval: Option<Nanos>, points: usize) -> Self {
+    pub(crate) fn new(SeriesOptions { interval, points }: SeriesOptions) -> Self {
         let interval_ns = interval.map_or(FIRST_INTERVAL_NS, |n| n.0.max(1) as f64);
         let adaptive = interval.is_none().then_some(points.max(1));
         Self { points: Vec::new(), interval_ns, adaptive, due_ns: interval_ns }
@@ -101,6 +99,8 @@ pub(crate) fn class_shares(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::SERIES_POINTS;
+    use frostline_core::types::Nanos;
 
     #[test]
     fn classes_are_weighed_by_time() {
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn an_adaptive_series_keeps_its_sums_and_stays_short() {
-        let mut series = Series::new(None, SERIES_POINTS);
+        let mut series = Series::new(SeriesOptions::default());
         let mut pushed = 0;
         for i in 0..100_000u64 {
             let now_ns = i as f64 * 60_000.0;
@@ -157,7 +157,8 @@ mod tests {
 
     #[test]
     fn a_fixed_interval_is_kept() {
-        let mut series = Series::new(Some(Nanos(1000)), SERIES_POINTS);
+        let mut series =
+            Series::new(SeriesOptions { interval: Some(Nanos(1000)), ..SeriesOptions::default() });
         for i in 0..1000 {
             if series.is_due(f64::from(i) * 500.0) {
                 series.push(f64::from(i) * 500.0, point(0));

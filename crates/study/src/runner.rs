@@ -14,8 +14,8 @@ use frostline_core::policy::{Offer, registry};
 use frostline_core::spec::Spec;
 use frostline_core::types::PageCount;
 use frostline_sim::{
-    FastSize, Footprint, GuestSetup, Machine, Progress, RunOutcome, Scale, SimError, SimOptions,
-    Together, measure_footprint, simulate, simulate_together,
+    FastSize, Footprint, GuestSetup, Labels, Machine, Progress, RunOutcome, Scale, SimError,
+    SimOptions, Together, measure_footprint, simulate, simulate_together,
 };
 use rayon::prelude::*;
 use std::sync::Arc;
@@ -318,8 +318,7 @@ impl Prepared<'_> {
         };
         let options = SimOptions {
             fast: size.fast,
-            trace: self.input.name().to_owned(),
-            policy_config,
+            labels: Labels { trace: self.input.name().to_owned(), policy_config },
             seed: job.seed,
             scale: self.scale_of,
             epoch_records,

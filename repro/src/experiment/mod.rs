@@ -110,7 +110,7 @@ fn request(experiment: &Experiment, machine: &str, effort: Effort) -> anyhow::Re
     let size = sizes.first().copied().unwrap_or(FastSize::Ratio(1, 8));
     let mut options = SimOptions::new(frostline_study::machine(machine)?, size);
     options.tlb = experiment.tlb;
-    options.series_points = experiment.series_points();
+    options.series.points = experiment.series_points();
     options.heatmaps = effort.charts || !experiment.heatmap.is_empty();
     let seeds = if effort.quick { experiment.quick_seeds } else { experiment.seeds };
     let programs = |workload| experiment.programs(workload, effort.quick);

@@ -63,7 +63,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let format = args.series.as_deref().map(series::Format::of).transpose()?;
     let mut options = args.model.options(args.fast)?;
     options.heatmaps = args.report.is_some();
-    options.series_interval = args.series_interval;
+    options.series.interval = args.series_interval;
     let request = Request {
         traces: args.programs.programs(vec![args.trace]),
         guests: args.programs.guests(),

@@ -6,7 +6,7 @@
 //! while of that length (divided by the scale, as intervals of policies are) is looked at in the middle of
 //! each of [`PARTS`] parts of the trace, at most one in [`MOST`] of its records.
 
-use super::{Replay, marks};
+use super::marks;
 use frostline_core::placement::PageState;
 use frostline_core::types::*;
 
@@ -47,7 +47,7 @@ impl Accessed {
         }
     }
 
-    /// Whether [`Replay::look_at_accessed`] has something to do.
+    /// Whether [`Self::look`] has something to do.
     #[inline]
     pub(super) fn is_due(&self, records: u64, now_ns: f64) -> bool {
         records >= self.next || now_ns >= self.ends_ns
@@ -63,24 +63,29 @@ impl Accessed {
     pub(super) fn fragmentation(&self) -> Option<f64> {
         (self.best > 0).then(|| 1.0 - self.fast as f64 / self.best as f64)
     }
-}
 
-impl Replay<'_> {
+    /// A while begins, or the one under way ends. `limit` is what fast memory may hold.
     #[cold]
-    pub(super) fn look_at_accessed(&mut self) {
-        if self.accessed.ends_ns.is_finite() {
-            self.count_accessed();
+    pub(super) fn look(
+        &mut self,
+        (records, now_ns): (u64, f64),
+        states: &[u8],
+        marks: &mut [u8],
+        limit: PageCount,
+    ) {
+        if self.ends_ns.is_finite() {
+            self.count(records, states, marks, limit);
             return;
         }
-        self.accessed.next = self.records + self.accessed.most_records;
-        self.accessed.ends_ns = self.now_ns + self.accessed.while_ns;
-        self.marks.iter_mut().for_each(|m| *m &= !marks::COUNTED);
+        self.next = records + self.most_records;
+        self.ends_ns = now_ns + self.while_ns;
+        marks::clear(marks, marks::COUNTED);
     }
 
     /// The while under way has ended, or the trace.
-    pub(super) fn count_accessed(&mut self) {
+    fn count(&mut self, records: u64, states: &[u8], marks: &mut [u8], limit: PageCount) {
         let (mut fast, mut all) = (0, 0);
-        for (state, mark) in self.engine.states().iter().zip(&mut self.marks) {
+        for (state, mark) in states.iter().zip(marks) {
             let state = PageState(*state);
             if *mark & marks::COUNTED != 0 && state.is_resident() {
                 all += 1;
@@ -89,20 +94,24 @@ impl Replay<'_> {
             // Accesses to pages without every mark take longer.
             *mark |= marks::COUNTED;
         }
-        let limit = self.decider().view().limits(TierId::FAST).capacity.0;
-        let accessed = &mut self.accessed;
-        accessed.whiles += 1;
-        accessed.fast += fast;
-        accessed.best += all.min(limit);
-        accessed.ends_ns = f64::INFINITY;
-        let part = accessed.part_records;
-        accessed.next = (self.records.saturating_sub(part / 2) / part + 1) * part + part / 2;
+        self.whiles += 1;
+        self.fast += fast;
+        self.best += all.min(limit.0);
+        self.ends_ns = f64::INFINITY;
+        let part = self.part_records;
+        self.next = (records.saturating_sub(part / 2) / part + 1) * part + part / 2;
     }
 
     /// The trace has ended: a while that it cut short counts where there was no other.
-    pub(super) fn settle_accessed(&mut self) {
-        if self.accessed.whiles == 0 && self.accessed.ends_ns.is_finite() {
-            self.count_accessed();
+    pub(super) fn settle(
+        &mut self,
+        records: u64,
+        states: &[u8],
+        marks: &mut [u8],
+        limit: PageCount,
+    ) {
+        if self.whiles == 0 && self.ends_ns.is_finite() {
+            self.count(records, states, marks, limit);
         }
     }
 }

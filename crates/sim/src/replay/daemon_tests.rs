@@ -2,6 +2,7 @@
 
 use super::testing::*;
 use super::*;
+use crate::machine::Machine;
 use crate::options::HostedDaemon;
 use crate::size::FastSize;
 use frostline_core::action::{Action, Lane, MoveId};

@@ -6,7 +6,8 @@
 //! it, and how long that takes. A step takes effect when it begins; then the program waits for its
 //! processor time, or the daemon's own core is busy for as long.
 
-use super::{Replay, Wait};
+use super::kernel::Kernel;
+use super::time::Wait;
 use crate::options::HostedDaemon;
 use frostline_core::Engine;
 use frostline_core::event::{Backing, Event, MoveCause, MoveOutcome, SampleKind};
@@ -15,7 +16,7 @@ use frostline_core::span::{ExtentChange, Span, push_run};
 use frostline_core::types::*;
 use frostline_daemon::{
     Assignment, Change, Daemon, Found, Limit, Refreshed, Sampling, Settings, System, Tier, Told,
-    Touch, TouchKind, Unit,
+    Touch, Unit,
 };
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -29,8 +30,6 @@ const AVAILABLE: Bytes = Bytes(1 << 40);
 pub(super) struct Hosted {
     daemon: Daemon,
     hands: Hands,
-    /// When the next step is due.
-    pub(super) due: Nanos,
 }
 
 /// What the machine does for a daemon.
@@ -39,9 +38,6 @@ struct Hands {
     managed: BTreeSet<ProcessId>,
     /// Resident pages when they were last found to be another number.
     resident: u64,
-    /// Samples that were not asked for yet.
-    touches: Vec<Touch>,
-    lost: u64,
     /// Processor time of the daemon, in nanoseconds, by whether it went into moves.
     cpu_ns: [f64; 2],
     /// Part of it that went into taking samples.
@@ -52,35 +48,8 @@ const LOOKING: usize = 0;
 const MOVING: usize = 1;
 
 impl Hosted {
-    /// The engine that decides.
-    pub(super) fn engine(&self) -> &Engine {
-        self.daemon.engine()
-    }
-
-    /// Processor time so far, in nanoseconds.
-    pub(super) fn cpu_ns(&self) -> f64 {
-        self.hands.cpu_ns.iter().sum()
-    }
-
-    /// An access was seen.
-    pub(super) fn see(&mut self, (process, page): (ProcessId, Vpn), kind: TouchKind) {
-        self.hands.touches.push(Touch { pid: process.0, page, kind });
-    }
-
-    /// A sample was lost.
-    pub(super) fn lose(&mut self) {
-        self.hands.lost += 1;
-    }
-
-    /// Pages that the daemon has had moved to make room.
-    pub(super) fn reclaimed(&self) -> u64 {
-        Bytes(self.daemon.accounts().reclaimed.verified_bytes).pages().0
-    }
-}
-
-impl Replay<'_> {
     /// A daemon that has seen nothing decides from now on, with this engine.
-    pub(super) fn host(&mut self, engine: Engine, options: &HostedDaemon) {
+    pub(super) fn new(engine: Engine, options: &HostedDaemon, kernel: &mut Kernel<'_>) -> Self {
         let view = engine.view();
         let tiers = (0..view.tiers()).map(|index| {
             let limits = view.limits(TierId(index as u8));
@@ -99,67 +68,91 @@ impl Replay<'_> {
             probes: false,
             returns: false,
             wants_samples: engine.facts().needs.load_sample_period > 0,
-            seed: self.options.seed,
+            seed: kernel.setup.options.seed,
         };
         let mut hands = Hands::default();
-        let system = Modelled { replay: self, hands: &mut hands };
-        let daemon = Daemon::new(engine, settings, &system);
-        self.hosted = Some(Box::new(Hosted { daemon, hands, due: FIRST_STEP }));
-        self.after_events();
+        let daemon = Daemon::new(engine, settings, &Modelled { kernel, hands: &mut hands });
+        kernel.daemon_due = FIRST_STEP.0;
+        kernel.after_events();
+        Self { daemon, hands }
     }
 
-    /// What the daemon does now, where its time has come.
-    pub(super) fn step_daemon(&mut self) {
-        let now = self.now();
-        let Some(mut hosted) = self.hosted.take_if(|hosted| hosted.due <= now) else { return };
-        let Hosted { daemon, hands, .. } = &mut *hosted;
-        let before = hands.cpu_ns;
-        let Ok(next) = daemon.step(now, &mut Modelled { replay: self, hands });
-        let [looked, moved] = [LOOKING, MOVING].map(|what| hands.cpu_ns[what] - before[what]);
-        self.work(Wait::Scan, looked);
-        self.work(Wait::Migrate, moved);
-        hosted.due = next.max(now.saturating_add(Nanos((looked + moved) as u64)));
-        self.hosted = Some(hosted);
-        self.note_peaks();
-        self.after_events();
+    /// What the daemon does now.
+    pub(super) fn step(&mut self, kernel: &mut Kernel<'_>) {
+        let now = kernel.now();
+        let before = self.hands.cpu_ns;
+        let Ok(next) = self.daemon.step(now, &mut Modelled { kernel, hands: &mut self.hands });
+        let [looked, moved] = [LOOKING, MOVING].map(|what| self.hands.cpu_ns[what] - before[what]);
+        kernel.time.work(Wait::Scan, looked);
+        kernel.time.work(Wait::Migrate, moved);
+        kernel.daemon_due = next.max(now.saturating_add(Nanos((looked + moved) as u64))).0;
+        kernel.note_peaks();
+        kernel.after_events();
+    }
+
+    /// The engine that decides.
+    pub(super) fn engine(&self) -> &Engine {
+        self.daemon.engine()
+    }
+
+    /// Processor time so far, in nanoseconds.
+    pub(super) fn cpu_ns(&self) -> f64 {
+        self.hands.cpu_ns.iter().sum()
+    }
+
+    /// Pages that the daemon has had moved to make room.
+    pub(super) fn reclaimed(&self) -> u64 {
+        Bytes(self.daemon.accounts().reclaimed.verified_bytes).pages().0
+    }
+}
+
+/// The machine as the system of a daemon, for one step.
+struct Modelled<'k, 'o> {
+    kernel: &'k mut Kernel<'o>,
+    hands: &'k mut Hands,
+}
+
+impl Modelled<'_, '_> {
+    fn spend(&mut self, what: usize, ns: f64) {
+        self.hands.cpu_ns[what] += ns;
     }
 
     /// A call moves the page, and the folio that holds it, to a tier. Gives the pages from there on
     /// of which the outcome is known, at most `most`, and the time that it takes.
     fn move_by_call(&mut self, page: PageId, to: TierId, most: u64) -> (u64, MoveOutcome, f64) {
-        let unit = self.unit(page);
+        let unit = self.kernel.unit(page);
         let pages = u64::from(unit.end() - page.0).min(most);
-        let view = self.engine.view();
+        let view = self.kernel.engine.view();
         let Some(from) = view.state(page).tier() else { return (1, MoveOutcome::Gone, 0.0) };
         if from == to {
             return (pages, MoveOutcome::Moved, 0.0);
         }
         let has_room = view.free(to).0 >= u64::from(unit.pages);
-        if self.is_busy() {
+        if self.kernel.faults.busy.strikes() {
             return (pages, MoveOutcome::Busy, 0.0);
         }
-        let has_block = unit.pages == 1 || self.frames.has_huge(to);
-        self.totals.huge_frame_shortages += u64::from(!has_block);
+        let has_block = unit.pages == 1 || self.kernel.frames.has_huge(to);
+        self.kernel.sums.huge_frame_shortages += u64::from(!has_block);
         if !has_room || !has_block {
             return (pages, MoveOutcome::NoSpace, 0.0);
         }
-        let ns = if self.serves(from) && self.serves(to) {
-            self.move_ns(unit, from, to)
+        let ns = if self.kernel.serves(from) && self.kernel.serves(to) {
+            self.kernel.setup.move_ns(unit, from, to)
         } else {
-            f64::from(unit.pages) * self.machine.swap_ns(from.index(), to.index())
+            f64::from(unit.pages) * self.kernel.setup.machine.swap_ns(from.index(), to.index())
         };
-        self.relocate(unit, from, to);
-        self.forget_translations(unit);
-        self.pending.push(Event::Moved { run: unit, to, cause: MoveCause::Unknown });
-        self.tell();
+        self.kernel.relocate(unit, from, to);
+        self.kernel.translations.forget(unit);
+        self.kernel.pending.push(Event::Moved { run: unit, to, cause: MoveCause::Unknown });
+        self.kernel.tell();
         (pages, MoveOutcome::Moved, ns)
     }
 
     /// The folio of a region becomes base pages, all of which stay; whether it was one.
     fn split_by_call(&mut self, region: Region) -> bool {
-        let state = self.engine.view().state(region.first());
+        let state = self.kernel.engine.view().state(region.first());
         let Some(tier) = state.tier().filter(|_| state.is_huge()) else { return false };
-        if self.is_busy() {
+        if self.kernel.faults.busy.strikes() {
             return false;
         }
         self.remap_region(region, tier, false);
@@ -169,18 +162,18 @@ impl Replay<'_> {
     /// The pages of a region become a folio, in the tier that holds most of them; whether they did.
     fn collapse_by_call(&mut self, region: Region) -> bool {
         let run = region.run();
-        let view = self.engine.view();
+        let view = self.kernel.engine.view();
         let tiers: Option<Vec<TierId>> = run.iter().map(|page| view.state(page).tier()).collect();
         let Some(from) = tiers.filter(|_| !view.state(run.start).is_huge()) else { return false };
         let held = |tier: &TierId| from.iter().filter(|held| *held == tier).count();
         let Some(to) = (0..view.tiers() as u8).map(TierId).max_by_key(held) else { return false };
         let others = (from.len() - held(&to)) as u64;
-        let can = self.machine.os.collapse && view.free(to).0 >= others;
-        if !can || self.is_busy() || !self.take_huge_frame(region, to) {
+        let can = self.kernel.setup.machine.os.collapse && view.free(to).0 >= others;
+        if !can || self.kernel.faults.busy.strikes() || !self.kernel.take_huge_frame(region, to) {
             return false;
         }
         for (page, from) in run.iter().zip(from).filter(|(_, from)| *from != to) {
-            self.account_move(PageRun::single(page), from, to);
+            self.kernel.account_move(PageRun::single(page), from, to);
         }
         self.remap_region(region, to, true);
         true
@@ -188,22 +181,10 @@ impl Replay<'_> {
 
     fn remap_region(&mut self, region: Region, tier: TierId, huge: bool) {
         let run = region.run();
-        self.shootdown_by_worker(run, 1);
-        self.pending.push(Event::Freed { run });
-        self.pending.push(Event::Populated { run, tier, huge });
-        self.tell();
-    }
-}
-
-/// The machine as the system of a daemon, for one step.
-struct Modelled<'r, 'o> {
-    replay: &'r mut Replay<'o>,
-    hands: &'r mut Hands,
-}
-
-impl Modelled<'_, '_> {
-    fn spend(&mut self, what: usize, ns: f64) {
-        self.hands.cpu_ns[what] += ns;
+        self.kernel.shootdown_by_worker(run, 1);
+        self.kernel.pending.push(Event::Freed { run });
+        self.kernel.pending.push(Event::Populated { run, tier, huge });
+        self.kernel.tell();
     }
 }
 
@@ -216,17 +197,17 @@ impl System for Modelled<'_, '_> {
 
     fn follow(&mut self, _: &mut Vec<(ProcessId, Change)>) -> Result<(), Infallible> {
         // Nothing is told at once. What every step costs is counted here.
-        self.spend(LOOKING, self.replay.machine.costs.step_ns);
+        self.spend(LOOKING, self.kernel.setup.machine.costs.step_ns);
         Ok(())
     }
 
     fn refresh(&mut self, changes: &mut Vec<(ProcessId, Change)>) -> Result<Refreshed, Infallible> {
-        let running: BTreeSet<ProcessId> = self.replay.space.running().collect();
+        let running: BTreeSet<ProcessId> = self.kernel.space.running().collect();
         let managed = std::mem::replace(&mut self.hands.managed, running);
         let running = &self.hands.managed;
         changes.extend(managed.difference(running).map(|process| (*process, Change::Ended)));
         changes.extend(running.difference(&managed).map(|process| (*process, Change::Began)));
-        let resident = self.replay.engine.view().resident();
+        let resident = self.kernel.engine.view().resident();
         let changed = Refreshed::is_other_size(self.hands.resident, resident.0);
         if changed {
             self.hands.resident = resident.0;
@@ -241,12 +222,12 @@ impl System for Modelled<'_, '_> {
         left_out: &[Span],
         changes: &mut Vec<ExtentChange>,
     ) -> Result<bool, Infallible> {
-        changes.extend(mappings::changes(self.replay.space.private(process), known, left_out));
+        changes.extend(mappings::changes(self.kernel.space.private(process), known, left_out));
         Ok(self.hands.managed.contains(&process))
     }
 
     fn backing(&self, process: ProcessId, parts: &[Span]) -> Vec<(Span, Backing)> {
-        mappings::backing(self.replay.space.private(process), parts)
+        mappings::backing(self.kernel.space.private(process), parts)
     }
 
     fn reopen(&mut self, process: ProcessId) -> bool {
@@ -263,9 +244,9 @@ impl System for Modelled<'_, '_> {
         if !self.hands.managed.contains(&process) {
             return Ok(None);
         }
-        let view = self.replay.engine.view();
+        let view = self.kernel.engine.view();
         let (mut found, mut entries, mut end) = (0, 0u64, span.end());
-        for (start, run) in self.replay.space.pages(process, span) {
+        for (start, run) in self.kernel.space.pages(process, span) {
             if found >= most {
                 end = start;
                 break;
@@ -279,7 +260,7 @@ impl System for Modelled<'_, '_> {
                 push_run(runs, Span::single(vpn), Found { tier, huge });
             }
         }
-        self.spend(LOOKING, entries as f64 * self.replay.machine.costs.lookup_ns);
+        self.spend(LOOKING, entries as f64 * self.kernel.setup.machine.costs.lookup_ns);
         Ok(Some(Span::between(span.start, end)))
     }
 
@@ -291,16 +272,16 @@ impl System for Modelled<'_, '_> {
         _: PageCount,
         outcomes: &mut Vec<(Span, MoveOutcome)>,
     ) -> Result<(), Infallible> {
-        let full = self.replay.finds_node_full();
+        let full = self.kernel.faults.full.strikes();
         let (mut folios, mut ns) = (0u32, 0.0);
         for unit in units {
             let mut next = unit.span.start;
             while next < unit.span.end() {
                 let left = unit.span.end().0 - next.0;
-                let (pages, outcome, taken_ns) = match self.replay.space.page(process, next) {
+                let (pages, outcome, taken_ns) = match self.kernel.space.page(process, next) {
                     None => (1, MoveOutcome::Gone, 0.0),
                     Some(_) if full => (1, MoveOutcome::NoSpace, 0.0),
-                    Some(page) => self.replay.move_by_call(page, to, left),
+                    Some(page) => self.move_by_call(page, to, left),
                 };
                 folios += 1;
                 ns += taken_ns;
@@ -308,29 +289,29 @@ impl System for Modelled<'_, '_> {
                 next = Vpn(next.0 + pages);
             }
         }
-        let costs = &self.replay.machine.costs;
+        let costs = &self.kernel.setup.machine.costs;
         ns += f64::from(folios.div_ceil(costs.migrate_call_folios)) * costs.migrate_call_ns;
         if ns > 0.0 {
             let nothing = PageRun { start: PageId(0), pages: 0 };
-            ns += if self.replay.shares_cores() { costs.shootdown_ns } else { 0.0 };
-            self.replay.shootdown_by_worker(nothing, 1);
+            ns += if self.kernel.setup.shares_cores() { costs.shootdown_ns } else { 0.0 };
+            self.kernel.shootdown_by_worker(nothing, 1);
         }
         self.spend(MOVING, ns);
         Ok(())
     }
 
     fn reshape(&mut self, process: ProcessId, page: Vpn, split: bool) -> Result<bool, Infallible> {
-        let Some(page) = self.replay.space.page(process, page) else { return Ok(false) };
-        let costs = &self.replay.machine.costs;
+        let Some(page) = self.kernel.space.page(process, page) else { return Ok(false) };
+        let costs = &self.kernel.setup.machine.costs;
         self.spend(MOVING, if split { costs.split_ns } else { costs.collapse_ns });
         Ok(match split {
-            true => self.replay.split_by_call(page.region()),
-            false => self.replay.collapse_by_call(page.region()),
+            true => self.split_by_call(page.region()),
+            false => self.collapse_by_call(page.region()),
         })
     }
 
     fn free(&self, tier: TierId, _: PageCount) -> Result<PageCount, Infallible> {
-        Ok(self.replay.engine.view().free(tier))
+        Ok(self.kernel.engine.view().free(tier))
     }
 
     fn available(&mut self) -> Result<Bytes, Infallible> {
@@ -338,20 +319,24 @@ impl System for Modelled<'_, '_> {
     }
 
     fn poll(&mut self, touches: &mut Vec<Touch>) -> Result<(), Infallible> {
-        let ns = self.hands.touches.len() as f64 * self.replay.machine.costs.sample_cpu_ns;
+        let taken = self.kernel.sampling.take_touches();
+        let ns = taken.len() as f64 * self.kernel.setup.machine.costs.sample_cpu_ns;
         self.hands.sampler_ns += ns;
-        self.replay.totals.sampler_cpu += ns;
+        self.kernel.sampling.sums.sampler_cpu += ns;
         self.spend(LOOKING, ns);
-        touches.append(&mut self.hands.touches);
+        touches.extend(taken);
         Ok(())
     }
 
     fn sampling(&self) -> Sampling {
-        Sampling { cpu: Nanos(self.hands.sampler_ns as u64), lost: self.hands.lost }
+        Sampling {
+            cpu: Nanos(self.hands.sampler_ns as u64),
+            lost: self.kernel.sampling.lost_by_daemon(),
+        }
     }
 
     fn set_period(&mut self, kind: SampleKind, period: u32) {
-        self.replay.set_sampling(kind, period);
+        self.kernel.sampling.set_period(kind, period);
     }
 
     fn watchers(&self) -> usize {
@@ -368,7 +353,7 @@ impl System for Modelled<'_, '_> {
 
     fn record(&mut self, told: Told<'_>) -> Result<(), Infallible> {
         let Told::Events(_, events) = told else { return Ok(()) };
-        let costs = &self.replay.machine.costs;
+        let costs = &self.kernel.setup.machine.costs;
         let ns = |event: &Event| match event {
             Event::Populated { run, .. } => f64::from(run.pages) * costs.found_ns,
             Event::Sample(_) => costs.sample_policy_ns,

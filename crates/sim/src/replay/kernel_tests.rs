@@ -3,6 +3,7 @@
 
 use super::testing::*;
 use super::*;
+use crate::machine::Machine;
 use crate::measure_footprint;
 use crate::options::HostedDaemon;
 use crate::size::FastSize;

@@ -1,111 +1,178 @@
-//! Samples of accesses, and what they cost.
+//! Sampling of accesses, and what it costs.
 
-use super::{EVENT_BATCH, Replay, Wait, events};
-use frostline_core::event::{Event, Sample, SampleKind};
-use frostline_core::placement::PageState;
+use super::injection::Chance;
+use super::setup::Setup;
+use super::time::{Time, Wait};
+use crate::sampler::Countdown;
+use frostline_core::event::{Event, SampleKind};
+use frostline_core::rng::Rng;
 use frostline_core::types::*;
-use frostline_daemon::TouchKind;
+use frostline_daemon::{Touch, TouchKind};
 use frostline_trace::Batch;
 
-impl Replay<'_> {
-    /// `loads` is the number of loads in the batch.
-    pub(super) fn sample_loads(&mut self, batch: &Batch, loads: u64) {
-        if !self.load_sampler.is_on() {
-            return;
-        }
-        let Self {
-            load_sampler, states, pending, totals, dice, process_of, hosted, walked, ..
-        } = self;
-        let (unsaid_lost, space) = (&mut self.unsaid_lost, &self.space);
-        let lost_share = self.options.faults.lost_samples;
-        let mut taken = 0;
-        let mut take = |i: usize| {
-            taken += 1;
-            let Some(tier) = PageState(states[i]).tier() else { return };
-            if lost_share > 0.0 && dice.lost.unit_f64() < lost_share {
-                totals.samples_lost += 1;
-                match hosted {
-                    Some(hosted) => hosted.lose(),
-                    None => *unsaid_lost += 1,
-                }
-                return;
-            }
-            if let Some(hosted) = hosted {
-                let kind = TouchKind::Sample(SampleKind::LoadMiss);
-                return hosted.see(space.address(PageId(batch.pages[i])), kind);
-            }
-            let stream = batch.streams.get(i) as usize;
-            pending.push(Event::Sample(Sample {
-                page: PageId(batch.pages[i]),
-                kind: SampleKind::LoadMiss,
-                tier,
-                process: process_of.get(stream).copied().unwrap_or_default(),
-                missed: Some(true),
-                walked: walked.get(i).copied(),
-            }));
-        };
-        match batch.kinds.constant() {
-            _ if self.careful => {
-                for i in (0..batch.len()).filter(|&i| batch.kind(i) == AccessKind::Load) {
-                    load_sampler.count(1, |_| take(i));
-                }
-            }
-            Some(kind) if kind == AccessKind::Load as u32 => {
-                load_sampler.count(batch.len() as u64, |at| take(at as usize));
-            }
-            Some(_) => {}
-            None => {
-                let kinds = batch.kinds.values();
-                let is_load = |kind: &u32| AccessKind::from_bits(*kind as u8) == AccessKind::Load;
-                let (mut seen, mut next) = (0, 0);
-                load_sampler.count(loads, |at| {
-                    let more = (at + 1 - seen) as usize;
-                    let rest = kinds[next..].iter().enumerate().filter(|(_, k)| is_load(k));
-                    if let Some((ahead, _)) = rest.take(more).last() {
-                        take(next + ahead);
-                        next += ahead + 1;
-                    }
-                    seen = at + 1;
-                });
-            }
-        }
-        if taken > 0 {
-            self.charge_samples(taken);
+/// A trace holds every 997th retired store.
+const STORES_PER_SAMPLE: u64 = 997;
+
+/// Sums over the run, times in nanoseconds.
+#[derive(Debug, Default)]
+pub(super) struct SamplingSums {
+    pub(super) samples: u64,
+    /// Samples of pages that are not there.
+    pub(super) absent: u64,
+    pub(super) sampler_cpu: f64,
+    pub(super) policy_cpu: f64,
+    pub(super) assist: f64,
+}
+
+/// The samplers, and what they found that nobody has been told of.
+#[derive(Debug)]
+pub(super) struct Sampling {
+    pub(super) loads: Countdown,
+    pub(super) stores: Countdown,
+    thinning: u32,
+    lost: Chance,
+    /// Lost samples that the engine has not been told of.
+    unsaid_lost: u64,
+    /// Where a daemon takes the samples: those that it has not asked for yet, and lost ones.
+    daemon: Option<(Vec<Touch>, u64)>,
+    /// The sampler's processor time since it was last reported.
+    usage_ns: f64,
+    usage_since_ns: f64,
+    pub(super) sums: SamplingSums,
+}
+
+impl Sampling {
+    pub(super) fn new(setup: &Setup<'_>, lost: Rng) -> Self {
+        Self {
+            loads: Countdown::new(0),
+            stores: Countdown::new(0),
+            thinning: setup.thinning,
+            lost: Chance::new(setup.options.faults.lost_samples, lost),
+            unsaid_lost: 0,
+            daemon: setup.is_hosted().then(|| (Vec::new(), 0)),
+            usage_ns: 0.0,
+            usage_since_ns: 0.0,
+            sums: SamplingSums::default(),
         }
     }
 
-    pub(super) fn charge_samples(&mut self, taken: u64) {
-        let costs = &self.machine.costs;
-        let (assist_ns, cpu_ns) =
-            (taken as f64 * costs.sample_assist_ns, taken as f64 * costs.sample_cpu_ns);
-        self.totals.samples += taken;
-        self.totals.sampling_assist += assist_ns;
-        self.wait(Wait::Sampling, assist_ns);
-        if self.hosted.is_some() {
-            return;
-        }
-        let costs = &self.machine.costs;
-        self.totals.sampler_cpu += cpu_ns;
-        self.usage_sampler_ns += cpu_ns;
-        let policy_ns = taken as f64 * costs.sample_policy_ns;
-        self.totals.policy_cpu += policy_ns;
-        self.work(Wait::Sampling, cpu_ns + policy_ns);
-        if self.pending.len() >= EVENT_BATCH {
-            self.tell();
-        }
+    pub(super) fn lost(&self) -> u64 {
+        self.lost.struck
     }
 
-    pub(super) fn set_sampling(&mut self, kind: SampleKind, period: u32) {
+    /// Takes every `period`-th event of a kind; 0 takes none.
+    pub(super) fn set_period(&mut self, kind: SampleKind, period: u32) {
         let events = match kind {
             SampleKind::LoadMiss => u64::from(self.thinning),
-            // What the trace holds are every 997th retired stores.
-            SampleKind::Store => events::STORES_PER_SAMPLE,
+            SampleKind::Store => STORES_PER_SAMPLE,
         };
         let period = u64::from(period);
         let records = if period == 0 { 0 } else { ((period + events / 2) / events).max(1) };
         match kind {
-            SampleKind::LoadMiss => self.load_sampler.set_period(records),
-            SampleKind::Store => self.store_sampler.set_period(records),
+            SampleKind::LoadMiss => self.loads.set_period(records),
+            SampleKind::Store => self.stores.set_period(records),
+        }
+    }
+
+    /// Whether the sample that has just been taken is lost.
+    pub(super) fn is_lost(&mut self) -> bool {
+        let lost = self.lost.strikes();
+        match &mut self.daemon {
+            Some((_, unasked)) => *unasked += u64::from(lost),
+            None => self.unsaid_lost += u64::from(lost),
+        }
+        lost
+    }
+
+    /// Hands a touch of a page to the daemon; false where there is none.
+    pub(super) fn see(
+        &mut self,
+        kind: TouchKind,
+        address: impl FnOnce() -> (ProcessId, Vpn),
+    ) -> bool {
+        let Some((touches, _)) = &mut self.daemon else { return false };
+        let (process, page) = address();
+        touches.push(Touch { pid: process.0, page, kind });
+        true
+    }
+
+    /// Touches that the daemon has not asked for yet.
+    pub(super) fn take_touches(&mut self) -> Vec<Touch> {
+        self.daemon.as_mut().map(|(touches, _)| std::mem::take(touches)).unwrap_or_default()
+    }
+
+    /// Samples that a daemon has lost so far.
+    pub(super) fn lost_by_daemon(&self) -> u64 {
+        self.daemon.as_ref().map_or(0, |(_, lost)| *lost)
+    }
+
+    /// What is to be said of lost samples.
+    pub(super) fn take_lost(&mut self) -> Option<Event> {
+        let count = std::mem::take(&mut self.unsaid_lost);
+        (count > 0).then_some(Event::SamplesLost { count })
+    }
+
+    /// Charges samples that were taken.
+    pub(super) fn charge(&mut self, taken: u64, setup: &Setup<'_>, time: &mut Time) {
+        let costs = &setup.machine.costs;
+        let (assist_ns, cpu_ns) =
+            (taken as f64 * costs.sample_assist_ns, taken as f64 * costs.sample_cpu_ns);
+        self.sums.samples += taken;
+        self.sums.assist += assist_ns;
+        time.wait(Wait::Sampling, assist_ns);
+        if self.daemon.is_some() {
+            return;
+        }
+        self.sums.sampler_cpu += cpu_ns;
+        self.usage_ns += cpu_ns;
+        let policy_ns = taken as f64 * costs.sample_policy_ns;
+        self.sums.policy_cpu += policy_ns;
+        time.work(Wait::Sampling, cpu_ns + policy_ns);
+    }
+
+    /// The sampler's processor time since the last report, where there is a sampler.
+    pub(super) fn take_usage(&mut self, now_ns: f64) -> Option<Event> {
+        let wall = Nanos((now_ns - self.usage_since_ns) as u64);
+        let sampler = Nanos(self.usage_ns as u64);
+        self.usage_since_ns = now_ns;
+        self.usage_ns = 0.0;
+        let on = self.loads.is_on() || self.stores.is_on();
+        on.then_some(Event::CpuUsage { wall, sampler })
+    }
+}
+
+/// Calls `take` with the index of each load of a batch that a sampler takes, of `loads` altogether.
+/// `careful` counts one after the other.
+pub(super) fn pick_loads(
+    sampler: &mut Countdown,
+    batch: &Batch,
+    loads: u64,
+    careful: bool,
+    mut take: impl FnMut(usize),
+) {
+    match batch.kinds.constant() {
+        _ if careful => {
+            for i in (0..batch.len()).filter(|&i| batch.kind(i) == AccessKind::Load) {
+                sampler.count(1, |_| take(i));
+            }
+        }
+        Some(kind) if kind == AccessKind::Load as u32 => {
+            sampler.count(batch.len() as u64, |at| take(at as usize));
+        }
+        Some(_) => {}
+        None => {
+            let kinds = batch.kinds.values();
+            let is_load = |kind: &u32| AccessKind::from_bits(*kind as u8) == AccessKind::Load;
+            let (mut seen, mut next) = (0, 0);
+            sampler.count(loads, |at| {
+                let more = (at + 1 - seen) as usize;
+                let rest = kinds[next..].iter().enumerate().filter(|(_, k)| is_load(k));
+                if let Some((ahead, _)) = rest.take(more).last() {
+                    take(next + ahead);
+                    next += ahead + 1;
+                }
+                seen = at + 1;
+            });
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::testing::*;
 use super::*;
+use crate::machine::Machine;
 use crate::measure_footprint;
 use crate::options::FaultInjection;
 use crate::size::FastSize;

@@ -4,6 +4,7 @@ use super::testing::*;
 use super::tests::counter;
 use super::*;
 use crate::guest::GuestSetup;
+use crate::machine::Machine;
 use crate::measure_footprint;
 use crate::size::FastSize;
 use frostline_core::action::{Action, Lane, MoveId};

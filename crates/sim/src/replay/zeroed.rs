@@ -4,12 +4,11 @@
 //! finds them there. A recording knows nothing of the kernel's work and has a miss for each line that the program
 //! touches. Those that come while the page is in the cache did not happen.
 
-use super::Replay;
+use super::setup::{LINE_BYTES, Setup};
 use frostline_core::types::*;
 use std::collections::{HashMap, VecDeque};
 
-/// Bytes of a cache line, and lines of a page.
-const LINE_BYTES: u64 = 64;
+/// Lines of a page.
 const LINES: u8 = (PAGE_BYTES / LINE_BYTES) as u8;
 
 /// The pages that were zeroed last, as many as the recording's cache holds.
@@ -21,6 +20,8 @@ pub(super) struct Zeroed {
     left: HashMap<PageId, u8>,
     /// Lines that came into the cache since the last page did: they take its place.
     since: usize,
+    /// Accesses that found one, thinning multiplied out, by tier.
+    pub(super) spared: [u64; MAX_TIERS],
 }
 
 impl Zeroed {
@@ -49,6 +50,30 @@ impl Zeroed {
         !self.order.is_empty()
     }
 
+    /// A run has been zeroed.
+    pub(super) fn add_run(&mut self, run: PageRun) {
+        run.iter().for_each(|page| self.add(page));
+    }
+
+    /// An access in a tier: what it did not wait for, because zeroing had brought the line.
+    pub(super) fn spared_ns(
+        &mut self,
+        setup: &Setup<'_>,
+        page: PageId,
+        kind: AccessKind,
+        tier: TierId,
+    ) -> f64 {
+        if kind == AccessKind::WriteBack || !self.is_warm() {
+            return 0.0;
+        }
+        self.pass(1);
+        if !self.has_line(page) {
+            return 0.0;
+        }
+        self.spared[tier.index()] += u64::from(setup.thinning);
+        setup.machine.stall_ns(kind, tier.index())
+    }
+
     /// So many lines have come into the cache.
     fn pass(&mut self, accesses: usize) {
         self.since += accesses;
@@ -63,35 +88,6 @@ impl Zeroed {
         let Some(left) = self.left.get_mut(&page).filter(|left| **left > 0) else { return false };
         *left -= 1;
         true
-    }
-}
-
-impl Replay<'_> {
-    /// Zeroing memory of a tier: at the copying rate, or line by line.
-    pub(super) fn zero_ns(&self, bytes: u64, tier: TierId) -> f64 {
-        let costs = &self.machine.costs;
-        let lines = (bytes / LINE_BYTES) as f64;
-        let line_ns =
-            self.machine.stall_ns(AccessKind::Store, tier.index()) * costs.zero_line_stalls;
-        bytes as f64 * 1e9 / costs.zero_bytes_per_second + lines * line_ns
-    }
-
-    /// A run has been zeroed.
-    pub(super) fn note_zeroed(&mut self, run: PageRun) {
-        run.iter().for_each(|page| self.zeroed.add(page));
-    }
-
-    /// An access in a tier: what it did not wait for, because zeroing had brought the line.
-    pub(super) fn spared_ns(&mut self, page: PageId, kind: AccessKind, tier: TierId) -> f64 {
-        if kind == AccessKind::WriteBack || !self.zeroed.is_warm() {
-            return 0.0;
-        }
-        self.zeroed.pass(1);
-        if !self.zeroed.has_line(page) {
-            return 0.0;
-        }
-        self.totals.spared[tier.index()] += u64::from(self.thinning);
-        self.machine.stall_ns(kind, tier.index())
     }
 }
 

@@ -11,7 +11,8 @@ use frostline_core::policy::{Offer, make};
 use frostline_core::types::{Bytes, Nanos, PageCount, TierId};
 use frostline_guest::LabOptions;
 use frostline_sim::{
-    HostedDaemon, Machine, Moment, Scale, SeriesPoint, SimOptions, measure_footprint, simulate,
+    HostedDaemon, Machine, Moment, Scale, SeriesOptions, SeriesPoint, SimOptions,
+    measure_footprint, simulate,
 };
 use frostline_trace::TraceReader;
 use std::collections::BTreeMap;
@@ -141,7 +142,7 @@ pub fn run(recording: &Recording, wanted: &Parameters) -> anyhow::Result<Predict
         seed: wanted.seed,
         scale: Scale::Paper,
         moments: recording.moments.clone(),
-        series_interval: Some(INTERVAL),
+        series: SeriesOptions { interval: Some(INTERVAL), ..SeriesOptions::default() },
         ..SimOptions::new(machine, "1:1".parse()?)
     };
     let mut source = TraceReader::open(&recording.path)?;
