@@ -110,20 +110,64 @@ struct Memtierd {
     idle: Nanos,
     /// Bits of `Known::rounds` that have to be set.
     active: u64,
-    bytes_per_second: f64,
     scale: f64,
     slow_start: bool,
     next_scan: Nanos,
     next_look: Nanos,
     /// By region; none where it has no memory.
     regions: Vec<Option<Known>>,
+    mover: Mover,
+    counters: Counters,
+}
+
+/// The mover, which takes one region after the other.
+#[derive(Debug)]
+struct Mover {
+    bytes_per_second: f64,
     /// What is to be moved, the next one last.
     tasks: Vec<Region>,
     /// Where all of them go.
     to: TierId,
-    /// When the mover is through with the last one.
-    mover_free: Nanos,
-    counters: Counters,
+    /// When it is through with the last one.
+    free: Nanos,
+}
+
+impl Mover {
+    /// Moves what is next as fast as the bandwidth allows.
+    fn work(
+        &mut self,
+        now: Nanos,
+        view: &View<'_>,
+        mut budget: Budget,
+        plan: &mut Plan,
+        counters: &mut Counters,
+    ) {
+        let to = self.to;
+        let mut room = Room::above(0, view, to, &mut budget);
+        while self.free <= now
+            && let Some(region) = self.tasks.pop()
+        {
+            let moves = |page: &PageId| {
+                let state = view.state(*page);
+                state.tier().is_some_and(|tier| tier != to) && !state.is_in_flight()
+            };
+            let pages = || region.run().iter().filter(moves).map(PageRun::single);
+            let count = PageCount(pages().count() as u64);
+            if count == PageCount::ZERO {
+                continue;
+            }
+            if !room.take(count.0) {
+                counters.without_room += 1;
+                continue;
+            }
+            let up = to == TierId::FAST;
+            let moved = if up { &mut counters.promoted } else { &mut counters.demoted };
+            *moved += count.0;
+            joined(pages()).for_each(|run| plan.migrate(run, to, Lane::PROMOTE));
+            let ns = count.bytes().0 as f64 / self.bytes_per_second * 1e9;
+            self.free = self.free.max(now).saturating_add(Nanos(ns as u64));
+        }
+    }
 }
 
 impl Memtierd {
@@ -138,15 +182,17 @@ impl Memtierd {
             interval,
             idle: settings.duration("idle"),
             active: (2 << rounds) - 1,
-            bytes_per_second: settings.count("bandwidth").max(1) as f64,
             scale: context.scale,
             slow_start: settings.word("start") == "slow",
             next_scan: some(settings.duration("scan")),
             next_look: interval,
             regions: Vec::new(),
-            tasks: Vec::new(),
-            to: TierId::FAST,
-            mover_free: Nanos::ZERO,
+            mover: Mover {
+                bytes_per_second: settings.count("bandwidth").max(1) as f64,
+                tasks: Vec::new(),
+                to: TierId::FAST,
+                free: Nanos::ZERO,
+            },
             counters: Counters::default(),
         }
     }
@@ -188,7 +234,7 @@ impl Memtierd {
             known.heat = (kept + f64::from(counted)).min(heat_max);
             known.looked = now;
         }
-        if self.tasks.is_empty() {
+        if self.mover.tasks.is_empty() {
             self.find_moves(now, view);
         } else {
             self.counters.put_off += 1;
@@ -231,41 +277,12 @@ impl Memtierd {
         promote.retain(|(_, region)| elsewhere(*region, TierId::FAST));
         self.counters.idle += demote.len() as u64;
         self.counters.active += promote.len() as u64;
-        (self.tasks, self.to) = if demote.is_empty() {
+        (self.mover.tasks, self.mover.to) = if demote.is_empty() {
             (promote.into_iter().map(|(_, region)| region).collect(), TierId::FAST)
         } else {
             (demote, slow)
         };
-        self.tasks.reverse();
-    }
-
-    /// Moves what is next as fast as the bandwidth allows.
-    fn work(&mut self, now: Nanos, view: &View<'_>, mut budget: Budget, plan: &mut Plan) {
-        let to = self.to;
-        let mut room = Room::above(0, view, to, &mut budget);
-        while self.mover_free <= now
-            && let Some(region) = self.tasks.pop()
-        {
-            let moves = |page: &PageId| {
-                let state = view.state(*page);
-                state.tier().is_some_and(|tier| tier != to) && !state.is_in_flight()
-            };
-            let pages = || region.run().iter().filter(moves).map(PageRun::single);
-            let count = PageCount(pages().count() as u64);
-            if count == PageCount::ZERO {
-                continue;
-            }
-            if !room.take(count.0) {
-                self.counters.without_room += 1;
-                continue;
-            }
-            let up = to == TierId::FAST;
-            let moved = if up { &mut self.counters.promoted } else { &mut self.counters.demoted };
-            *moved += count.0;
-            joined(pages()).for_each(|run| plan.migrate(run, to, Lane::PROMOTE));
-            let ns = count.bytes().0 as f64 / self.bytes_per_second * 1e9;
-            self.mover_free = self.mover_free.max(now).saturating_add(Nanos(ns as u64));
-        }
+        self.mover.tasks.reverse();
     }
 }
 
@@ -301,12 +318,12 @@ impl Policy for Memtierd {
             let scan = Scan { run, clear: true, level: Level::Huge, skip_untouched: false };
             plan.push(Action::Scan { scan, lane: Lane::SCAN });
         }
-        self.work(now, view, budget, plan);
+        self.mover.work(now, view, budget, plan, &mut self.counters);
     }
 
     fn next_wakeup(&self) -> Option<Nanos> {
         let due = self.next_scan.min(self.next_look);
-        Some(if self.tasks.is_empty() { due } else { due.min(self.mover_free) })
+        Some(if self.mover.tasks.is_empty() { due } else { due.min(self.mover.free) })
     }
 
     fn place(&mut self, _: Nanos, _: &Allocation, _: &View<'_>) -> Home {
@@ -331,7 +348,7 @@ impl Policy for Memtierd {
 
     fn metadata_bytes(&self) -> Bytes {
         let regions = self.regions.capacity() * size_of::<Option<Known>>();
-        let tasks = self.tasks.capacity() * size_of::<Region>();
+        let tasks = self.mover.tasks.capacity() * size_of::<Region>();
         Bytes((regions + tasks) as u64)
     }
 }

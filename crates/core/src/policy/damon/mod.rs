@@ -94,8 +94,8 @@ struct Damon {
     /// Samples since the last aggregation.
     taken: u32,
     aggregations: u64,
-    promoted: u64,
-    demoted: u64,
+    /// Pages proposed for promotion and for demotion.
+    proposed: [u64; 2],
 }
 
 impl Damon {
@@ -131,8 +131,7 @@ impl Damon {
             next_apply: apply,
             taken: 0,
             aggregations: 0,
-            promoted: 0,
-            demoted: 0,
+            proposed: [0; 2],
         }
     }
 
@@ -178,9 +177,10 @@ impl Damon {
 
     /// Proposes what has been chosen, as far as there is room; the rest is forgotten.
     fn migrate(&mut self, view: &View<'_>, budget: &mut Budget, plan: &mut Plan) {
+        let [promoted, demoted] = &mut self.proposed;
         let ways = [
-            (&mut self.demoter, TierId::FAST, Lane::DEMOTE, &mut self.demoted),
-            (&mut self.promoter, TierId::FAST.slower(), Lane::PROMOTE, &mut self.promoted),
+            (&mut self.demoter, TierId::FAST, Lane::DEMOTE, demoted),
+            (&mut self.promoter, TierId::FAST.slower(), Lane::PROMOTE, promoted),
         ];
         for (worker, from, lane, moved) in ways {
             let to = if from == TierId::FAST { from.slower() } else { TierId::FAST };
@@ -270,8 +270,8 @@ impl Policy for Damon {
             sink(&alloc::format!("{name}_units_filtered_total"), worker.filtered as f64);
             sink(&alloc::format!("{name}_quota_left_bytes"), worker.quota.left() as f64);
         }
-        sink("promotions_proposed_pages_total", self.promoted as f64);
-        sink("demotions_proposed_pages_total", self.demoted as f64);
+        sink("promotions_proposed_pages_total", self.proposed[0] as f64);
+        sink("demotions_proposed_pages_total", self.proposed[1] as f64);
     }
 
     fn metadata_bytes(&self) -> Bytes {

@@ -86,6 +86,123 @@ pub(super) trait Work: Send {
     fn classes(&self) -> [u64; 2];
 }
 
+/// How memory is cut into units.
+#[derive(Clone, Copy, Debug)]
+struct Units {
+    span: u32,
+    /// Units may be huge pages among base pages.
+    mixed: bool,
+}
+
+impl Units {
+    #[inline(always)]
+    fn unit<const PLAIN: bool>(self, page: PageId, view: &View<'_>) -> u32 {
+        if self.span > 1 {
+            page.0 / self.span
+        } else if !PLAIN && self.mixed {
+            view.unit(page).start.0
+        } else {
+            page.0
+        }
+    }
+
+    fn first_page(self, unit: u32) -> PageId {
+        PageId(unit.saturating_mul(self.span))
+    }
+
+    /// All pages of a unit.
+    fn run(self, unit: u32, view: &View<'_>) -> PageRun {
+        let first = self.first_page(unit);
+        if self.mixed { view.unit(first) } else { PageRun { start: first, pages: self.span } }
+    }
+
+    /// Units that lie in a run as a whole.
+    fn whole(self, run: PageRun) -> core::ops::Range<u32> {
+        run.start.0.div_ceil(self.span)..run.end() / self.span
+    }
+
+    /// Pages of the largest unit.
+    fn largest(self) -> u32 {
+        if self.mixed { HUGE_PAGES } else { self.span }
+    }
+
+    /// Units of all memory.
+    fn count(self, view: &View<'_>) -> u32 {
+        view.pages() / self.span
+    }
+
+    /// What a unit is in units of the address space: a huge page among base pages is 512.
+    fn places(self, unit: u32, view: &View<'_>) -> u32 {
+        if self.mixed { self.run(unit, view).pages } else { 1 }
+    }
+
+    /// Units that have pages in fast memory, once around as far as the lap goes.
+    fn in_fast<'a>(self, lap: &Lap, view: &View<'a>) -> impl Iterator<Item = u32> + use<'a> {
+        let units = self.count(view);
+        let from = lap.cursor % units.max(1);
+        let left = lap.left.min(units);
+        let before = left.saturating_sub(units - from);
+        let pages = |from: u32, units: u32| {
+            let run = PageRun { start: self.first_page(from), pages: units * self.span };
+            view.pages_in(TierId::FAST, run)
+        };
+        let view = *view;
+        let mut last = None;
+        pages(from, left - before).chain(pages(0, before)).filter_map(move |page| match self.span {
+            1 if self.mixed => Some(view.unit(page).start.0),
+            1 => Some(page.0),
+            // Once, whatever pages of it are found.
+            span => Some(page.0 / span).filter(|unit| last.replace(*unit) != Some(*unit)),
+        })
+    }
+}
+
+/// The scan for cold units, once around.
+#[derive(Clone, Copy, Debug)]
+struct Lap {
+    /// Next unit.
+    cursor: u32,
+    /// Units left of the address space since anything changed that makes units cold.
+    left: u32,
+}
+
+impl Lap {
+    /// Has passed everything before the place `end`, of so many.
+    fn pass(&mut self, end: u32, units: u32) {
+        let round = if end > self.cursor { 0 } else { units };
+        self.left = self.left.saturating_sub(end + round - self.cursor);
+        self.cursor = if end < units { end } else { 0 };
+    }
+}
+
+/// Intervals in samples: of halving frequency, of halving momentum, of a batch.
+#[derive(Clone, Copy, Debug)]
+struct Intervals {
+    /// Samples until each one ends; counted in `since`.
+    left: [u64; 3],
+    since: u64,
+    /// The least of `left`.
+    due: u64,
+}
+
+impl Intervals {
+    fn new(left: [u64; 3]) -> Self {
+        Self { left, since: 0, due: left[0].min(left[1]).min(left[2]) }
+    }
+
+    /// Which ones have ended, after how many samples. They begin anew, `lengths` being asked for as
+    /// much.
+    fn end(&mut self, lengths: impl Fn() -> [u64; 3]) -> ([bool; 3], u64) {
+        let since = self.since;
+        let left = self.left.map(|left| left - since);
+        let ended = left.map(|left| left == 0);
+        let lengths = lengths();
+        let next = |i: usize| if ended[i] { lengths[i] } else { left[i] };
+        *self = Self::new([next(0), next(1), next(2)]);
+        (ended, since)
+    }
+}
+
 /// Units are pages, with a huge page's first page for all of it; or, with a `span` of 512, regions.
 pub(super) struct Tiering<T> {
     tracker: T,
@@ -93,28 +210,19 @@ pub(super) struct Tiering<T> {
     pace: Option<Pace>,
     /// Exact counts, to see how often the tracker decides as they would.
     audit: Option<Exact<u32>>,
-    span: u32,
-    /// Units may be huge pages among base pages.
-    mixed: bool,
+    units: Units,
     /// Units by frequency, in pages.
     histogram: CountHistogram,
     /// Frequency from which on it is high.
     high: u32,
-    /// Samples until frequency is halved, momentum is halved, a batch ends; counted in `since`.
-    left: [u64; 3],
-    since: u64,
-    /// The least of `left`.
-    due: u64,
+    intervals: Intervals,
     /// Units to promote.
     batch: Batch,
     ready: bool,
     chances: Chances,
     /// Fast memory is below the lower watermark and not yet above the higher.
     demoting: bool,
-    /// Next unit of the scan for cold ones, and those left of the address space since anything
-    /// changed that makes units cold.
-    cursor: u32,
-    lap: u32,
+    lap: Lap,
     /// Pages at the last decision: all, those counted at least once, those counted to the most.
     /// Later ones may be those of a program that ends.
     pages: [u64; 3],
@@ -122,11 +230,11 @@ pub(super) struct Tiering<T> {
 }
 
 impl Rules {
-    /// Samples after which frequency is halved, by what fast memory holds now: a program may be
-    /// given more of it, live.
-    fn frequency_interval(&self, view: &View<'_>) -> u64 {
+    /// Samples after which frequency is halved, momentum is halved, a batch ends. The first go by what
+    /// fast memory holds now: a program may be given more of it, live.
+    fn intervals(&self, view: &View<'_>) -> [u64; 3] {
         let fast = view.limits(TierId::FAST).capacity.0.max(1) as f64;
-        (self.cool_frequency * fast).max(1.0) as u64
+        [(self.cool_frequency * fast).max(1.0) as u64, self.cool_momentum, self.batch]
     }
 }
 
@@ -138,25 +246,21 @@ impl<T: Tracker> Tiering<T> {
         span: u32,
         view: &View<'_>,
     ) -> Self {
-        let left = [rules.frequency_interval(view), rules.cool_momentum, rules.batch];
+        let intervals = Intervals::new(rules.intervals(view));
         Self {
             histogram: CountHistogram::new(tracker.most()),
             tracker,
             rules,
             pace,
             audit: None,
-            span,
-            mixed: false,
+            units: Units { span, mixed: false },
             high: 1,
-            left,
-            since: 0,
-            due: left[0].min(left[1]).min(left[2]),
+            intervals,
             batch: Batch::new(span),
             ready: false,
             chances: Chances::default(),
             demoting: false,
-            cursor: 0,
-            lap: u32::MAX,
+            lap: Lap { cursor: 0, left: u32::MAX },
             pages: [0; 3],
             counters: Counters::default(),
         }
@@ -164,7 +268,7 @@ impl<T: Tracker> Tiering<T> {
 
     /// Base pages, and huge pages where the view has them.
     pub(super) fn mixed(mut self, mixed: bool) -> Self {
-        self.mixed = mixed && self.span == 1;
+        self.units.mixed = mixed && self.units.span == 1;
         self
     }
 
@@ -172,27 +276,6 @@ impl<T: Tracker> Tiering<T> {
     pub(super) fn audited(mut self, audited: bool) -> Self {
         self.audit = audited.then(Exact::default);
         self
-    }
-
-    #[inline(always)]
-    fn unit<const PLAIN: bool>(&self, page: PageId, view: &View<'_>) -> u32 {
-        if self.span > 1 {
-            page.0 / self.span
-        } else if !PLAIN && self.mixed {
-            view.unit(page).start.0
-        } else {
-            page.0
-        }
-    }
-
-    fn first_page(&self, unit: u32) -> PageId {
-        PageId(unit.saturating_mul(self.span))
-    }
-
-    /// All pages of a unit.
-    fn run(&self, unit: u32, view: &View<'_>) -> PageRun {
-        let first = self.first_page(unit);
-        if self.mixed { view.unit(first) } else { PageRun { start: first, pages: self.span } }
     }
 
     /// Units whose memory is loaded together.
@@ -213,7 +296,7 @@ impl<T: Tracker> Tiering<T> {
     /// Whether a sample is nothing but two counts more: all units are of a size, and nobody else
     /// looks at samples.
     fn is_plain(&self) -> bool {
-        !self.mixed && self.audit.is_none() && self.pace.is_none()
+        !self.units.mixed && self.audit.is_none() && self.pace.is_none()
     }
 
     /// Takes in the samples with which the events begin; gives how many. While those of a chunk are
@@ -233,7 +316,7 @@ impl<T: Tracker> Tiering<T> {
                 self.look_ahead::<PLAIN>(events, &mut keys, done + CHUNK, view);
             }
             let before = done;
-            let due = usize::try_from(self.due - self.since).unwrap_or(CHUNK);
+            let due = usize::try_from(self.intervals.due - self.intervals.since).unwrap_or(CHUNK);
             let most = due.min(CHUNK - done % CHUNK);
             let high = self.high();
             let [mut wanteds, mut fulls, mut growns] = [0; 3];
@@ -241,7 +324,7 @@ impl<T: Tracker> Tiering<T> {
                 let Event::Sample(sample) = event else { break };
                 let key = keys[done % (2 * CHUNK)];
                 done += 1;
-                let unit = self.unit::<PLAIN>(sample.page, view);
+                let unit = self.units.unit::<PLAIN>(sample.page, view);
                 let fast = sample.tier == TierId::FAST;
                 let seen = self.tracker.sample(key);
                 // Without branches: what a sample leads to is hard to foresee.
@@ -257,16 +340,16 @@ impl<T: Tracker> Tiering<T> {
                 }
             }
             for &(unit, to) in &grown[..growns] {
-                let pages = if PLAIN { self.span } else { self.run(unit, view).pages };
+                let pages = if PLAIN { self.units.span } else { self.units.run(unit, view).pages };
                 self.histogram.step(to - 1, to, u64::from(pages));
             }
             for &(unit, frequency) in &wanted[..wanteds] {
                 self.batch.add(Wanted::new(unit, frequency < high.frequency));
             }
             self.chances.sampled(&full[..fulls]);
-            self.since += (done - before) as u64;
-            if self.since == self.due {
-                self.intervals(view);
+            self.intervals.since += (done - before) as u64;
+            if self.intervals.since == self.intervals.due {
+                self.end_intervals(view);
             }
             if done - before < most {
                 return done;
@@ -286,7 +369,7 @@ impl<T: Tracker> Tiering<T> {
         let keys = keys[from % (2 * CHUNK)..].iter_mut();
         for (key, event) in keys.zip(events.get(from..).unwrap_or_default()).take(CHUNK) {
             let Event::Sample(sample) = event else { break };
-            *key = self.tracker.key(self.unit::<PLAIN>(sample.page, view));
+            *key = self.tracker.key(self.units.unit::<PLAIN>(sample.page, view));
             self.tracker.prefetch(*key);
         }
     }
@@ -307,13 +390,11 @@ impl<T: Tracker> Tiering<T> {
         High { frequency: self.high, momentum: self.rules.momentum.unwrap_or(u32::MAX) }
     }
 
-    fn intervals(&mut self, view: &View<'_>) {
-        let since = core::mem::take(&mut self.since);
-        self.counters.samples += since;
-        self.left = self.left.map(|left| left - since);
-        let [frequency, momentum, batch] = self.left.map(|left| left == 0);
+    fn end_intervals(&mut self, view: &View<'_>) {
+        let ([frequency, momentum, batch], samples) =
+            self.intervals.end(|| self.rules.intervals(view));
+        self.counters.samples += samples;
         if frequency {
-            self.left[0] = self.rules.frequency_interval(view);
             self.tracker.cool_frequency();
             if let Some(audit) = &mut self.audit {
                 audit.cool_frequency();
@@ -322,7 +403,6 @@ impl<T: Tracker> Tiering<T> {
             self.counters.frequency_coolings += 1;
         }
         if momentum {
-            self.left[1] = self.rules.cool_momentum;
             self.tracker.cool_momentum();
             if let Some(audit) = &mut self.audit {
                 audit.cool_momentum();
@@ -330,11 +410,9 @@ impl<T: Tracker> Tiering<T> {
             self.counters.momentum_coolings += 1;
         }
         if batch {
-            self.left[2] = self.rules.batch;
             self.counters.batches += 1;
             self.ready = true;
         }
-        self.due = self.left[0].min(self.left[1]).min(self.left[2]);
         let high = self.histogram.threshold(view.limits(TierId::FAST).capacity.0);
         if frequency || momentum || high != self.high {
             self.high = high;
@@ -343,43 +421,40 @@ impl<T: Tracker> Tiering<T> {
     }
 
     fn begin_lap(&mut self, view: &View<'_>) {
-        self.lap = view.pages() / self.span;
+        self.lap.left = self.units.count(view);
     }
 
     /// Units that ended or began: their averages are those of nobody.
     fn forget(&mut self, run: PageRun, view: &View<'_>) {
-        for unit in self.whole_units(run) {
+        for unit in self.units.whole(run) {
             if let Some(old) = self.tracker.take(unit) {
-                let pages = self.run(unit, view).pages;
+                let pages = self.units.run(unit, view).pages;
                 self.histogram.leave(old.frequency, u64::from(pages));
             }
         }
     }
 
     fn remap(&mut self, from: PageRun, to: PageId) {
-        if self.span > 1 && from.start.0 % self.span != to.0 % self.span {
+        let span = self.units.span;
+        if span > 1 && from.start.0 % span != to.0 % span {
             return;
         }
         let old: Vec<(u32, Averages)> = self
-            .whole_units(from)
+            .units
+            .whole(from)
             .filter_map(|unit| Some((unit, self.tracker.take(unit)?)))
             .collect();
         for (unit, averages) in old {
-            let page = to.0 + (self.first_page(unit).0 - from.start.0);
-            self.tracker.put(page / self.span, averages);
+            let page = to.0 + (self.units.first_page(unit).0 - from.start.0);
+            self.tracker.put(page / span, averages);
         }
-    }
-
-    /// Units that lie in a run as a whole.
-    fn whole_units(&self, run: PageRun) -> core::ops::Range<u32> {
-        run.start.0.div_ceil(self.span)..run.end() / self.span
     }
 
     /// Any event but a sample.
     fn event(&mut self, event: &Event, view: &View<'_>) {
         match event {
             Event::Populated { run, huge, .. } => {
-                self.mixed |= *huge && self.span == 1;
+                self.units.mixed |= *huge && self.units.span == 1;
                 self.forget(*run, view);
                 self.begin_lap(view);
             }
@@ -412,7 +487,7 @@ impl<T: Tracker> Tiering<T> {
                 && !state.is_in_flight()
                 && (state.tier() == Some(TierId::FAST)) != up
         };
-        let run = self.run(unit, view);
+        let run = self.units.run(unit, view);
         // All pages of a folio are where its first one is.
         let first = view.state(run.start);
         let whole = run.pages == 1 || first.is_huge() && run == run.start.region().run();
@@ -443,7 +518,7 @@ impl<T: Tracker> Tiering<T> {
         let batch = self.batch.take();
         let mut runs = Runs::new(TierId::FAST, Lane::PROMOTE);
         for some in batch.chunks(LINES) {
-            some.iter().for_each(|wanted| view.prefetch(self.first_page(wanted.unit())));
+            some.iter().for_each(|wanted| view.prefetch(self.units.first_page(wanted.unit())));
             for wanted in some {
                 let by_momentum = u64::from(wanted.by_momentum());
                 self.counters.by_momentum += by_momentum;
@@ -488,7 +563,7 @@ impl<T: Tracker> Tiering<T> {
     /// Neither is less than a unit, or a small fast memory would be full for ever.
     fn lacking(&mut self, view: &View<'_>) -> u64 {
         let next = TierId::FAST.slower();
-        let unit = if self.mixed { HUGE_PAGES } else { self.span };
+        let unit = self.units.largest();
         let capacity = view.limits(TierId::FAST).capacity.0 as f64;
         let mark = |share: f64| (libm::ceil(capacity * share) as u64).max(u64::from(unit));
         let leaving = view.reserved(next).0;
@@ -497,32 +572,6 @@ impl<T: Tracker> Tiering<T> {
         self.demoting |= over > 0 || coming < mark(self.rules.begin);
         self.demoting &= over > 0 || coming < mark(self.rules.end);
         if self.demoting { mark(self.rules.end).saturating_sub(coming) + over } else { 0 }
-    }
-
-    /// Units that have pages in fast memory, from the cursor on once around, as far as they were not
-    /// looked at since anything changed.
-    fn units_in_fast<'a>(&self, view: &View<'a>) -> impl Iterator<Item = u32> + use<'a, T> {
-        let units = view.pages() / self.span;
-        let from = self.cursor % units.max(1);
-        let lap = self.lap.min(units);
-        let before = lap.saturating_sub(units - from);
-        let pages = |from: u32, units: u32| {
-            let run = PageRun { start: self.first_page(from), pages: units * self.span };
-            view.pages_in(TierId::FAST, run)
-        };
-        let (span, mixed, view) = (self.span, self.mixed, *view);
-        let mut last = None;
-        pages(from, lap - before).chain(pages(0, before)).filter_map(move |page| match span {
-            1 if mixed => Some(view.unit(page).start.0),
-            1 => Some(page.0),
-            // Once, whatever pages of it are found.
-            _ => Some(page.0 / span).filter(|unit| last.replace(*unit) != Some(*unit)),
-        })
-    }
-
-    /// What a unit is in units of the address space: a huge page among base pages is 512.
-    fn units_of(&self, unit: u32, view: &View<'_>) -> u32 {
-        if self.mixed { self.run(unit, view).pages } else { 1 }
     }
 
     fn demote(&mut self, now: Nanos, bytes: &mut Bytes, view: &View<'_>, plan: &mut Plan) {
@@ -544,11 +593,11 @@ impl<T: Tracker> Tiering<T> {
                 }
             }
         }
-        let units = view.pages() / self.span;
-        self.lap = self.lap.min(units);
-        let mut found = self.units_in_fast(view);
+        let units = self.units.count(view);
+        self.lap.left = self.lap.left.min(units);
+        let mut found = self.units.in_fast(&self.lap, view);
         let mut ahead = Vec::with_capacity(self.chunk());
-        'scan: while lacking > 0 && self.lap > 0 {
+        'scan: while lacking > 0 && self.lap.left > 0 {
             ahead.clear();
             // The iterator goes on by itself here: to be asked for each unit takes it longer.
             found.by_ref().take(self.chunk()).for_each(|unit| ahead.push(unit));
@@ -566,14 +615,11 @@ impl<T: Tracker> Tiering<T> {
                         }
                     }
                 }
-                let end = unit + self.units_of(unit, view);
-                let round = if end > self.cursor { 0 } else { units };
-                self.lap = self.lap.saturating_sub(end + round - self.cursor);
-                self.cursor = if end < units { end } else { 0 };
+                self.lap.pass(unit + self.units.places(unit, view), units);
                 self.counters.looked_at += 1;
             }
             if ahead.len() < self.chunk() {
-                self.lap = 0;
+                self.lap.left = 0;
             }
         }
         self.counters.demoted += runs.finish(plan);
@@ -625,7 +671,7 @@ impl<T: Tracker> Work for Tiering<T> {
     fn metrics(&self, sink: &mut MetricSink<'_>) {
         let c = &self.counters;
         for (name, value) in [
-            ("samples_total", c.samples + self.since),
+            ("samples_total", c.samples + self.intervals.since),
             ("samples_lost_total", c.lost),
             ("batches_total", c.batches),
             ("frequency_coolings_total", c.frequency_coolings),
@@ -640,7 +686,7 @@ impl<T: Tracker> Work for Tiering<T> {
             ("second_chances_lost_total", c.chances_lost),
             ("looked_at_total", c.looked_at),
             ("frequency_threshold", u64::from(self.high)),
-            ("unit_pages", u64::from(self.span)),
+            ("unit_pages", u64::from(self.units.span)),
         ] {
             sink(name, value as f64);
         }
@@ -651,7 +697,10 @@ impl<T: Tracker> Work for Tiering<T> {
             pace.metrics(sink);
         }
         if self.audit.is_some() {
-            sink("agreement_ratio", c.agreed as f64 / (c.samples + self.since).max(1) as f64);
+            sink(
+                "agreement_ratio",
+                c.agreed as f64 / (c.samples + self.intervals.since).max(1) as f64,
+            );
         }
     }
 

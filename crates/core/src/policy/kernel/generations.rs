@@ -61,14 +61,104 @@ struct List {
     pages: u64,
 }
 
-/// The generations of the fastest tier, and their thread.
+/// Units of fast memory by generation.
 #[derive(Clone, Debug)]
-pub struct Generations {
-    rest: Nanos,
+struct Ages {
     units: Vec<Unit>,
     /// The oldest in front, and its number.
     lists: VecDeque<List>,
     oldest: u32,
+}
+
+impl Ages {
+    fn new(hint: PageCount) -> Self {
+        Self {
+            units: Vec::with_capacity(usize::try_from(hint.0).unwrap_or(0)),
+            lists: (0..=YOUNG).map(|_| List::default()).collect(),
+            oldest: 0,
+        }
+    }
+
+    fn bytes(&self) -> Bytes {
+        let lists: usize = self.lists.iter().map(|list| list.units.capacity()).sum();
+        let units = self.units.capacity() * size_of::<Unit>();
+        Bytes((units + lists * size_of::<PageId>()) as u64)
+    }
+
+    fn grow(&mut self, known: usize) {
+        if self.units.len() < known {
+            self.units.resize(known, Unit::default());
+        }
+    }
+
+    /// Begins a generation.
+    fn begin(&mut self) {
+        self.lists.push_back(List::default());
+    }
+
+    /// Takes a unit of the oldest generation out.
+    fn pop_oldest(&mut self) -> Option<PageRun> {
+        loop {
+            let first = self.lists.front_mut()?.units.pop_front()?;
+            let unit = self.units[first.index()];
+            // A unit that has been listed anew stands in its old list, too.
+            if unit.listed == self.oldest + 1 {
+                self.unlist(first);
+                return Some(PageRun { start: first, pages: u32::from(unit.pages) });
+            }
+        }
+    }
+
+    fn total(&self) -> u64 {
+        self.lists.iter().map(|list| list.pages).sum()
+    }
+
+    /// Whether access bits have to tell who is old.
+    fn is_short_of_old(&self) -> bool {
+        let pages = |list: Option<&List>| list.map_or(0, |list| list.pages);
+        let (old, young) = (pages(self.lists.front()), pages(self.lists.back()));
+        let (total, generations) = (self.total(), YOUNG as u64);
+        match self.lists.len().cmp(&(YOUNG + 1)) {
+            core::cmp::Ordering::Less => true,
+            core::cmp::Ordering::Equal => {
+                young * generations > total || old * (generations + 2) < total
+            }
+            core::cmp::Ordering::Greater => false,
+        }
+    }
+
+    /// Lists a unit by how many generations are younger.
+    fn list(&mut self, first: PageId, pages: u32, younger: usize) {
+        self.unlist(first);
+        let index = self.lists.len() - 1 - younger.min(self.lists.len() - 1);
+        let list = &mut self.lists[index];
+        list.units.push_back(first);
+        list.pages += u64::from(pages);
+        let unit = &mut self.units[first.index()];
+        (unit.listed, unit.pages) = (self.oldest + index as u32 + 1, pages as u16);
+    }
+
+    fn unlist(&mut self, first: PageId) {
+        let unit = &mut self.units[first.index()];
+        if let Some(generation) = unit.listed.checked_sub(1) {
+            self.lists[(generation - self.oldest) as usize].pages -= u64::from(unit.pages);
+            unit.listed = 0;
+        }
+    }
+
+    fn drop_empty(&mut self) {
+        while self.lists.len() > YOUNG && self.lists[0].pages == 0 {
+            self.lists.pop_front();
+            self.oldest += 1;
+        }
+    }
+}
+
+/// The generations of the fastest tier, and their thread.
+#[derive(Clone, Debug)]
+pub struct Generations {
+    rest: Nanos,
+    ages: Ages,
     /// Pages that shall be free; 0 while the thread sleeps.
     target: u64,
     priority: u32,
@@ -95,9 +185,7 @@ impl Generations {
     pub fn new(hint: PageCount, rest: Nanos) -> Self {
         Self {
             rest,
-            units: Vec::with_capacity(usize::try_from(hint.0).unwrap_or(0)),
-            lists: (0..=YOUNG).map(|_| List::default()).collect(),
-            oldest: 0,
+            ages: Ages::new(hint),
             target: 0,
             priority: FIRST_PRIORITY,
             left: 0,
@@ -131,9 +219,7 @@ impl Generations {
 
     /// Memory held.
     pub fn bytes(&self) -> Bytes {
-        let lists: usize = self.lists.iter().map(|list| list.units.capacity()).sum();
-        let pages = (lists + self.moving.capacity()) * size_of::<PageId>();
-        Bytes((self.units.capacity() * size_of::<Unit>() + pages) as u64)
+        Bytes(self.ages.bytes().0 + (self.moving.capacity() * size_of::<PageId>()) as u64)
     }
 
     /// Asks for `free` pages to be free. A larger wish replaces a smaller one.
@@ -155,10 +241,7 @@ impl Generations {
 
     /// Follows what happens to memory. Other events are ignored.
     pub fn observe(&mut self, event: &Event, view: &View<'_>) {
-        let known = view.pages() as usize;
-        if self.units.len() < known {
-            self.units.resize(known, Unit::default());
-        }
+        self.ages.grow(view.pages() as usize);
         match *event {
             Event::Populated { run, .. }
             | Event::Moved { run, .. }
@@ -188,7 +271,7 @@ impl Generations {
         }
         self.asked = now;
         if core::mem::take(&mut self.walks) {
-            self.lists.push_back(List::default());
+            self.ages.begin();
         }
         leaving += self.settle(view, budget, plan);
         if self.waiting > 0 || self.target == 0 || now < self.resting_until {
@@ -204,12 +287,12 @@ impl Generations {
             (self.target, self.priority, self.left) = (0, FIRST_PRIORITY, 0);
             return;
         }
-        self.drop_empty();
-        if self.left == 0 || self.lists.len() <= YOUNG {
+        self.ages.drop_empty();
+        if self.left == 0 || self.ages.lists.len() <= YOUNG {
             if !self.next_round(now, leaving) {
                 return;
             }
-            if self.is_short_of_old() {
+            if self.ages.is_short_of_old() {
                 return self.walk(view, plan);
             }
         }
@@ -232,27 +315,9 @@ impl Generations {
                 self.priority -= 1;
             }
         }
-        self.left = (self.total() >> self.priority).max(BATCH);
+        self.left = (self.ages.total() >> self.priority).max(BATCH);
         (self.scanned, self.reclaimed) = (0, 0);
         true
-    }
-
-    fn total(&self) -> u64 {
-        self.lists.iter().map(|list| list.pages).sum()
-    }
-
-    /// Whether access bits have to tell who is old.
-    fn is_short_of_old(&self) -> bool {
-        let pages = |list: Option<&List>| list.map_or(0, |list| list.pages);
-        let (old, young) = (pages(self.lists.front()), pages(self.lists.back()));
-        let (total, generations) = (self.total(), YOUNG as u64);
-        match self.lists.len().cmp(&(YOUNG + 1)) {
-            core::cmp::Ordering::Less => true,
-            core::cmp::Ordering::Equal => {
-                young * generations > total || old * (generations + 2) < total
-            }
-            core::cmp::Ordering::Greater => false,
-        }
     }
 
     fn walk(&mut self, view: &View<'_>, plan: &mut Plan) {
@@ -271,16 +336,9 @@ impl Generations {
     fn take_out(&mut self, plan: &mut Plan) {
         let mut taken = 0;
         while taken < BATCH {
-            let Some(first) = self.lists.front_mut().and_then(|list| list.units.pop_front()) else {
-                break;
-            };
-            let unit = self.units[first.index()];
-            if unit.listed == self.oldest + 1 {
-                self.unlist(first);
-                let unit = PageRun { start: first, pages: u32::from(unit.pages) };
-                self.isolated.push((unit, false));
-                taken += u64::from(unit.pages);
-            }
+            let Some(unit) = self.ages.pop_oldest() else { break };
+            self.isolated.push((unit, false));
+            taken += u64::from(unit.pages);
         }
         self.scanned += taken;
         self.left = if taken == 0 { 0 } else { self.left.saturating_sub(taken) };
@@ -298,20 +356,21 @@ impl Generations {
             let (first, pages) = (unit.start, u64::from(unit.pages));
             let state = view.state(first);
             let here = state.tier() == Some(TierId::FAST) && !state.is_in_flight();
-            if !here || view.unit(first) != unit || self.units[first.index()].listed > 0 {
+            if !here || view.unit(first) != unit || self.ages.units[first.index()].listed > 0 {
                 continue;
             }
             if accessed {
                 self.counters.kept += 1;
-                let again = core::mem::replace(&mut self.units[first.index()].referenced, true);
-                self.list(first, unit.pages, if again { 0 } else { 1 });
+                let again =
+                    core::mem::replace(&mut self.ages.units[first.index()].referenced, true);
+                self.ages.list(first, unit.pages, if again { 0 } else { 1 });
                 around.push(first);
             } else if room.take(pages) {
                 leaving += pages;
                 self.moving.push(first);
                 runs.push(unit, plan);
             } else {
-                self.list(first, unit.pages, self.lists.len() - 1);
+                self.ages.list(first, unit.pages, self.ages.lists.len() - 1);
             }
         }
         self.counters.demoted += runs.finish(plan);
@@ -321,13 +380,13 @@ impl Generations {
 
     /// Has the access bits of neighbours read, that are of older generations.
     fn look_around(&mut self, accessed: &[PageId], plan: &mut Plan) {
-        let youngest = self.oldest + self.lists.len() as u32;
+        let youngest = self.ages.oldest + self.ages.lists.len() as u32;
         let mut wanted = Vec::new();
         for page in accessed {
             let start = page.0 / AROUND * AROUND;
-            let known = (self.units.len() as u32).min(start + AROUND);
+            let known = (self.ages.units.len() as u32).min(start + AROUND);
             for first in (start..known).map(PageId) {
-                let unit = self.units[first.index()];
+                let unit = self.ages.units[first.index()];
                 if unit.listed > 0 && unit.listed < youngest && unit.pages == 1 {
                     wanted.push(PageRun::single(first));
                 }
@@ -347,7 +406,7 @@ impl Generations {
                 leaving += u64::from(unit.pages);
                 self.moving.push(first);
             } else if state.tier() == Some(TierId::FAST) {
-                self.list(unit.start, unit.pages, self.lists.len() - 2);
+                self.ages.list(unit.start, unit.pages, self.ages.lists.len() - 2);
             } else {
                 self.reclaimed += u64::from(unit.pages);
             }
@@ -366,8 +425,8 @@ impl Generations {
             let isolated = self.isolated.iter_mut().find(|(other, _)| other.start == unit.start);
             if let Some((_, accessed)) = isolated {
                 *accessed = true;
-            } else if self.units.get(unit.start.index()).is_some_and(|unit| unit.listed > 0) {
-                self.list(unit.start, unit.pages, 0);
+            } else if self.ages.units.get(unit.start.index()).is_some_and(|unit| unit.listed > 0) {
+                self.ages.list(unit.start, unit.pages, 0);
             }
         }
     }
@@ -375,38 +434,12 @@ impl Generations {
     /// Memory is new here, gone, or of other sizes: what is in fast memory is young.
     fn enter(&mut self, run: PageRun, view: &View<'_>) {
         for page in run.iter().filter(|page| page.index() < view.pages() as usize) {
-            self.unlist(page);
-            self.units[page.index()].referenced = false;
+            self.ages.unlist(page);
+            self.ages.units[page.index()].referenced = false;
             let (state, unit) = (view.state(page), view.unit(page));
             if state.is_resident() && state.tier() == Some(TierId::FAST) && unit.start == page {
-                self.list(page, unit.pages, 0);
+                self.ages.list(page, unit.pages, 0);
             }
-        }
-    }
-
-    /// Lists a unit by how many generations are younger.
-    fn list(&mut self, first: PageId, pages: u32, younger: usize) {
-        self.unlist(first);
-        let index = self.lists.len() - 1 - younger.min(self.lists.len() - 1);
-        let list = &mut self.lists[index];
-        list.units.push_back(first);
-        list.pages += u64::from(pages);
-        let unit = &mut self.units[first.index()];
-        (unit.listed, unit.pages) = (self.oldest + index as u32 + 1, pages as u16);
-    }
-
-    fn unlist(&mut self, first: PageId) {
-        let unit = &mut self.units[first.index()];
-        if let Some(generation) = unit.listed.checked_sub(1) {
-            self.lists[(generation - self.oldest) as usize].pages -= u64::from(unit.pages);
-            unit.listed = 0;
-        }
-    }
-
-    fn drop_empty(&mut self) {
-        while self.lists.len() > YOUNG && self.lists[0].pages == 0 {
-            self.lists.pop_front();
-            self.oldest += 1;
         }
     }
 }

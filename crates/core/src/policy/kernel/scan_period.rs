@@ -130,15 +130,35 @@ pub struct ScanPeriod {
     no_look_before: Nanos,
     /// Whether a look found faults.
     found: bool,
-    /// Pages that faulted since the last look.
+    seen: Seen,
+    sums: Sums,
+}
+
+/// Pages that faulted.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    /// Since the last look.
     private: u64,
     shared: u64,
-    /// Pages that faulted since the last look that was not cut short.
+    /// Since the last look that was not cut short.
     local: u64,
     remote: u64,
     failed: u64,
+}
+
+impl Seen {
+    fn add(&mut self, told: Told) {
+        *(if told.private { &mut self.private } else { &mut self.shared }) += told.pages;
+        *(if told.local { &mut self.local } else { &mut self.remote }) += told.pages;
+        self.failed += if told.ending == Ending::Failed { told.pages } else { 0 };
+    }
+}
+
+/// Sums for metrics: pages of faults that counted, and changes of the period.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
     counted: u64,
-    counted_shared: u64,
+    shared: u64,
     doubled: u64,
     longer: u64,
     shorter: u64,
@@ -160,16 +180,8 @@ impl ScanPeriod {
             looked_at: 0,
             no_look_before: Nanos::ZERO,
             found: false,
-            private: 0,
-            shared: 0,
-            local: 0,
-            remote: 0,
-            failed: 0,
-            counted: 0,
-            counted_shared: 0,
-            doubled: 0,
-            longer: 0,
-            shorter: 0,
+            seen: Seen::default(),
+            sums: Sums::default(),
         }
     }
 
@@ -222,11 +234,9 @@ impl ScanPeriod {
                 self.no_look_before = now.saturating_add(pause);
             }
         }
-        self.counted += told.pages;
-        self.counted_shared += if told.private { 0 } else { told.pages };
-        *(if told.private { &mut self.private } else { &mut self.shared }) += told.pages;
-        *(if told.local { &mut self.local } else { &mut self.remote }) += told.pages;
-        self.failed += if told.ending == Ending::Failed { told.pages } else { 0 };
+        self.sums.counted += told.pages;
+        self.sums.shared += if told.private { 0 } else { told.pages };
+        self.seen.add(told);
     }
 
     /// Sets a new period, once for each pass.
@@ -236,18 +246,19 @@ impl ScanPeriod {
         }
         self.looked_at = self.passes;
         let [least, most] = self.pace.limits(resident);
-        let [private, shared] = [&mut self.private, &mut self.shared].map(core::mem::take);
+        let Seen { private, shared, local, remote, failed } = self.seen;
+        (self.seen.private, self.seen.shared) = (0, 0);
         self.found |= private + shared > 0;
         // What was counted stays: after a promotion that failed, the period never shrinks again.
-        if self.local + shared == 0 || self.failed > 0 {
+        if local + shared == 0 || failed > 0 {
             self.period = most.min(Nanos(self.period.0.saturating_mul(2)));
             self.not_before = now.saturating_add(self.period);
-            self.doubled += 1;
+            self.sums.doubled += 1;
             return;
         }
         let slot = self.period.0.div_ceil(SLOTS);
         let part = |pages: u64, of: u64| pages * SLOTS / of.max(1);
-        let local = part(self.local, self.local + self.remote);
+        let local = part(local, local + remote);
         let private = part(private, private + shared);
         let longer = |part: u64| Nanos(self.period.0 + (part - THRESHOLD).max(1) * slot);
         let period = if private >= THRESHOLD {
@@ -258,9 +269,9 @@ impl ScanPeriod {
             let slots = THRESHOLD - local.max(private);
             self.period.saturating_sub(Nanos(slots * slot))
         };
-        *(if period > self.period { &mut self.longer } else { &mut self.shorter }) += 1;
+        *(if period > self.period { &mut self.sums.longer } else { &mut self.sums.shorter }) += 1;
         self.period = period.clamp(least, most);
-        (self.local, self.remote, self.failed) = (0, 0, 0);
+        self.seen = Seen::default();
     }
 
     /// Reports the period, how often it changed which way, and pages of faults that counted.
@@ -268,11 +279,11 @@ impl ScanPeriod {
         for (name, value) in [
             ("hint_scan_passes_total", self.passes),
             ("scan_period_ns", self.period.0),
-            ("scan_period_doubled_total", self.doubled),
-            ("scan_period_longer_total", self.longer),
-            ("scan_period_shorter_total", self.shorter),
-            ("hint_faults_counted_pages_total", self.counted),
-            ("hint_faults_shared_pages_total", self.counted_shared),
+            ("scan_period_doubled_total", self.sums.doubled),
+            ("scan_period_longer_total", self.sums.longer),
+            ("scan_period_shorter_total", self.sums.shorter),
+            ("hint_faults_counted_pages_total", self.sums.counted),
+            ("hint_faults_shared_pages_total", self.sums.shared),
         ] {
             sink(name, value as f64);
         }

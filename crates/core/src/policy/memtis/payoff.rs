@@ -65,6 +65,17 @@ impl Side {
     }
 }
 
+/// Progress of a trial under way, in samples since it began.
+#[derive(Clone, Copy, Debug)]
+struct Watch {
+    age: u64,
+    /// When the next sample is looked up.
+    next: u64,
+    /// When the window ends, and how many there were.
+    end: u64,
+    windows: u64,
+}
+
 /// Judges moves by trials. While it is *open*, pages move and trials watch them; while it is
 /// *closed*, trials watch what would move.
 #[derive(Clone, Debug)]
@@ -75,13 +86,8 @@ pub(super) struct Payoff {
     stride: u64,
     up: Side,
     down: Side,
-    /// Whether the sides are complete and samples are watched.
-    watching: bool,
-    /// Samples since then; of those, when the next is looked up, and the end of the window.
-    age: u64,
-    next: u64,
-    end: u64,
-    windows: u64,
+    /// Where the sides are complete.
+    watch: Option<Watch>,
     /// Good trials in a row, and how many of them open.
     streak: u32,
     needed: u32,
@@ -105,11 +111,7 @@ impl Payoff {
             stride: (4 * window).div_ceil(SCORED),
             up: Side::default(),
             down: Side::default(),
-            watching: false,
-            age: 0,
-            next: 0,
-            end: 0,
-            windows: 0,
+            watch: None,
             streak: 0,
             needed: 1,
             closed_for: 0,
@@ -135,7 +137,7 @@ impl Payoff {
 
     /// Whether pages for a trial are wanted.
     pub(super) fn wants_pages(&self) -> bool {
-        self.enabled && !self.watching
+        self.enabled && self.watch.is_none()
     }
 
     /// Pages of a trial where the fast tier has `capacity`: enough for a verdict.
@@ -158,63 +160,64 @@ impl Payoff {
         for side in [&mut self.up, &mut self.down] {
             side.runs.sort_unstable_by_key(|run| run.start);
         }
-        self.watching = true;
         // Moves need time, and a page that a stream still reads would speak for itself.
         let gap = self.window;
-        (self.age, self.next, self.end, self.windows) = (0, gap, gap + self.window, 1);
+        self.watch = Some(Watch { age: 0, next: gap, end: gap + self.window, windows: 1 });
     }
 
     /// Counts samples; `samples` holds nothing else.
     #[inline]
     pub(super) fn observe(&mut self, samples: &[Event]) {
         self.closed_for += samples.len() as u64;
-        if self.watching {
-            self.watch(samples);
+        if let Some(watch) = self.watch.take() {
+            self.watch = self.watch(watch, samples);
         }
     }
 
-    fn watch(&mut self, samples: &[Event]) {
-        let mut from = self.age;
-        let until = self.age + samples.len() as u64;
-        while self.watching && from < until {
-            let to = until.min(self.end);
-            while self.next < to {
-                if let Event::Sample(sample) = &samples[(self.next - self.age) as usize] {
+    /// Goes on with a trial; `None` where it has ended.
+    fn watch(&mut self, mut watch: Watch, samples: &[Event]) -> Option<Watch> {
+        let mut from = watch.age;
+        let until = watch.age + samples.len() as u64;
+        while from < until {
+            let to = until.min(watch.end);
+            while watch.next < to {
+                if let Event::Sample(sample) = &samples[(watch.next - watch.age) as usize] {
                     self.up.score(sample.page);
                     self.down.score(sample.page);
                 }
-                self.next += self.stride;
+                watch.next += self.stride;
             }
-            if to == self.end {
-                self.judge();
+            if to == watch.end {
+                if let Some(pays) = self.verdict(watch.windows) {
+                    self.judge(pays);
+                    return None;
+                }
+                watch.windows += 1;
+                watch.end += self.window;
             }
             from = to;
         }
-        self.age = until;
+        watch.age = until;
+        Some(watch)
     }
 
     /// Whether pages promoted are hit more than those demoted: by a quarter, and by three standard
     /// deviations of a count. `None` where more hits may tell.
-    fn verdict(&self) -> Option<bool> {
+    fn verdict(&self, windows: u64) -> Option<bool> {
         let (up, down) = (&self.up, &self.down);
         let [up_pages, down_pages] = [up.pages, down.pages].map(u128::from);
         let (gain, loss) = (u128::from(up.hits) * down_pages, u128::from(down.hits) * up_pages);
         let noise = gain * down_pages + loss * up_pages;
         let difference = gain.saturating_sub(loss);
         let pays = 4 * gain > 5 * loss && difference * difference > 9 * noise;
-        if pays && self.windows >= LEAST_WINDOWS {
+        if pays && windows >= LEAST_WINDOWS {
             return Some(true);
         }
         let hopeless = gain <= loss && up.hits + down.hits >= FEW_HITS;
-        (hopeless || self.windows == MOST_WINDOWS).then_some(false)
+        (hopeless || windows == MOST_WINDOWS).then_some(false)
     }
 
-    fn judge(&mut self) {
-        let Some(pays) = self.verdict() else {
-            self.windows += 1;
-            self.end += self.window;
-            return;
-        };
+    fn judge(&mut self, pays: bool) {
         self.trials += 1;
         if pays {
             self.streak += 1;
@@ -230,7 +233,6 @@ impl Payoff {
             }
             (self.open, self.streak) = (false, 0);
         }
-        self.watching = false;
         self.up.clear();
         self.down.clear();
     }
