@@ -90,6 +90,16 @@ enum Phase {
     Full { order: Vec<u32>, done: usize, to: u64 },
 }
 
+/// How far the spaces are filled.
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    eden: u64,
+    /// The survivor space in use.
+    which: usize,
+    survivor: u64,
+    old: u64,
+}
+
 /// The heap and what is in it.
 #[derive(Debug)]
 struct Heap {
@@ -106,11 +116,7 @@ struct Heap {
     /// Rows in the young generation; those replaced again are there more than once.
     young: Vec<u32>,
     kept: Vec<u32>,
-    eden_at: u64,
-    /// The survivor space in use, and how far it is filled.
-    survivor: usize,
-    survivor_at: u64,
-    old_at: u64,
+    ends: Ends,
     phase: Phase,
     collections: [u64; 2],
 }
@@ -128,10 +134,7 @@ impl Heap {
             ages: Vec::new(),
             young: Vec::new(),
             kept: Vec::new(),
-            eden_at: 0,
-            survivor: 0,
-            survivor_at: spaces.survivor(0),
-            old_at: spaces.old,
+            ends: Ends { eden: 0, which: 0, survivor: spaces.survivor(0), old: spaces.old },
             phase: Phase::Run,
             collections: [0; 2],
         }
@@ -147,11 +150,11 @@ impl Heap {
         let spread = 0.8 / self.live;
         for nth in 0..objects {
             let object = order.apply(nth);
-            self.places[object as usize] = (self.old_at / UNIT) as u32;
+            self.places[object as usize] = (self.ends.old / UNIT) as u32;
             let with_garbage =
                 (self.bytes(object) as f64 * (spread - 0.5 + rng.unit_f64())).max(0.0);
             let step = (with_garbage as u64).max(self.bytes(object)).next_multiple_of(UNIT);
-            self.old_at = (self.old_at + step).min(self.spaces.end);
+            self.ends.old = (self.ends.old + step).min(self.spaces.end);
         }
     }
 
@@ -182,12 +185,12 @@ impl Heap {
     }
 
     fn room_in_eden(&self, bytes: u64) -> bool {
-        self.eden_at + bytes <= self.spaces.eden_end
+        self.ends.eden + bytes <= self.spaces.eden_end
     }
 
     fn allocate(&mut self, memory: &mut impl Memory, bytes: u64) -> u64 {
-        let at = self.eden_at;
-        self.eden_at += bytes.next_multiple_of(UNIT);
+        let at = self.ends.eden;
+        self.ends.eden += bytes.next_multiple_of(UNIT);
         memory.store_all(self.area, at, bytes);
         at
     }
@@ -212,8 +215,8 @@ impl Heap {
         // All cards of the old generation are looked at.
         let first = self.spaces.old / CARD_BYTES;
         memory.load_all(self.cards, first, (self.spaces.end - self.spaces.old) / CARD_BYTES);
-        self.survivor = 1 - self.survivor;
-        self.survivor_at = self.spaces.survivor(self.survivor);
+        self.ends.which = 1 - self.ends.which;
+        self.ends.survivor = self.spaces.survivor(self.ends.which);
         self.collections[0] += 1;
         self.phase = Phase::Young { done: 0 };
     }
@@ -234,22 +237,22 @@ impl Heap {
         for nth in some.clone() {
             let row = self.young[nth];
             let from = self.place(row);
-            let to_start = self.spaces.survivor(self.survivor);
+            let to_start = self.spaces.survivor(self.ends.which);
             let copied = from >= self.spaces.old
                 || (to_start..to_start + self.spaces.survivor_bytes).contains(&from);
             if copied {
                 continue;
             }
-            let fits = self.survivor_at + ROW_BYTES <= to_start + self.spaces.survivor_bytes;
+            let fits = self.ends.survivor + ROW_BYTES <= to_start + self.spaces.survivor_bytes;
             let age = &mut self.ages[row as usize];
             *age += 1;
             let to = if *age > TENURE || !fits {
-                self.old_at += ROW_BYTES;
-                self.old_at - ROW_BYTES
+                self.ends.old += ROW_BYTES;
+                self.ends.old - ROW_BYTES
             } else {
-                self.survivor_at += ROW_BYTES;
+                self.ends.survivor += ROW_BYTES;
                 self.kept.push(row);
-                self.survivor_at - ROW_BYTES
+                self.ends.survivor - ROW_BYTES
             };
             memory.load_all(self.area, from, ROW_BYTES);
             memory.store_all(self.area, to, ROW_BYTES);
@@ -259,7 +262,7 @@ impl Heap {
         if some.end < self.young.len() {
             return Phase::Young { done: some.end };
         }
-        self.eden_at = 0;
+        self.ends.eden = 0;
         self.young.clear();
         std::mem::swap(&mut self.young, &mut self.kept);
         Phase::Run
@@ -267,7 +270,7 @@ impl Heap {
 
     /// Whether the old generation takes all that a collection of the young one may promote.
     fn room_for_promotion(&self) -> bool {
-        self.old_at + self.young.len() as u64 * ROW_BYTES <= self.spaces.end
+        self.ends.old + self.young.len() as u64 * ROW_BYTES <= self.spaces.end
     }
 
     fn start_full(&mut self) {
@@ -302,7 +305,7 @@ impl Heap {
         if end < order.len() {
             return Phase::Full { order, done: end, to };
         }
-        self.old_at = to;
+        self.ends.old = to;
         Phase::Run
     }
 }

@@ -79,15 +79,28 @@ struct Liblinear {
     heap: Heap,
     rows: u32,
     per_row: u64,
+    features: Features,
+    round: Round,
+    updates: Coin,
+    rng: Rng,
+}
+
+/// Features of each row: always the same ones.
+#[derive(Debug)]
+struct Features {
     law: ZipfLaw,
     feature_of: Permutation,
-    order: Permutation,
-    /// Places of the order that were swapped in this round.
-    shuffled: u32,
-    next: u32,
-    updates: Coin,
     seed: u64,
-    rng: Rng,
+}
+
+/// Progress of a round, in places of its random order.
+#[derive(Debug)]
+struct Round {
+    order: Permutation,
+    /// Those that were swapped.
+    shuffled: u32,
+    /// The next one to be trained.
+    next: u32,
 }
 
 pub(super) fn build(settings: &Settings) -> Result<Made, TraceError> {
@@ -130,6 +143,9 @@ pub(super) fn build(settings: &Settings) -> Result<Made, TraceError> {
         stage.header.expected_pages = Some(regions as u32 * HUGE_PAGES);
     }
     let rows = rows as u32;
+    let (law, feature_of) = (ZipfLaw::new(features, skew), Permutation::new(features, &mut rng));
+    let round = Round { order: Permutation::new(rows, &mut rng), shuffled: 0, next: 0 };
+    let features = Features { law, feature_of, seed: rng.next_u64() };
     let workload = Liblinear {
         cpu,
         file,
@@ -141,53 +157,50 @@ pub(super) fn build(settings: &Settings) -> Result<Made, TraceError> {
         heap,
         rows,
         per_row,
-        law: ZipfLaw::new(features, skew),
-        feature_of: Permutation::new(features, &mut rng),
-        order: Permutation::new(rows, &mut rng),
-        shuffled: 0,
-        next: 0,
+        features,
+        round,
         updates,
-        seed: rng.next_u64(),
         rng,
     };
     Ok(Made { stage, workload: Box::new(workload) })
 }
 
-impl Liblinear {
-    /// The features of a row, ascending: always the same ones. None is there twice, unless there are
-    /// hardly as many.
-    fn features(&self, row: u32) -> Vec<u64> {
+impl Features {
+    /// The `count` features of a row, ascending. None is there twice, unless there are hardly as many.
+    fn of(&self, row: u32, count: u64) -> Vec<u64> {
         let mut rng = Rng::new(self.seed ^ u64::from(row).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut ranks = ZipfRng::new(&mut rng);
-        let mut features = Vec::with_capacity(self.per_row as usize);
+        let mut features = Vec::with_capacity(count as usize);
         for draws in 0.. {
-            if features.len() as u64 == self.per_row {
+            if features.len() as u64 == count {
                 break;
             }
             let feature = u64::from(self.feature_of.apply(self.law.draw(&mut ranks)));
-            if draws > 8 * self.per_row || !features.contains(&feature) {
+            if draws > 8 * count || !features.contains(&feature) {
                 features.push(feature);
             }
         }
         features.sort_unstable();
         features
     }
+}
 
+impl Liblinear {
     /// Swaps the next place of the order with one of those behind it.
     fn shuffle(&mut self, stage: &mut Stage) {
         let Heap { area, order, .. } = self.heap;
-        let here = u64::from(self.shuffled);
+        let here = u64::from(self.round.shuffled);
         let there = here + self.rng.below(u64::from(self.rows) - here);
         let [here, there] = [here, there].map(|place| order + place * ORDER_BYTES);
         self.cpu.load(stage, area, here);
         self.cpu.load(stage, area, there);
         self.cpu.store(stage, area, here);
         self.cpu.store(stage, area, there);
-        self.shuffled += 1;
+        self.round.shuffled += 1;
     }
 
     fn train(&mut self, stage: &mut Stage, nth: u32) {
-        let row = self.order.apply(nth);
+        let row = self.round.order.apply(nth);
         let r = u64::from(row);
         let Heap { area, order, signs } = self.heap;
         let [pointers, diagonals, alphas] = self.solver;
@@ -195,7 +208,7 @@ impl Liblinear {
         self.cpu.load(stage, area, signs + r * SIGN_BYTES);
         self.cpu.load(stage, pointers, r * 8);
         let start = HEADER_BYTES + r * (self.per_row + 1) * VALUE_BYTES;
-        let features = self.features(row);
+        let features = self.features.of(row, self.per_row);
         for (i, feature) in features.iter().enumerate() {
             self.cpu.load(stage, self.values, start + i as u64 * VALUE_BYTES);
             self.cpu.load(stage, area, feature * 8);
@@ -227,16 +240,16 @@ impl Workload for Liblinear {
             if self.cpu.done(stage, self.before) {
                 return false;
             }
-            if self.shuffled < self.rows {
+            if self.round.shuffled < self.rows {
                 self.shuffle(stage);
                 continue;
             }
-            self.train(stage, self.next);
-            self.next += 1;
-            if self.next == self.rows {
-                self.next = 0;
-                self.shuffled = 0;
-                self.order = Permutation::new(self.rows, &mut self.rng);
+            self.train(stage, self.round.next);
+            self.round.next += 1;
+            if self.round.next == self.rows {
+                self.round.next = 0;
+                self.round.shuffled = 0;
+                self.round.order = Permutation::new(self.rows, &mut self.rng);
             }
         }
         true

@@ -72,6 +72,14 @@ struct StoreSampler {
     samples: Vec<(StreamId, PageId)>,
 }
 
+/// Columns of single records, until the open batch takes them over.
+#[derive(Debug, Default)]
+struct Columns {
+    kinds: Vec<u32>,
+    lines: Vec<u32>,
+    deltas: Vec<u32>,
+}
+
 /// Output of a generator.
 #[derive(Debug)]
 pub(super) struct Stage {
@@ -83,9 +91,7 @@ pub(super) struct Stage {
     threads: u32,
     clock: u64,
     open: Batch,
-    kinds: Vec<u32>,
-    lines: Vec<u32>,
-    deltas: Vec<u32>,
+    columns: Columns,
     last_record: u64,
     ready: VecDeque<Batch>,
     spare: Vec<Batch>,
@@ -108,9 +114,7 @@ impl Stage {
             threads,
             clock: 0,
             open: Batch::new(),
-            kinds: Vec::new(),
-            lines: Vec::new(),
-            deltas: Vec::new(),
+            columns: Columns::default(),
             last_record: 0,
             ready: VecDeque::new(),
             spare: Vec::new(),
@@ -284,11 +288,11 @@ impl Stage {
         if delta > u64::from(u32::MAX) {
             self.bridge();
         }
-        self.deltas.push((self.clock - self.last_record) as u32);
+        self.columns.deltas.push((self.clock - self.last_record) as u32);
         self.last_record = self.clock;
         self.open.pages.push(page);
-        self.kinds.push(kind as u32);
-        self.lines.push(line);
+        self.columns.kinds.push(kind as u32);
+        self.columns.lines.push(line);
         if self.open.pages.len() == BLOCK_RECORDS {
             self.seal_records();
         }
@@ -305,9 +309,9 @@ impl Stage {
     }
 
     fn seal_records(&mut self) {
-        mem::swap(self.open.kinds.values_mut(), &mut self.kinds);
-        mem::swap(self.open.lines.values_mut(), &mut self.lines);
-        mem::swap(self.open.clock_deltas.values_mut(), &mut self.deltas);
+        mem::swap(self.open.kinds.values_mut(), &mut self.columns.kinds);
+        mem::swap(self.open.lines.values_mut(), &mut self.columns.lines);
+        mem::swap(self.open.clock_deltas.values_mut(), &mut self.columns.deltas);
         self.seal();
     }
 

@@ -126,6 +126,23 @@ impl District {
     }
 }
 
+/// Rows that are added at the end; the oldest make room.
+#[derive(Debug)]
+struct Rows {
+    orders: Ring,
+    lines: Ring,
+    history: Ring,
+}
+
+/// Indices of such rows by district.
+#[derive(Debug)]
+struct Indices {
+    orders: GrowingIndex,
+    /// Orders not delivered.
+    open: GrowingIndex,
+    lines: GrowingIndex,
+}
+
 #[derive(Debug)]
 struct Database {
     scale: Scale,
@@ -136,12 +153,8 @@ struct Database {
     last_orders: Table,
     items: Table,
     stock: Table,
-    orders: Ring,
-    lines: Ring,
-    history: Ring,
-    order_index: GrowingIndex,
-    open_index: GrowingIndex,
-    line_index: GrowingIndex,
+    rows: Rows,
+    indices: Indices,
     by_district: Vec<District>,
     /// Item of each line; last order of each customer.
     line_items: Vec<u32>,
@@ -166,12 +179,16 @@ impl Database {
             last_orders: Table::map(stage, customers, 0),
             items: Table::map(stage, scale.items, ITEM_BYTES),
             stock: Table::map(stage, stock, STOCK_BYTES),
-            orders: Ring::map(stage, scale.orders, ORDER_BYTES),
-            lines: Ring::map(stage, lines, LINE_BYTES),
-            history: Ring::map(stage, scale.orders, HISTORY_BYTES),
-            order_index: GrowingIndex::map(stage, districts, scale.orders),
-            open_index: GrowingIndex::map(stage, districts, scale.orders),
-            line_index: GrowingIndex::map(stage, districts, lines),
+            rows: Rows {
+                orders: Ring::map(stage, scale.orders, ORDER_BYTES),
+                lines: Ring::map(stage, lines, LINE_BYTES),
+                history: Ring::map(stage, scale.orders, HISTORY_BYTES),
+            },
+            indices: Indices {
+                orders: GrowingIndex::map(stage, districts, scale.orders),
+                open: GrowingIndex::map(stage, districts, scale.orders),
+                lines: GrowingIndex::map(stage, districts, lines),
+            },
             by_district: vec![District::default(); districts as usize],
             line_items: vec![0; lines as usize],
             last_order: vec![0; customers as usize],
@@ -189,10 +206,10 @@ impl Database {
                 let lines = 5 + self.rng.below(11);
                 let items = std::array::from_fn(|_| self.rng.below(self.scale.items) as u32);
                 self.insert_order(&mut Unseen, district, customer, lines, &items);
-                self.history.append(&mut Unseen);
+                self.rows.history.append(&mut Unseen);
             }
             self.by_district[district as usize].open = self.scale.customers * 7 / 10;
-            self.open_index.trim(district, self.scale.customers * 7 / 10);
+            self.indices.open.trim(district, self.scale.customers * 7 / 10);
         }
     }
 
@@ -208,8 +225,9 @@ impl Database {
             &self.last_orders,
         ];
         let areas: Vec<_> = tables.iter().flat_map(|table| table.areas()).collect();
-        let rings = [&self.orders, &self.lines, &self.history].map(|ring| ring.loader(on));
-        let indices = [&self.order_index, &self.open_index, &self.line_index];
+        let rings =
+            [&self.rows.orders, &self.rows.lines, &self.rows.history].map(|ring| ring.loader(on));
+        let indices = [&self.indices.orders, &self.indices.open, &self.indices.lines];
         let indices = indices.map(|index| index.loader(on));
         rings.into_iter().chain(indices).fold(Loader::new(on, &areas), Loader::and)
     }
@@ -252,7 +270,7 @@ impl Database {
     ) {
         let this = &mut self.by_district[district as usize];
         while this.orders.front().is_some_and(|order| {
-            !self.orders.holds(order.row + 1) || !self.lines.holds(order.first_row + 15)
+            !self.rows.orders.holds(order.row + 1) || !self.rows.lines.holds(order.first_row + 15)
         }) {
             this.orders.pop_front();
             this.first += 1;
@@ -262,17 +280,17 @@ impl Database {
         let first_key = this.next_line;
         this.next_line += lines;
         let oldest_key = this.orders.front().map_or(first_key, |order| order.first_key);
-        self.order_index.trim(district, this.first);
-        self.open_index.trim(district, this.open);
-        self.line_index.trim(district, oldest_key);
-        let row = self.orders.append(memory);
-        self.order_index.append(memory, district, number);
-        self.open_index.append(memory, district, number);
-        let first_row = self.lines.next;
+        self.indices.orders.trim(district, this.first);
+        self.indices.open.trim(district, this.open);
+        self.indices.lines.trim(district, oldest_key);
+        let row = self.rows.orders.append(memory);
+        self.indices.orders.append(memory, district, number);
+        self.indices.open.append(memory, district, number);
+        let first_row = self.rows.lines.next;
         for line in 0..lines {
-            let place = self.lines.append(memory);
-            self.line_items[self.lines.place(place)] = items[line as usize];
-            self.line_index.append(memory, district, first_key + line);
+            let place = self.rows.lines.append(memory);
+            self.line_items[self.rows.lines.place(place)] = items[line as usize];
+            self.indices.lines.append(memory, district, first_key + line);
         }
         let order = Order { row, customer: customer as u32, first_key, first_row, lines };
         self.by_district[district as usize].orders.push_back(order);
@@ -305,7 +323,7 @@ impl Database {
         self.districts.update(memory, district);
         let customer = self.customer(memory, of);
         self.customers.update(memory, customer);
-        self.history.append(memory);
+        self.rows.history.append(memory);
     }
 
     fn order_status(&mut self, memory: &mut impl Memory) {
@@ -315,7 +333,7 @@ impl Database {
         self.last_orders.find(memory, customer);
         let number = self.last_order[customer as usize];
         if let Some(order) = self.live(district, number) {
-            self.orders.read(memory, order.row);
+            self.rows.orders.read(memory, order.row);
             self.lines_of(memory, district, order, false);
         }
     }
@@ -325,11 +343,11 @@ impl Database {
         for district in warehouse * DISTRICTS..(warehouse + 1) * DISTRICTS {
             let number = self.by_district[district as usize].open;
             let Some(order) = self.live(district, number) else { continue };
-            self.open_index.find(memory, district, number);
-            self.open_index.touch(memory, district, number);
+            self.indices.open.find(memory, district, number);
+            self.indices.open.touch(memory, district, number);
             self.by_district[district as usize].open += 1;
-            self.order_index.find(memory, district, number);
-            self.orders.update(memory, order.row);
+            self.indices.orders.find(memory, district, number);
+            self.rows.orders.update(memory, order.row);
             self.lines_of(memory, district, order, true);
             let customer = district * self.scale.customers + u64::from(order.customer);
             self.customers.update(memory, customer);
@@ -346,7 +364,7 @@ impl Database {
             let Some(order) = self.live(district, number) else { continue };
             self.lines_of(memory, district, order, false);
             let rows = order.first_row..order.first_row + order.lines;
-            items.extend(rows.map(|row| self.line_items[self.lines.place(row)]));
+            items.extend(rows.map(|row| self.line_items[self.rows.lines.place(row)]));
         }
         items.sort_unstable();
         items.dedup();
@@ -359,18 +377,19 @@ impl Database {
     /// The order, if it and its lines have not been dropped.
     fn live(&self, district: u64, number: u64) -> Option<Order> {
         let order = self.by_district[district as usize].order(number)?;
-        (self.orders.holds(order.row) && self.lines.holds(order.first_row)).then_some(order)
+        (self.rows.orders.holds(order.row) && self.rows.lines.holds(order.first_row))
+            .then_some(order)
     }
 
     fn lines_of(&self, memory: &mut impl Memory, district: u64, order: Order, update: bool) {
         for line in 0..order.lines {
             if line == 0 || (order.first_key + line).is_multiple_of(14) {
-                self.line_index.find(memory, district, order.first_key + line);
+                self.indices.lines.find(memory, district, order.first_key + line);
             }
             if update {
-                self.lines.update(memory, order.first_row + line);
+                self.rows.lines.update(memory, order.first_row + line);
             } else {
-                self.lines.read(memory, order.first_row + line);
+                self.rows.lines.read(memory, order.first_row + line);
             }
         }
     }
@@ -514,12 +533,14 @@ mod tests {
                 }
             }
         }
-        assert!(database.orders.next > 3000 && all_delivered > 1500, "{all_delivered}");
+        assert!(database.rows.orders.next > 3000 && all_delivered > 1500, "{all_delivered}");
         let mut rows = std::collections::HashSet::new();
         for district in &database.by_district {
             assert!(district.open >= district.first);
-            for order in district.orders.iter().filter(|order| database.orders.holds(order.row)) {
-                assert!(rows.insert(database.orders.place(order.row)), "each has its own row");
+            for order in
+                district.orders.iter().filter(|order| database.rows.orders.holds(order.row))
+            {
+                assert!(rows.insert(database.rows.orders.place(order.row)), "each has its own row");
             }
         }
         assert!(rows.len() > 1300 && rows.len() <= 1500, "{}", rows.len());

@@ -39,24 +39,11 @@ const RULES: &[Rule] = &[
     policies::policies_are_not_named,
 ];
 
-/// Files with a type, or at the head of a circle, that is still too large. The list only becomes
-/// shorter.
-const UNFINISHED: [&str; 8] = [
-    "crates/core/src/policy/memtis/mod.rs",
-    "crates/sim/src/guest/program.rs",
-    "crates/sim/src/guest/tally.rs",
-    "crates/trace/src/native/reader.rs",
-    "crates/workloads/src/java_heap.rs",
-    "crates/workloads/src/liblinear.rs",
-    "crates/workloads/src/stage.rs",
-    "crates/workloads/src/tpcc.rs",
-];
-
 /// Every problem of the repository at `root`, in the order of paths and lines.
 pub fn check(root: &Path) -> Result<Vec<Problem>> {
     let tree = Tree::read(root)?;
     let mut problems = check_tree(&tree);
-    problems.extend(unfinished(structure(&tree), &UNFINISHED));
+    problems.extend(structure(&tree));
     problems.sort();
     Ok(problems)
 }
@@ -66,20 +53,6 @@ fn structure(tree: &Tree) -> Vec<Problem> {
     let code = code::read(tree);
     let mut problems = circles::circles(&code);
     problems.extend(shape::shapes(&code));
-    problems
-}
-
-/// Leaves out what is known; a file that is listed and has no problem any more is one.
-fn unfinished(mut problems: Vec<Problem>, known: &[&str]) -> Vec<Problem> {
-    let mended = known.iter().filter(|path| problems.iter().all(|problem| problem.path != **path));
-    let mended = mended.map(|path| Problem {
-        path: (*path).to_owned(),
-        line: 0,
-        what: "is listed as unfinished, and is not: take it out of the list".into(),
-    });
-    let mended: Vec<Problem> = mended.collect();
-    problems.retain(|problem| !known.contains(&&*problem.path));
-    problems.extend(mended);
     problems
 }
 
@@ -112,13 +85,6 @@ mod tests {
                 "b.md:1: white space at the end of the line",
             ]
         );
-        let known = |paths: &[&str]| {
-            let problem = |path: &str| Problem { path: path.into(), line: 0, what: "x".into() };
-            let left = unfinished(vec![problem("a.rs"), problem("b.rs")], paths);
-            left.into_iter().map(|problem| problem.path).collect::<Vec<_>>()
-        };
-        assert_eq!(known(&["a.rs"]), ["b.rs"]);
-        assert_eq!(known(&["a.rs", "b.rs", "mended.rs"]), ["mended.rs"]);
         let whole = Problem { path: "a.rs".into(), line: 0, what: "too long".into() };
         assert_eq!(whole.to_string(), "a.rs: too long");
     }

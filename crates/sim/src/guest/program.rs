@@ -8,6 +8,15 @@ use frostline_core::types::*;
 use frostline_trace::event::MapKind;
 use frostline_trace::{Batch, TimedEvent, TraceEvent, TraceSource};
 
+/// Count of its fast memory, which is repeated.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counted {
+    /// The program's time at the last one.
+    pub(crate) at_ns: f64,
+    /// Records until the next one.
+    pub(crate) until: u64,
+}
+
 /// A program that takes turns with others.
 pub(crate) struct Program {
     source: Box<dyn TraceSource + Send>,
@@ -21,9 +30,7 @@ pub(crate) struct Program {
     began_ns: f64,
     /// Share of the first program's records after which it begins; none: it has begun.
     waits_for: Option<f64>,
-    /// Its time when its fast memory was counted last, and records until the next time.
-    pub(crate) counted_ns: f64,
-    pub(crate) until_count: u64,
+    pub(crate) counted: Counted,
     clock: u64,
     begun: bool,
     pub(crate) ended: bool,
@@ -49,8 +56,7 @@ impl Program {
             time_ns: 0.0,
             began_ns: 0.0,
             waits_for: None,
-            counted_ns: 0.0,
-            until_count: 0,
+            counted: Counted::default(),
             clock: 0,
             begun: false,
             ended: false,
@@ -90,7 +96,7 @@ impl Program {
     pub(crate) fn begin(&mut self, share: f64, now_ns: f64) {
         if self.waits_for.is_some_and(|wanted| share >= wanted) {
             self.waits_for = None;
-            (self.time_ns, self.began_ns, self.counted_ns) = (now_ns, now_ns, now_ns);
+            (self.time_ns, self.began_ns, self.counted.at_ns) = (now_ns, now_ns, now_ns);
         }
     }
 

@@ -6,7 +6,7 @@ use frostline_core::types::*;
 const BELOW: [usize; 7] = [10, 50, 100, 150, 250, 290, 400];
 
 /// Sums over a program's run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     /// Its own time at its end.
     pub(crate) seconds: f64,
@@ -17,17 +17,30 @@ pub(crate) struct Tally {
     late: OverTime,
     /// Most pages that it had in its own page tables, at the moments looked at.
     pub(crate) resident_max: u64,
-    pub(crate) windows: u64,
-    /// Of windows in the second half: how many regions had so many accessed pages.
+    windows: Windows,
+    pub(crate) consolidation: Consolidation,
+}
+
+/// Windows of a guest, in each of which it was seen which pages are accessed.
+#[derive(Clone, Debug)]
+struct Windows {
+    all: u64,
+    /// Those in the second half.
+    late: u64,
+    /// Of these: how many regions had so many accessed pages.
     regions: Vec<u64>,
-    late_windows: u64,
+}
+
+/// Work of a guest that gathers its hot pages.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Consolidation {
     pub(crate) limit_sum: u64,
     pub(crate) page_checks: u64,
     pub(crate) scan_ns: f64,
     pub(crate) selected: u64,
     pub(crate) calls: u64,
-    pub(crate) consolidated: u64,
-    pub(crate) consolidation_ns: f64,
+    pub(crate) pages: u64,
+    pub(crate) ns: f64,
     pub(crate) without_region: u64,
 }
 
@@ -48,27 +61,9 @@ impl OverTime {
     }
 }
 
-impl Default for Tally {
+impl Default for Windows {
     fn default() -> Self {
-        Self {
-            seconds: 0.0,
-            accesses: 0,
-            fast_accesses: 0,
-            whole: OverTime::default(),
-            late: OverTime::default(),
-            resident_max: 0,
-            windows: 0,
-            regions: vec![0; HUGE_PAGES as usize + 1],
-            late_windows: 0,
-            limit_sum: 0,
-            page_checks: 0,
-            scan_ns: 0.0,
-            selected: 0,
-            calls: 0,
-            consolidated: 0,
-            consolidation_ns: 0.0,
-            without_region: 0,
-        }
+        Self { all: 0, late: 0, regions: vec![0; HUGE_PAGES as usize + 1] }
     }
 }
 
@@ -84,11 +79,11 @@ impl Tally {
 
     /// A window has ended in which each region had so many accessed pages.
     pub(crate) fn add_window(&mut self, by_region: &[u16], late: bool) {
-        self.windows += 1;
+        self.windows.all += 1;
         if late {
-            self.late_windows += 1;
+            self.windows.late += 1;
             for &hot in by_region.iter().filter(|hot| **hot > 0) {
-                self.regions[usize::from(hot)] += 1;
+                self.windows.regions[usize::from(hot)] += 1;
             }
         }
     }
@@ -122,11 +117,13 @@ pub(crate) fn report(tallies: &[&Tally], in_guests: bool, put: &mut dyn FnMut(&s
     if !in_guests {
         return;
     }
-    let late = sum(&|t| t.late_windows as f64);
-    let regions = |from: usize, to: usize| sum(&|t| t.regions[from..to].iter().sum::<u64>() as f64);
+    let late = sum(&|t| t.windows.late as f64);
+    let regions =
+        |from: usize, to: usize| sum(&|t| t.windows.regions[from..to].iter().sum::<u64>() as f64);
     let all = regions(1, HUGE_PAGES as usize + 1);
-    let pages = sum(&|t| t.regions.iter().enumerate().map(|(k, n)| (k as u64 * n) as f64).sum());
-    put("guests.windows_total", sum(&|t| t.windows as f64));
+    let pages =
+        sum(&|t| t.windows.regions.iter().enumerate().map(|(k, n)| (k as u64 * n) as f64).sum());
+    put("guests.windows_total", sum(&|t| t.windows.all as f64));
     put("guests.accessed_regions_mean", share(all, late / n));
     put("guests.accessed_pages_mean", share(pages, late / n));
     put("guests.accessed_pages_per_region_mean", share(pages, all));
@@ -134,19 +131,22 @@ pub(crate) fn report(tallies: &[&Tally], in_guests: bool, put: &mut dyn FnMut(&s
         put(&format!("guests.regions_below_{below}_share"), share(regions(1, below), all));
     }
     for (name, value) in [
-        ("page_checks_total", sum(&|t| t.page_checks as f64)),
-        ("scan_seconds", sum(&|t| t.scan_ns) / 1e9),
-        ("selected_pages_total", sum(&|t| t.selected as f64)),
-        ("consolidations_total", sum(&|t| t.calls as f64)),
-        ("consolidated_pages_total", sum(&|t| t.consolidated as f64)),
-        ("consolidation_seconds", sum(&|t| t.consolidation_ns) / 1e9),
-        ("without_region_total", sum(&|t| t.without_region as f64)),
-        ("limit_mean", share(sum(&|t| t.limit_sum as f64), sum(&|t| t.windows as f64))),
+        ("page_checks_total", sum(&|t| t.consolidation.page_checks as f64)),
+        ("scan_seconds", sum(&|t| t.consolidation.scan_ns) / 1e9),
+        ("selected_pages_total", sum(&|t| t.consolidation.selected as f64)),
+        ("consolidations_total", sum(&|t| t.consolidation.calls as f64)),
+        ("consolidated_pages_total", sum(&|t| t.consolidation.pages as f64)),
+        ("consolidation_seconds", sum(&|t| t.consolidation.ns) / 1e9),
+        ("without_region_total", sum(&|t| t.consolidation.without_region as f64)),
+        (
+            "limit_mean",
+            share(sum(&|t| t.consolidation.limit_sum as f64), sum(&|t| t.windows.all as f64)),
+        ),
     ] {
         put(&format!("guests.{name}"), value);
     }
     let pages = sum(&|t| t.resident_max as f64);
-    put("guests.consolidated_of_resident", share(sum(&|t| t.consolidated as f64), pages));
-    let per_page = share(sum(&|t| t.consolidation_ns), sum(&|t| t.consolidated as f64));
+    put("guests.consolidated_of_resident", share(sum(&|t| t.consolidation.pages as f64), pages));
+    let per_page = share(sum(&|t| t.consolidation.ns), sum(&|t| t.consolidation.pages as f64));
     put("guests.consolidation_us_per_page", per_page / 1e3);
 }

@@ -83,15 +83,15 @@ impl VirtualMachine {
         let call: Vec<PageId> = self.waiting.drain(..count).collect();
         let done = match self.map.consolidate(&call) {
             Ok(moved) => {
-                tally.calls += 1;
-                tally.consolidated += moved.len() as u64;
+                tally.consolidation.calls += 1;
+                tally.consolidation.pages += moved.len() as u64;
                 if let Some(first) = moved.first() {
                     self.gathered[PageId(first.to).region().index()] = true;
                 }
                 Done::Consolidated(moved)
             }
             Err(_) => {
-                tally.without_region += 1;
+                tally.consolidation.without_region += 1;
                 self.waiting.clear();
                 Done::Nothing
             }
@@ -126,9 +126,9 @@ impl VirtualMachine {
             if self.waiting.len() < self.limit as usize {
                 self.waiting.clear();
             }
-            tally.limit_sum += u64::from(self.limit);
-            tally.selected += self.waiting.len() as u64;
-            tally.page_checks += self.map.mapped();
+            tally.consolidation.limit_sum += u64::from(self.limit);
+            tally.consolidation.selected += self.waiting.len() as u64;
+            tally.consolidation.page_checks += self.map.mapped();
             done = Done::Scanned(self.map.mapped());
         }
         self.map.clear_accessed();
@@ -244,7 +244,7 @@ mod tests {
             let sparse: BTreeSet<u32> =
                 regions.iter().filter(taken).flat_map(|(_, pages)| pages).copied().collect();
             spared += regions.keys().filter(|region| made.contains(*region)).count();
-            let before = tally.selected;
+            let before = tally.consolidation.selected;
             assert!(guest.is_due(1000.0 * f64::from(window)));
             assert!(matches!(
                 guest.act(1000.0 * f64::from(window), true, &mut tally),
@@ -253,7 +253,7 @@ mod tests {
             let waiting: BTreeSet<u32> = guest.waiting.iter().map(|page| page.0).collect();
             let expected = if sparse.len() < 20 { BTreeSet::new() } else { sparse };
             assert_eq!(waiting, expected, "window {window}");
-            assert_eq!(tally.selected - before, waiting.len() as u64);
+            assert_eq!(tally.consolidation.selected - before, waiting.len() as u64);
             all += accessed.len();
             chosen += waiting.len();
             while !guest.waiting.is_empty() {

@@ -82,9 +82,9 @@ impl Feed for Together {
         let served = served.len() as u64;
         program.tally.accesses += served * thinning;
         program.tally.fast_accesses += fast * thinning;
-        program.until_count = program.until_count.saturating_sub(served);
-        if program.until_count == 0 {
-            program.until_count = program.records_of_part(COUNTS);
+        program.counted.until = program.counted.until.saturating_sub(served);
+        if program.counted.until == 0 {
+            program.counted.until = program.records_of_part(COUNTS);
             count_fast(&replay.kernel, program);
         }
     }
@@ -100,7 +100,7 @@ fn count_fast(kernel: &Kernel<'_>, program: &mut Program) {
     let states = &kernel.engine.states()[known.range()];
     let fast = |s: &&u8| PageState(**s).tier() == Some(TierId::FAST);
     let pages = states.iter().filter(fast).count() as u64;
-    let span_ns = program.time_ns - std::mem::replace(&mut program.counted_ns, program.time_ns);
+    let span_ns = program.time_ns - std::mem::replace(&mut program.counted.at_ns, program.time_ns);
     let late = program.is_late();
     program.tally.add_fast(pages, span_ns, late);
     let resident = match &program.guest {
@@ -122,12 +122,12 @@ fn guest_acts(replay: &mut Replay<'_>, program: &mut Program) -> Result<(), SimE
         Done::Nothing => return Ok(()),
         Done::Scanned(bits) => {
             let ns = bits as f64 * replay.kernel.setup.machine.costs.scan_ns;
-            tally.scan_ns += ns;
+            tally.consolidation.scan_ns += ns;
             (Wait::Scan, ns)
         }
         Done::Consolidated(moved) => {
             let ns = gather(replay, &moved, base, process)?;
-            tally.consolidation_ns += ns;
+            tally.consolidation.ns += ns;
             (Wait::Migrate, ns)
         }
     };

@@ -59,24 +59,37 @@ pub struct TraceReader {
     /// Offset of the first frame behind the header's.
     data_offset: u64,
     frame: Frame,
-    /// Offset of the next frame.
-    offset: u64,
-    next_number: u32,
-    /// Number of the next record.
-    record: u64,
-    /// Clock of the last access.
-    clock: u64,
-    /// Counted from the start; meaningless after a seek.
-    seen: Totals,
-    /// Offset and records of the data frames passed.
-    frames: Vec<(u64, u32)>,
-    index_seen: bool,
-    sought: bool,
+    next: Next,
+    passed: Passed,
     held_back: Option<TraceError>,
     ending: Option<Ending>,
     done: bool,
     /// Where numbers are to be dense.
     dense: Option<Box<Numbering>>,
+}
+
+/// What is to come next.
+#[derive(Clone, Copy, Debug, Default)]
+struct Next {
+    /// Offset and number of the frame.
+    offset: u64,
+    number: u32,
+    record: u64,
+    /// Clock of the last access before.
+    clock: u64,
+}
+
+/// What was passed, for comparison with the index and the totals.
+#[derive(Debug, Default)]
+struct Passed {
+    /// Counted from the start.
+    totals: Totals,
+    /// Offset and records of the data frames.
+    frames: Vec<(u64, u32)>,
+    /// The index was passed, too.
+    index: bool,
+    /// Something was left out by seeking: nothing can be compared.
+    sought: bool,
 }
 
 /// What came into a batch.
@@ -106,7 +119,7 @@ impl std::fmt::Debug for TraceReader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TraceReader")
             .field("path", &self.path)
-            .field("record", &self.record)
+            .field("record", &self.next.record)
             .field("ending", &self.ending)
             .finish_non_exhaustive()
     }
@@ -158,14 +171,8 @@ impl TraceReader {
             end: None,
             data_offset: 0,
             frame: Frame::default(),
-            offset: 0,
-            next_number: 0,
-            record: 0,
-            clock: 0,
-            seen: Totals::default(),
-            frames: Vec::new(),
-            index_seen: false,
-            sought: false,
+            next: Next::default(),
+            passed: Passed::default(),
             held_back: None,
             ending: None,
             done: false,
@@ -185,7 +192,7 @@ impl TraceReader {
             let what = format!("a record stands for {} accesses", reader.header.thinning);
             return Err(reader.damaged(reader.frame.offset, what));
         }
-        reader.data_offset = reader.offset;
+        reader.data_offset = reader.next.offset;
         reader.frame = Frame::default();
         reader.read_end_ahead()?;
         if let Some(totals) = reader.totals() {
@@ -253,10 +260,8 @@ impl TraceReader {
     fn rewind(&mut self) -> Result<(), TraceError> {
         self.go_to(self.data_offset)?;
         self.frame = Frame::default();
-        (self.next_number, self.record, self.clock) = (1, 0, 0);
-        self.seen = Totals::default();
-        self.frames.clear();
-        self.sought = false;
+        self.next = Next { offset: self.data_offset, number: 1, ..Next::default() };
+        self.passed = Passed::default();
         self.held_back = None;
         self.ending = None;
         self.done = false;
@@ -275,12 +280,12 @@ impl TraceReader {
 
     /// Number of the next batch's first record, from 0.
     pub fn record(&self) -> u64 {
-        self.record
+        self.next.record
     }
 
     /// Bytes read of how many; the latter unknown for pipes.
     pub fn progress_bytes(&self) -> (u64, Option<u64>) {
-        (self.offset, self.input_len)
+        (self.next.offset, self.input_len)
     }
 
     /// Continues with the block that holds record `record`, or at the end where there are fewer.
@@ -300,17 +305,17 @@ impl TraceReader {
     fn seek_block(&mut self, record: u64) -> Result<u64, TraceError> {
         self.ending = None;
         self.held_back = None;
-        self.sought = true;
+        self.passed.sought = true;
         let index = self.load_index()?;
         self.frame = Frame::default();
         let place = index.partition_point(|frame| frame.first_record <= record);
         let start = index.get(place.saturating_sub(1));
         let (offset, number) = start.map_or((self.data_offset, 1), |f| (f.offset, f.number));
         self.go_to(offset)?;
-        self.next_number = number;
-        self.record = start.map_or(0, |frame| frame.first_record);
+        self.next.number = number;
+        self.next.record = start.map_or(0, |frame| frame.first_record);
         self.skip_to(record)?;
-        Ok(self.record)
+        Ok(self.next.record)
     }
 
     /// Passes whole blocks and events in front of record `record` of the frames that follow.
@@ -319,8 +324,8 @@ impl TraceReader {
             let bytes = self.input.piece();
             let mut cursor = Cursor::new(bytes, self.frame.pos);
             let item = cursor.byte().and_then(|tag| match tag {
-                EVENT_TAG => take_event(&mut cursor, self.clock).map(|_| None),
-                tag => Found::find(&mut cursor, tag, self.clock).map(Some),
+                EVENT_TAG => take_event(&mut cursor, self.next.clock).map(|_| None),
+                tag => Found::find(&mut cursor, tag, self.next.clock).map(Some),
             });
             let found = match item {
                 Ok(found) => found.map(|found| (found.len as u64, found.clock_end)),
@@ -328,11 +333,11 @@ impl TraceReader {
             };
             let pos = cursor.pos();
             if let Some((len, clock_end)) = found {
-                if self.record + len > record {
+                if self.next.record + len > record {
                     return Ok(());
                 }
                 self.pass_block(len)?;
-                self.clock = clock_end;
+                self.next.clock = clock_end;
             }
             self.frame.pos = pos;
         }
@@ -354,7 +359,7 @@ impl TraceReader {
         if crc32fast::hash(&bytes[..12]) != checksum {
             return Err(self.damaged(0, "the checksum of the first 16 bytes does not match"));
         }
-        self.offset = PREAMBLE_LEN as u64;
+        self.next.offset = PREAMBLE_LEN as u64;
         match found {
             VERSION => Ok(()),
             0 => Err(self.damaged(8, "format version 0 does not exist")),
@@ -383,13 +388,13 @@ impl TraceReader {
                 .filter(|header| header.payload_crc == crc32fast::hash(payload))
                 .and_then(|_| End::decode(payload).ok());
         }
-        self.seek(self.offset)
+        self.seek(self.next.offset)
     }
 
     /// Reads the next frame's header and payload, which becomes the input's piece; `None` where
     /// the input ends cleanly in front of it.
     fn next_frame(&mut self) -> Result<Option<FrameHeader>, TraceError> {
-        let start = self.offset;
+        let start = self.next.offset;
         let Some(header) = self.next_frame_header()? else { return Ok(None) };
         let len = header.payload_len as usize;
         if self.advance(len)? < len {
@@ -398,14 +403,14 @@ impl TraceReader {
         if crc32fast::hash(self.input.piece()) != header.payload_crc {
             return Err(self.damaged(start, "the checksum of the frame does not match"));
         }
-        self.offset = start + (FRAME_HEADER_LEN + len) as u64;
+        self.next.offset = start + (FRAME_HEADER_LEN + len) as u64;
         self.frame =
             Frame { offset: start + FRAME_HEADER_LEN as u64, pos: 0, len, records_left: 0 };
         Ok(Some(header))
     }
 
     fn next_frame_header(&mut self) -> Result<Option<FrameHeader>, TraceError> {
-        let start = self.offset;
+        let start = self.next.offset;
         match self.advance(FRAME_HEADER_LEN)? {
             0 => return Ok(None),
             FRAME_HEADER_LEN => {}
@@ -413,17 +418,17 @@ impl TraceReader {
         }
         let header =
             FrameHeader::decode(self.input.piece()).map_err(|what| self.damaged(start, what))?;
-        if header.number != self.next_number {
-            let (found, expected) = (header.number, self.next_number);
+        if header.number != self.next.number {
+            let (found, expected) = (header.number, self.next.number);
             let what = format!("frame {found} where frame {expected} was to come");
             return Err(self.damaged(start, what));
         }
-        if header.first_record != self.record {
-            let (found, expected) = (header.first_record, self.record);
+        if header.first_record != self.next.record {
+            let (found, expected) = (header.first_record, self.next.record);
             let what = format!("a frame that begins at record {found} instead of {expected}");
             return Err(self.damaged(start, what));
         }
-        self.next_number = self.next_number.wrapping_add(1);
+        self.next.number = self.next.number.wrapping_add(1);
         Ok(Some(header))
     }
 
@@ -434,14 +439,14 @@ impl TraceReader {
                 let what = "a frame that holds fewer records than its header says";
                 return Err(self.damaged(self.frame.offset, what));
             }
-            let start = self.offset;
+            let start = self.next.offset;
             let Some(header) = self.next_frame()? else {
                 self.ending.get_or_insert(Ending::Unfinished);
                 return Ok(false);
             };
             match header.kind {
                 FrameKind::Header => return Err(self.damaged(start, "a second header")),
-                FrameKind::Data if self.index_seen => {
+                FrameKind::Data if self.passed.index => {
                     return Err(self.damaged(start, "data behind the index"));
                 }
                 FrameKind::Data => self.enter_data(start, &header)?,
@@ -462,14 +467,14 @@ impl TraceReader {
             return Err(self.damaged(start, "a data frame without its clock"));
         }
         let clock = u64_at(payload, 0);
-        if !self.sought && clock != self.clock {
+        if !self.passed.sought && clock != self.next.clock {
             return Err(self.damaged(start, "a frame whose clock does not continue the one before"));
         }
-        self.clock = clock;
+        self.next.clock = clock;
         self.frame.pos = 8;
         self.frame.records_left = header.records;
-        if !self.sought {
-            self.frames.push((start, header.records));
+        if !self.passed.sought {
+            self.passed.frames.push((start, header.records));
         }
         Ok(())
     }
@@ -478,11 +483,12 @@ impl TraceReader {
     fn check_index(&mut self) -> Result<(), TraceError> {
         let at = self.frame.offset;
         let index = self.decode_index()?;
-        let same = index.iter().map(|f| (f.offset, f.records)).eq(self.frames.iter().copied());
-        if !self.sought && !same {
+        let same =
+            index.iter().map(|f| (f.offset, f.records)).eq(self.passed.frames.iter().copied());
+        if !self.passed.sought && !same {
             return Err(self.damaged(at, "the index does not agree with the frames"));
         }
-        self.index_seen = true;
+        self.passed.index = true;
         self.frame.pos = self.frame.len;
         Ok(())
     }
@@ -490,10 +496,10 @@ impl TraceReader {
     fn check_end(&mut self) -> Result<(), TraceError> {
         let at = self.frame.offset;
         let end = End::decode(self.input.piece()).map_err(|what| self.damaged(at, what))?;
-        let seen = Totals { clock_end: self.clock, ..self.seen };
+        let seen = Totals { clock_end: self.next.clock, ..self.passed.totals };
         // Kinds and page ids are not counted here, it would cost more than decoding.
         let told = Totals { by_kind: seen.by_kind, pages: seen.pages, ..end.totals };
-        if !self.sought && seen != told {
+        if !self.passed.sought && seen != told {
             let what = format!(
                 "the totals ({} records, {} events) differ from what came before ({}, {})",
                 told.records, told.events, seen.records, seen.events
@@ -503,7 +509,7 @@ impl TraceReader {
         self.end = Some(end);
         self.frame.pos = self.frame.len;
         if self.advance(1)? > 0 {
-            return Err(self.damaged(self.offset, "bytes behind the end"));
+            return Err(self.damaged(self.next.offset, "bytes behind the end"));
         }
         Ok(())
     }
@@ -521,8 +527,8 @@ impl TraceReader {
         }
         let header = FrameHeader::decode(self.input.piece())
             .map_err(|what| self.damaged(index_offset, what))?;
-        self.next_number = header.number;
-        self.record = totals.records;
+        self.next.number = header.number;
+        self.next.record = totals.records;
         self.seek(index_offset)?;
         match self.next_frame()? {
             Some(header) if header.kind == FrameKind::Index => self.decode_index(),
@@ -532,11 +538,11 @@ impl TraceReader {
 
     fn walk_frames(&mut self) -> Result<Vec<IndexEntry>, TraceError> {
         self.go_to(self.data_offset)?;
-        self.next_number = 1;
-        self.record = 0;
+        self.next.number = 1;
+        self.next.record = 0;
         let mut index = Vec::new();
         loop {
-            let offset = self.offset;
+            let offset = self.next.offset;
             let header = match self.next_frame_header() {
                 Ok(Some(header)) if header.kind == FrameKind::Data => header,
                 // The damage will be met, and reported, when reading comes to it.
@@ -546,10 +552,10 @@ impl TraceReader {
             index.push(IndexEntry {
                 offset,
                 number: header.number,
-                first_record: self.record,
+                first_record: self.next.record,
                 records: header.records,
             });
-            self.record += u64::from(header.records);
+            self.next.record += u64::from(header.records);
             self.go_to(offset + FRAME_HEADER_LEN as u64 + u64::from(header.payload_len))?;
         }
         Ok(index)
@@ -565,8 +571,8 @@ impl TraceReader {
                 return Err(self.damaged(self.place(self.frame.pos), what));
             }
         }
-        self.record += len;
-        self.seen.records += len;
+        self.next.record += len;
+        self.passed.totals.records += len;
         Ok(())
     }
 
@@ -580,7 +586,7 @@ impl TraceReader {
                 Err(what) => return Err(self.damaged(self.place(cursor.pos()), what)),
             };
             if tag == EVENT_TAG {
-                let event = take_event(&mut cursor, self.clock);
+                let event = take_event(&mut cursor, self.next.clock);
                 let pos = cursor.pos();
                 let event = event.map_err(|what| self.damaged(self.place(pos), what))?;
                 batch.events.extend(match &mut self.dense {
@@ -588,13 +594,13 @@ impl TraceReader {
                     Some(dense) => dense.event(event),
                 });
                 self.frame.pos = pos;
-                self.seen.events += 1;
+                self.passed.totals.events += 1;
                 if batch.events.len() == EVENTS_PER_BATCH {
                     return Ok(Filled::Events);
                 }
                 continue;
             }
-            let unpacked = Found::find(&mut cursor, tag, self.clock).and_then(|found| {
+            let unpacked = Found::find(&mut cursor, tag, self.next.clock).and_then(|found| {
                 found.unpack(batch, self.want)?;
                 Ok((found.len, found.reach()))
             });
@@ -609,7 +615,7 @@ impl TraceReader {
             }
             self.pass_block(len as u64)?;
             self.frame.pos = pos;
-            self.clock = batch.clock_end;
+            self.next.clock = batch.clock_end;
             return Ok(Filled::Block);
         }
         Ok(if batch.events.is_empty() { Filled::Nothing } else { Filled::Events })
@@ -650,8 +656,8 @@ impl TraceReader {
     /// The next frame to be read is the one at `offset`.
     fn go_to(&mut self, offset: u64) -> Result<(), TraceError> {
         self.seek(offset)?;
-        self.offset = offset;
-        self.index_seen = false;
+        self.next.offset = offset;
+        self.passed.index = false;
         Ok(())
     }
 
@@ -666,7 +672,10 @@ impl TraceReader {
 
     /// The error for a trace that just stops.
     pub(crate) fn no_end(&self) -> TraceError {
-        self.short_at(self.offset, "the end with the totals (whoever wrote the trace was stopped)")
+        self.short_at(
+            self.next.offset,
+            "the end with the totals (whoever wrote the trace was stopped)",
+        )
     }
 
     /// The error for totals that a complete count contradicts.
@@ -679,7 +688,7 @@ impl TraceReader {
     }
 
     fn short(&self, what: &str) -> TraceError {
-        self.short_at(self.offset, what)
+        self.short_at(self.next.offset, what)
     }
 
     /// The input ended; the frame that is cut off begins at `start`.
@@ -708,7 +717,7 @@ impl TraceSource for TraceReader {
         if let Ok(Filled::Block) = filled {
             return Ok(true);
         }
-        batch.clock_end = self.clock;
+        batch.clock_end = self.next.clock;
         batch.clear_accesses();
         match filled {
             Ok(Filled::Block | Filled::Events) => Ok(true),
@@ -732,13 +741,13 @@ impl TraceSource for TraceReader {
             Ending::Finished => note.map(|note| format!("{path}: {note}")),
             Ending::Unfinished => Some(format!(
                 "{path}: has no end: whoever wrote it was stopped; read up to record {}",
-                self.record
+                self.next.record
             )),
             Ending::Lost { offset, bytes, what } => {
                 let bytes = bytes.map_or(String::new(), |bytes| format!(" ({bytes} bytes)"));
                 Some(format!(
                     "{path}: everything from byte {offset} on{bytes} is lost: {what}; read up to record {}",
-                    self.record
+                    self.next.record
                 ))
             }
         }

@@ -4,8 +4,7 @@
 //! The thresholds of such a tier are those of Algorithm 1 for all tiers down to it together: what
 //! is less hot than what they can hold belongs below.
 
-use super::demoted_pages;
-use super::lists::DemotionClock;
+use super::lists::{DemotionClock, Demotions};
 use super::tracker::Tracker;
 use crate::action::Plan;
 use crate::hotness::histogram::BINS;
@@ -20,24 +19,9 @@ const UNMET_PART: u64 = 16;
 /// One tier between the fastest and the slowest.
 #[derive(Clone, Debug)]
 struct Middle {
-    clock: DemotionClock,
+    demotions: Demotions,
     /// Hotness below which its pages belong below it.
     limit: u32,
-    /// Proposed to leave it, and not known to have left.
-    leaving: Vec<PageRun>,
-}
-
-impl Middle {
-    /// Pages of the tier on their way out of it.
-    fn leaving(&mut self, tier: TierId, view: &View<'_>) -> u64 {
-        let on_its_way = |page: &PageId| {
-            let state = view.state(*page);
-            state.is_in_flight() && state.tier() == Some(tier)
-        };
-        let count = |run: &PageRun| run.iter().filter(on_its_way).count() as u64;
-        self.leaving.retain(|run| count(run) > 0);
-        self.leaving.iter().map(count).sum()
-    }
 }
 
 /// See the module.
@@ -55,11 +39,9 @@ impl Cascade {
         for (index, tier) in middle.enumerate() {
             room = room.saturating_add(view.limits(tier).capacity);
             if index == self.tiers.len() {
-                self.tiers.push(Middle {
-                    clock: DemotionClock::of(tier),
-                    limit: 0,
-                    leaving: Vec::new(),
-                });
+                let clock = DemotionClock::of(tier);
+                let demotions = Demotions { clock, ..Demotions::default() };
+                self.tiers.push(Middle { demotions, limit: 0 });
             }
             let hot = Thresholds::adapt(&tracker.pages(), room, 1.0).hot;
             let bin = usize::try_from(hot).unwrap_or(0).min(BINS - 1);
@@ -69,7 +51,7 @@ impl Cascade {
 
     /// Everything may hold victims again.
     pub(super) fn rearm(&mut self, regions: u32) {
-        self.tiers.iter_mut().for_each(|middle| middle.clock.rearm(regions));
+        self.tiers.iter_mut().for_each(|middle| middle.demotions.clock.rearm(regions));
     }
 
     /// Proposes demotions so that in each of these tiers the share `keep` is free once `coming`
@@ -96,15 +78,15 @@ impl Cascade {
             let below = view.free(tier.slower()).saturating_sub(below).0;
             // What the tier is over by is not free either.
             let wanted = view.over(tier).0 + (coming + kept).saturating_sub(view.free(tier).0);
-            let wanted = wanted.saturating_sub(middle.leaving(tier, view));
+            let wanted = wanted.saturating_sub(middle.demotions.leaving.pages(tier, view));
             let proposed = plan.len();
             let need = wanted.min(below).min(left);
             let limit = middle.limit;
             let pages = match need {
                 0 => 0,
-                _ => middle.clock.demote(need, (limit, limit), tracker, view, plan).0,
+                _ => middle.demotions.clock.demote(need, (limit, limit), tracker, view, plan).0,
             };
-            middle.leaving.extend(demoted_pages(plan, proposed));
+            middle.demotions.leaving.add(plan, proposed);
             left = left.saturating_sub(pages);
             (coming, unmet) = (pages, wanted.saturating_sub(pages));
         }

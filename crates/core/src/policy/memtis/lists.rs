@@ -1,7 +1,7 @@
 //! Lists of pages that wait for migration: promotions, and a clock over fast memory for demotion.
 
 use super::tracker::Tracker;
-use crate::action::{Lane, Plan};
+use crate::action::{Action, Lane, Plan};
 use crate::hotness::bitmap::Bitmap;
 use crate::placement::{PageState, View};
 use crate::policy::runs::Runs;
@@ -190,6 +190,47 @@ impl DemotionClock {
         }
         runs.finish(plan)
     }
+}
+
+/// Runs that the plan's proposals from number `from` on send to a slower tier.
+pub(super) fn demoted_pages(plan: &Plan, from: usize) -> impl Iterator<Item = PageRun> + '_ {
+    plan.iter().skip(from).filter_map(|action| match action {
+        Action::Migrate { run, to, .. } if *to != TierId::FAST => Some(*run),
+        _ => None,
+    })
+}
+
+/// Runs proposed to leave a tier, and not known to have left.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Leaving(Vec<PageRun>);
+
+impl Leaving {
+    /// Adds the demotions that the plan has from number `from` on.
+    pub(super) fn add(&mut self, plan: &Plan, from: usize) {
+        self.0.extend(demoted_pages(plan, from));
+    }
+
+    /// Pages on their way out of `tier`.
+    pub(super) fn pages(&mut self, tier: TierId, view: &View<'_>) -> u64 {
+        let on_its_way = |page: &PageId| {
+            let state = view.state(*page);
+            state.is_in_flight() && state.tier() == Some(tier)
+        };
+        let count = |run: &PageRun| run.iter().filter(on_its_way).count() as u64;
+        self.0.retain(|run| count(run) > 0);
+        self.0.iter().map(count).sum()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.0.capacity() * size_of::<PageRun>()
+    }
+}
+
+/// Demotion from one tier: where victims are, and which are on their way.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Demotions {
+    pub clock: DemotionClock,
+    pub leaving: Leaving,
 }
 
 /// Proposes the pages of a region in tier `from` less hot than `limit` until `need` is reached;

@@ -11,8 +11,10 @@
 //! hit is counted by the hotness before the sample, so that a sample cannot predict itself; moves
 //! that do not pay are paused (`payoff`).
 
+mod bounds;
 mod calm;
 mod cascade;
+mod config;
 mod counts;
 mod lists;
 mod payoff;
@@ -25,26 +27,25 @@ mod tracker;
 mod tests;
 
 use super::contract::{HotnessBins, MetricSink, Policy};
-use super::facts::{Facts, Telemetry};
 use super::offer::Offer;
 use super::runs::Runs;
 use super::settings::Settings;
-use super::suited::Suited;
 use crate::action::{Action, Lane, Plan};
 use crate::budget::Budget;
 use crate::event::{Event, MoveOutcome, Sample, SampleKind};
-use crate::hotness::histogram::{BINS, Binning};
-use crate::hotness::threshold::Thresholds;
+use crate::hotness::histogram::Binning;
 use crate::placement::{TierLimits, View};
 use crate::types::*;
 use alloc::vec::Vec;
+use bounds::Bounds;
 use calm::Calm;
 use cascade::Cascade;
+use config::Config;
 use counts::ACCESS;
-use lists::{DemotionClock, PromotionList};
+use lists::{DemotionClock, Demotions, PromotionList, demoted_pages};
 use payoff::Payoff;
-use period::{Period, PeriodConfig, Steps};
-use split::{Hits, SkewBuckets, SplitRule, skew};
+use period::Period;
+use split::{Hits, SkewBuckets, skew};
 pub use table::{ARTIFACT, ENTRY, NO_SPLIT, NO_WARM, PAPER};
 use tracker::{Refill, Tracker};
 
@@ -57,110 +58,6 @@ const IDLE_THRIFT: u32 = 4;
 
 /// Longest store period of the published code.
 const MOST_STORES: u32 = 1_500_003;
-
-/// Parameters, read once.
-#[derive(Clone, Debug)]
-struct Config {
-    alpha: f64,
-    warm: bool,
-    adaptation: u64,
-    cooling: u64,
-    one_bin_steps: bool,
-    growth_cooling_pages: u64,
-    evidence: u32,
-    wakeup: Nanos,
-    free: f64,
-    store_period: u32,
-    split: bool,
-    estimation: f64,
-    rule: SplitRule,
-    regret: f64,
-    collapse: bool,
-}
-
-impl Config {
-    fn read(settings: &Settings) -> Self {
-        let artifact = settings.word("estimate") == "artifact";
-        Self {
-            alpha: settings.number("alpha"),
-            warm: settings.switch("warm"),
-            adaptation: settings.count("adaptation").max(1),
-            cooling: settings.count("cooling").max(1),
-            one_bin_steps: settings.word("hot-step") == "one",
-            growth_cooling_pages: settings.count("growth-cooling") / PAGE_BYTES,
-            evidence: settings.count_u32("evidence").min(1 << 16),
-            wakeup: Nanos(settings.duration("wakeup").0.max(1)),
-            free: settings.number("free"),
-            store_period: settings.count_u32("store-period"),
-            split: settings.switch("split"),
-            estimation: settings.number("estimation"),
-            rule: SplitRule {
-                least_benefit: if artifact { 0.0 } else { settings.number("benefit") },
-                discount: if artifact { 0.95 } else { 1.0 },
-                latency_gap: settings.number("latency-gap"),
-                beta: settings.number("beta"),
-                capped: !artifact,
-                patient: settings.switch("patient"),
-            },
-            regret: settings.number("regret"),
-            collapse: settings.switch("collapse"),
-        }
-    }
-}
-
-fn period(settings: &Settings) -> Period {
-    let steps = if settings.word("periods") == "primes" { Steps::Primes } else { Steps::Tenth };
-    let least = settings.period("period");
-    Period::new(PeriodConfig {
-        limit: settings.number("cpu"),
-        hysteresis: settings.number("hysteresis"),
-        interval: settings.duration("period-check"),
-        least,
-        most: settings.count_u32("period-max").max(least),
-        steps,
-    })
-}
-
-/// Intervals in samples follow the rate of samples. Brief programs are sampled more often and judged
-/// sooner; a page of theirs that is not hot is seen once, and nothing moves for that. Where pages are
-/// looked at in turn, hits do not tell whether a move has paid.
-fn suits(offer: &Offer) -> Vec<Suited> {
-    if offer.brief {
-        return [("adaptation", 2000), ("cooling", 40_000), ("evidence", 2), ("period", 50)]
-            .map(|(key, value)| Suited::to(key, value))
-            .into();
-    }
-    let Some(loads) = offer.telemetry.loads else { return Vec::new() };
-    let mut suited = Vec::new();
-    if let Some(rarity) = loads.rarity() {
-        suited.push(Suited::to("adaptation", 2000));
-        suited.push(Suited::to("cooling", 2_000_000.0 / rarity));
-    }
-    if loads.looks_in_turn() {
-        suited.push(Suited::to("payoff", "off"));
-    }
-    suited
-}
-
-fn facts(settings: &Settings) -> Facts {
-    let needs = Telemetry {
-        load_sample_period: period(settings).period(),
-        store_sample_period: settings.count_u32("store-period"),
-        ..Telemetry::default()
-    };
-    Facts { needs, ..Facts::default() }
-}
-
-/// Hotness limits that follow from the thresholds.
-#[derive(Clone, Copy, Debug)]
-struct Limits {
-    /// Pages from here on are hot.
-    hot: u32,
-    /// Pages below are cold.
-    cold: u32,
-    /// Base pages and subpages from here on would be hot, were there only base pages.
-    base_hot: u32,
-}
 
 /// What has happened, for reports and tests.
 #[derive(Clone, Copy, Debug, Default)]
@@ -183,44 +80,65 @@ struct Counters {
     rhr: f64,
 }
 
+/// Known samples until something is due.
+#[derive(Clone, Copy, Debug)]
+struct Due {
+    adaptation: u64,
+    cooling: u64,
+}
+
+/// Load period as the sampler knows it.
+#[derive(Clone, Debug)]
+struct Sampling {
+    period: Period,
+    /// The sampler does not know of the period yet.
+    changed: bool,
+    /// Factor on the load period that the sampler was told.
+    thrift: u32,
+}
+
+/// Estimation of what splitting would gain, and regions whose shape is to change.
+#[derive(Clone, Debug, Default)]
+struct Shape {
+    hits: Hits,
+    /// Samples after which the benefit is estimated.
+    due: u64,
+    skewed: SkewBuckets,
+    to_split: Vec<Region>,
+    to_collapse: Vec<Region>,
+    /// Split since the last wakeup: their base pages have to find their tiers.
+    unsettled: Vec<Region>,
+    /// Hit ratio at the estimation that last made something split.
+    before_split: Option<f64>,
+}
+
+/// Memory allocated.
+#[derive(Clone, Copy, Debug, Default)]
+struct Growth {
+    /// Pages since the last cooling that growth caused.
+    pages: u64,
+    /// Whether there was some since the last wakeup.
+    lately: bool,
+}
+
 /// MEMTIS; made by [`ENTRY`].
 pub struct Memtis {
     config: Config,
     tracker: Tracker,
-    thresholds: Thresholds,
-    base_thresholds: Thresholds,
-    limits: Limits,
-    period: Period,
-    /// The sampler does not know of the period yet.
-    changed_period: bool,
-    /// Factor on the load period that the sampler was told.
-    thrift: u32,
-    until_adaptation: u64,
-    until_cooling: u64,
-    /// Pages allocated since the last cooling that growth caused.
-    grown_pages: u64,
-    hits: Hits,
-    /// Samples after which the benefit of splitting is estimated.
-    estimation_due: u64,
+    bounds: Bounds,
+    sampling: Sampling,
+    due: Due,
+    growth: Growth,
+    shape: Shape,
     promotions: PromotionList,
-    clock: DemotionClock,
+    /// Demotes from the fastest tier.
+    demotions: Demotions,
     /// Keeps room in tiers between the fastest and the slowest.
     cascade: Cascade,
     payoff: Payoff,
     calm: Calm,
     /// Finds what would be demoted while moves do not pay.
     trial_clock: DemotionClock,
-    /// Pages were allocated since the last wakeup.
-    grown: bool,
-    skewed: SkewBuckets,
-    to_split: Vec<Region>,
-    to_collapse: Vec<Region>,
-    /// Split since the last wakeup: their base pages have to find their tiers.
-    unsettled: Vec<Region>,
-    /// Demotions proposed and not known to have ended.
-    demoting: Vec<PageRun>,
-    /// Hit ratio at the estimation that last made something split.
-    before_split: Option<f64>,
     next_wakeup: Nanos,
     counters: Counters,
 }
@@ -236,55 +154,29 @@ impl Memtis {
             "refill" => Refill::Lazy,
             _ => Refill::AtOnce,
         };
-        let mut memtis = Self {
-            tracker: Tracker::new(binning, refill, context.table_pages()),
-            thresholds: Thresholds::INITIAL,
-            base_thresholds: Thresholds::INITIAL,
-            limits: Limits { hot: 0, cold: 0, base_hot: 0 },
-            period: period(settings),
-            changed_period: false,
-            thrift: 1,
-            until_adaptation: config.adaptation,
-            until_cooling: config.cooling,
-            grown_pages: 0,
-            hits: Hits::default(),
-            estimation_due: 1,
+        let tracker = Tracker::new(binning, refill, context.table_pages());
+        Self {
+            bounds: Bounds::new(&tracker),
+            tracker,
+            sampling: Sampling { period: config::period(settings), changed: false, thrift: 1 },
+            due: Due { adaptation: config.adaptation, cooling: config.cooling },
+            growth: Growth::default(),
+            shape: Shape { due: 1, ..Shape::default() },
             promotions: PromotionList::default(),
-            clock: DemotionClock::default(),
+            demotions: Demotions::default(),
             cascade: Cascade::default(),
             payoff: Payoff::new(settings.switch("payoff"), config.adaptation),
             calm: Calm::default(),
             trial_clock: DemotionClock::default(),
-            grown: false,
-            skewed: SkewBuckets::default(),
-            to_split: Vec::new(),
-            to_collapse: Vec::new(),
-            unsettled: Vec::new(),
-            demoting: Vec::new(),
-            before_split: None,
             next_wakeup: config.wakeup,
             counters: Counters::default(),
             config,
-        };
-        memtis.set_limits();
-        memtis
-    }
-
-    fn set_limits(&mut self) {
-        let floor = |bin: i8| match usize::try_from(bin) {
-            Ok(bin) => self.tracker.binning().floor(bin.min(BINS - 1)),
-            Err(_) => 0,
-        };
-        self.limits = Limits {
-            hot: floor(self.thresholds.hot),
-            cold: floor(self.thresholds.cold + 1),
-            base_hot: floor(self.base_thresholds.hot),
-        };
+        }
     }
 
     fn set_estimation_due(&mut self) {
         let due = self.tracker.tracked() as f64 * self.config.estimation;
-        self.estimation_due = (due as u64).max(1);
+        self.shape.due = (due as u64).max(1);
     }
 
     /// Processes samples none of which completes an interval.
@@ -294,67 +186,59 @@ impl Memtis {
             count += 1;
             let Some(change) = self.tracker.sample(sample.page) else { continue };
             known += 1;
-            ideal += u64::from(change.base_before >= self.limits.base_hot);
-            hot += u64::from(change.unit_before >= self.limits.hot);
+            ideal += u64::from(change.base_before >= self.bounds.base_hot);
+            hot += u64::from(change.unit_before >= self.bounds.hot);
             let fast = sample.tier == TierId::FAST;
             on_fast += u64::from(fast);
             let worth = if change.huge { 1 } else { ACCESS };
-            let least = self.limits.hot.max(self.config.evidence * worth);
+            let least = self.bounds.hot.max(self.config.evidence * worth);
             if !fast && change.unit_hotness >= least {
                 self.promotions.push(sample.page, change.huge);
             }
         }
         self.counters.samples += count;
         self.counters.strangers += count - known;
-        self.hits.samples += known;
-        self.hits.ideal += ideal;
-        self.hits.fast += on_fast;
-        if self.thrift > 1 && self.calm.observe(known as u32, on_fast as u32) {
+        self.shape.hits.samples += known;
+        self.shape.hits.ideal += ideal;
+        self.shape.hits.fast += on_fast;
+        if self.sampling.thrift > 1 && self.calm.observe(known as u32, on_fast as u32) {
             self.payoff.wake();
         }
-        self.hits.hot += hot;
-        self.until_adaptation -= known;
-        self.until_cooling -= known;
+        self.shape.hits.hot += hot;
+        self.due.adaptation -= known;
+        self.due.cooling -= known;
     }
 
     /// Known samples that can be processed before something is due.
     fn until_due(&self) -> u64 {
-        let estimation = self.estimation_due.saturating_sub(self.hits.samples);
-        self.until_adaptation.min(self.until_cooling).min(estimation)
+        let estimation = self.shape.due.saturating_sub(self.shape.hits.samples);
+        self.due.adaptation.min(self.due.cooling).min(estimation)
     }
 
     /// Does what has become due.
     fn run_intervals(&mut self, view: &View<'_>) {
-        if self.until_cooling == 0 {
+        if self.due.cooling == 0 {
             self.cool(view);
         }
-        if self.until_adaptation == 0 {
-            self.until_adaptation = self.config.adaptation;
+        if self.due.adaptation == 0 {
+            self.due.adaptation = self.config.adaptation;
             self.counters.adapted += 1;
             self.adapt(view, false);
         }
-        if self.hits.samples >= self.estimation_due {
+        if self.shape.hits.samples >= self.shape.due {
             self.estimate();
         }
     }
 
     /// New thresholds from the histograms.
     fn adapt(&mut self, view: &View<'_>, cooling: bool) {
+        let before = self.bounds.pages;
         let fast = view.limits(TierId::FAST).capacity;
-        let alpha = self.config.alpha;
-        let before = self.thresholds;
-        let mut next = Thresholds::adapt(&self.tracker.pages(), fast, alpha);
-        let with_warm = self.config.warm && next.warm < next.hot;
-        if self.config.one_bin_steps {
-            let up = if cooling { before.hot } else { before.hot + 1 };
-            next.hot = next.hot.clamp((before.hot - 1).max(0), up);
-        }
-        self.thresholds = Thresholds::from_hot(next.hot, with_warm);
-        self.base_thresholds = Thresholds::adapt(&self.tracker.base(), fast, alpha);
+        self.bounds = self.bounds.adapt(&self.tracker, fast, &self.config, cooling);
         self.cascade.adapt(&self.tracker, view);
-        self.set_limits();
-        if cooling || self.thresholds.hot > before.hot || self.thresholds.cold > before.cold {
-            self.promotions.prune(&self.tracker, self.limits.hot);
+        let now = self.bounds.pages;
+        if cooling || now.hot > before.hot || now.cold > before.cold {
+            self.promotions.prune(&self.tracker, self.bounds.hot);
             self.rearm();
         }
     }
@@ -362,7 +246,7 @@ impl Memtis {
     /// Lets memory be searched again for pages to demote.
     fn rearm(&mut self) {
         let regions = self.tracker.regions();
-        self.clock.rearm(regions);
+        self.demotions.clock.rearm(regions);
         self.trial_clock.rearm(regions);
         self.cascade.rearm(regions);
     }
@@ -370,20 +254,20 @@ impl Memtis {
     /// Halves all hotness, then looks at every region with the new thresholds: huge pages are
     /// filed by skew, base pages that are all hot shall be coalesced.
     fn cool(&mut self, view: &View<'_>) {
-        self.until_cooling = self.config.cooling;
+        self.due.cooling = self.config.cooling;
         self.counters.cooled += 1;
         self.tracker.cool();
         self.adapt(view, true);
-        self.skewed.clear();
-        self.to_collapse.clear();
+        self.shape.skewed.clear();
+        self.shape.to_collapse.clear();
         for region in (0..self.tracker.regions()).map(Region) {
             if self.tracker.is_huge(region) {
                 if self.config.split {
-                    let skew = skew(self.tracker.subpages(region), self.limits.base_hot);
-                    self.skewed.insert(region, skew);
+                    let skew = skew(self.tracker.subpages(region), self.bounds.base_hot);
+                    self.shape.skewed.insert(region, skew);
                 }
             } else if self.config.collapse && self.all_hot(region) {
-                self.to_collapse.push(region);
+                self.shape.to_collapse.push(region);
             }
         }
     }
@@ -391,18 +275,18 @@ impl Memtis {
     /// Whether all 512 base pages of a region are hot.
     fn all_hot(&self, region: Region) -> bool {
         self.tracker.is_whole(region)
-            && self.tracker.stored(region).all(|s| s.clipped() >= self.limits.hot)
+            && self.tracker.stored(region).all(|s| s.clipped() >= self.bounds.hot)
     }
 
     /// Compares the hit ratio with the one that base pages would have had.
     fn estimate(&mut self) {
-        let hits = core::mem::take(&mut self.hits);
+        let hits = core::mem::take(&mut self.shape.hits);
         self.counters.estimated += 1;
         (self.counters.ehr, self.counters.rhr) = hits.ratios();
         if !self.config.split || self.counters.split_given_up {
             return;
         }
-        if let Some(before) = self.before_split.take()
+        if let Some(before) = self.shape.before_split.take()
             && self.config.regret > 0.0
             && self.counters.rhr < before * (1.0 + self.config.regret)
         {
@@ -410,21 +294,21 @@ impl Memtis {
             return;
         }
         let count = self.config.rule.count(&hits, self.tracker.sampled_huge_pages());
-        let to_split = &mut self.to_split;
-        self.skewed.take(count, |region| to_split.push(region));
-        if !self.to_split.is_empty() {
-            self.before_split = Some(self.counters.rhr);
+        let to_split = &mut self.shape.to_split;
+        self.shape.skewed.take(count, |region| to_split.push(region));
+        if !self.shape.to_split.is_empty() {
+            self.shape.before_split = Some(self.counters.rhr);
         }
     }
 
     fn populate(&mut self, run: PageRun, huge: bool, view: &View<'_>) {
-        self.tracker.populate(run, huge, self.limits.hot);
-        self.grown = true;
+        self.tracker.populate(run, huge, self.bounds.hot);
+        self.growth.lately = true;
         self.set_estimation_due();
         if self.config.growth_cooling_pages > 0 {
-            self.grown_pages += u64::from(run.pages);
-            if self.grown_pages >= self.config.growth_cooling_pages {
-                self.grown_pages = 0;
+            self.growth.pages += u64::from(run.pages);
+            if self.growth.pages >= self.config.growth_cooling_pages {
+                self.growth.pages = 0;
                 self.cool(view);
             }
         }
@@ -445,7 +329,7 @@ impl Memtis {
             Event::Remapped { from, to } => self.tracker.remap(*from, *to),
             Event::SplitDone { region, split: true } => {
                 self.tracker.split(*region);
-                self.unsettled.push(*region);
+                self.shape.unsettled.push(*region);
             }
             Event::CollapseDone { region, tier: Some(_) } => self.tracker.collapse(*region),
             Event::MigrationDone { outcome: MoveOutcome::Busy, .. } => {
@@ -453,8 +337,8 @@ impl Memtis {
             }
             Event::CpuUsage { wall, sampler } => {
                 // As if nothing were paused: the controller knows the period without thrift.
-                let sampler = Nanos(sampler.0.saturating_mul(u64::from(self.thrift)));
-                self.changed_period |= self.period.observe(*wall, sampler);
+                let sampler = Nanos(sampler.0.saturating_mul(u64::from(self.sampling.thrift)));
+                self.sampling.changed |= self.sampling.period.observe(*wall, sampler);
             }
             Event::SamplesLost { count } => self.counters.lost += count,
             _ => {}
@@ -465,7 +349,7 @@ impl Memtis {
     /// cold ones out of fast memory.
     fn settle(&mut self, view: &View<'_>, plan: &mut Plan) {
         let mut runs = Runs::new(TierId::FAST.slower(), Lane::DEMOTE);
-        for region in core::mem::take(&mut self.unsettled) {
+        for region in core::mem::take(&mut self.shape.unsettled) {
             if self.tracker.is_huge(region) {
                 continue;
             }
@@ -473,10 +357,10 @@ impl Memtis {
                 let state = view.state(page);
                 let (Some(tier), true) = (state.tier(), stored.is_tracked()) else { continue };
                 let hotness = stored.clipped();
-                if tier != TierId::FAST && hotness >= self.limits.hot {
+                if tier != TierId::FAST && hotness >= self.bounds.hot {
                     self.promotions.push(page, false);
                 } else if tier == TierId::FAST
-                    && hotness < self.limits.cold
+                    && hotness < self.bounds.cold
                     && !state.is_in_flight()
                 {
                     runs.push(PageRun::single(page), plan);
@@ -487,22 +371,14 @@ impl Memtis {
     }
 
     fn migrate(&mut self, view: &View<'_>, budget: Budget, plan: &mut Plan) {
-        let in_flight = |run: &PageRun| {
-            let moving = run.iter().filter(|page| {
-                let state = view.state(*page);
-                state.is_in_flight() && state.tier() == Some(TierId::FAST)
-            });
-            moving.count() as u64
-        };
-        self.demoting.retain(|run| in_flight(run) > 0);
-        let leaving: u64 = self.demoting.iter().map(in_flight).sum();
+        let leaving = self.demotions.leaving.pages(TierId::FAST, view);
         let proposed = plan.len();
         self.settle(view, plan);
         let settling: u64 = demoted_pages(plan, proposed).map(|run| u64::from(run.pages)).sum();
 
         let limits = view.limits(TierId::FAST);
         let room = view.free(TierId::FAST).saturating_sub(limits.keep_free).0;
-        let hot = self.limits.hot;
+        let hot = self.bounds.hot;
         let settled = plan.len();
         let promoted =
             self.promotions.promote(&self.tracker, hot, view, room, budget.remaining, plan);
@@ -524,7 +400,8 @@ impl Memtis {
             let below = below.saturating_sub(PageCount(settling));
             let need = wanted.min(affordable.0).min(below.0);
             let classes = self.classes_to_demote();
-            let (cold, warm) = self.clock.demote(need, classes, &self.tracker, view, plan);
+            let (cold, warm) =
+                self.demotions.clock.demote(need, classes, &self.tracker, view, plan);
             self.counters.cold_pages += cold;
             self.counters.warm_pages += warm;
             unmet = wanted.saturating_sub(cold + warm);
@@ -540,8 +417,8 @@ impl Memtis {
             self.counters.passed_on_pages +=
                 self.cascade.demote(demoted, unmet, keep, affordable, &self.tracker, view, plan);
         }
-        self.grown = false;
-        self.demoting.extend(demoted_pages(plan, proposed));
+        self.growth.lately = false;
+        self.demotions.leaving.add(plan, proposed);
     }
 
     /// Pages to demote where `free` are or will be free. While moves do not pay, room is made for
@@ -550,7 +427,7 @@ impl Memtis {
         let reserve = (limits.capacity.0 as f64 * self.config.free) as u64;
         let reserve = reserve.max(limits.keep_free.0);
         if !self.payoff.is_open() {
-            return if self.grown { reserve.saturating_sub(free) } else { 0 };
+            return if self.growth.lately { reserve.saturating_sub(free) } else { 0 };
         }
         // A reserve below one huge page would never let a huge page in.
         let unit = self.promotions.first_pages(&self.tracker) + limits.keep_free.0;
@@ -563,7 +440,7 @@ impl Memtis {
 
     /// Hotness below which pages are demoted first, and below which at all.
     fn classes_to_demote(&self) -> (u32, u32) {
-        (self.limits.cold, self.limits.hot)
+        (self.bounds.cold, self.bounds.hot)
     }
 
     /// Gives the trial what moves, or would move if that were known to pay.
@@ -586,10 +463,10 @@ impl Memtis {
             self.payoff.add(up, down, enough);
             return;
         }
-        let up = self.promotions.first(enough, &self.tracker, self.limits.hot, view);
+        let up = self.promotions.first(enough, &self.tracker, self.bounds.hot, view);
         let pages = up.iter().map(|run| u64::from(run.pages)).sum();
         let mut down = Plan::default();
-        let classes = (self.limits.cold, self.limits.hot);
+        let classes = (self.bounds.cold, self.bounds.hot);
         if pages > 0 {
             self.trial_clock.demote(pages, classes, &self.tracker, view, &mut down);
         }
@@ -608,24 +485,24 @@ impl Memtis {
     /// than it brings.
     fn set_sampling(&mut self, plan: &mut Plan) {
         let thrift = if self.is_idle() { IDLE_THRIFT } else { 1 };
-        if !core::mem::take(&mut self.changed_period) && thrift == self.thrift {
+        if !core::mem::take(&mut self.sampling.changed) && thrift == self.sampling.thrift {
             return;
         }
-        if thrift != self.thrift {
+        if thrift != self.sampling.thrift {
             self.calm = Calm::default();
         }
-        self.thrift = thrift;
-        let period = self.period.period().saturating_mul(thrift);
+        self.sampling.thrift = thrift;
+        let period = self.sampling.period.period().saturating_mul(thrift);
         plan.push(Action::SetSampling { kind: SampleKind::LoadMiss, period });
-        if self.period.drives_stores() && self.config.store_period > 0 {
-            let period = self.period.scaled(self.config.store_period, MOST_STORES);
+        if self.sampling.period.drives_stores() && self.config.store_period > 0 {
+            let period = self.sampling.period.scaled(self.config.store_period, MOST_STORES);
             plan.push(Action::SetSampling { kind: SampleKind::Store, period });
         }
     }
 
     /// Proposes the splits and coalescings that were decided on.
     fn reshape(&mut self, view: &View<'_>, plan: &mut Plan) {
-        for region in self.to_split.drain(..) {
+        for region in self.shape.to_split.drain(..) {
             let state = view.state(region.first());
             if state.is_huge() && !state.is_in_flight() && self.tracker.is_huge(region) {
                 self.counters.splits += 1;
@@ -633,12 +510,12 @@ impl Memtis {
             }
         }
         let mut room = view.free(TierId::FAST).0;
-        for region in core::mem::take(&mut self.to_collapse) {
+        for region in core::mem::take(&mut self.shape.to_collapse) {
             if self.tracker.is_huge(region) || !self.all_hot(region) {
                 continue;
             }
             if room < u64::from(HUGE_PAGES) {
-                self.to_collapse.push(region);
+                self.shape.to_collapse.push(region);
                 continue;
             }
             room -= u64::from(HUGE_PAGES);
@@ -646,14 +523,6 @@ impl Memtis {
             plan.push(Action::Collapse { region, to: TierId::FAST, lane: Lane::SCAN });
         }
     }
-}
-
-/// Runs that the plan's proposals from number `from` on send to a slower tier.
-fn demoted_pages(plan: &Plan, from: usize) -> impl Iterator<Item = PageRun> + '_ {
-    plan.iter().skip(from).filter_map(|action| match action {
-        Action::Migrate { run, to, .. } if *to != TierId::FAST => Some(*run),
-        _ => None,
-    })
 }
 
 impl Policy for Memtis {
@@ -707,34 +576,38 @@ impl Policy for Memtis {
             ("splits_proposed_total", c.splits),
             ("collapses_proposed_total", c.collapses),
             ("split_given_up", u64::from(c.split_given_up)),
-            ("load_period_events", u64::from(self.period.period())),
-            ("load_period_changes_total", self.period.changes),
-            ("regions_looked_at_total", self.clock.looked_at + self.trial_clock.looked_at),
+            ("load_period_events", u64::from(self.sampling.period.period())),
+            ("load_period_changes_total", self.sampling.period.changes),
+            (
+                "regions_looked_at_total",
+                self.demotions.clock.looked_at + self.trial_clock.looked_at,
+            ),
             ("trials_total", self.payoff.trials),
             ("trials_failed_total", self.payoff.failed),
             ("paused", u64::from(!self.payoff.is_open())),
         ] {
             sink(name, value as f64);
         }
-        sink("sampler_core_ratio", self.period.share());
+        sink("sampler_core_ratio", self.sampling.period.share());
         sink("estimated_hit_ratio", c.ehr);
         sink("real_hit_ratio", c.rhr);
-        sink("hot_threshold_bin", f64::from(self.thresholds.hot));
-        sink("warm_threshold_bin", f64::from(self.thresholds.warm));
-        sink("cold_threshold_bin", f64::from(self.thresholds.cold));
-        sink("base_hot_threshold_bin", f64::from(self.base_thresholds.hot));
+        sink("hot_threshold_bin", f64::from(self.bounds.pages.hot));
+        sink("warm_threshold_bin", f64::from(self.bounds.pages.warm));
+        sink("cold_threshold_bin", f64::from(self.bounds.pages.cold));
+        sink("base_hot_threshold_bin", f64::from(self.bounds.base_pages.hot));
     }
 
     fn metadata_bytes(&self) -> Bytes {
-        let lists = (self.to_split.capacity() + self.to_collapse.capacity()) * size_of::<Region>()
-            + self.unsettled.capacity() * size_of::<Region>()
-            + self.demoting.capacity() * size_of::<PageRun>();
+        let lists = (self.shape.to_split.capacity() + self.shape.to_collapse.capacity())
+            * size_of::<Region>()
+            + self.shape.unsettled.capacity() * size_of::<Region>()
+            + self.demotions.leaving.bytes();
         let lists = Bytes((lists + self.payoff.bytes()) as u64);
-        self.tracker.bytes() + self.promotions.bytes() + self.skewed.bytes() + lists
+        self.tracker.bytes() + self.promotions.bytes() + self.shape.skewed.bytes() + lists
     }
 
     fn classes(&self) -> Option<[u64; 3]> {
-        Some(self.thresholds.sizes(&self.tracker.pages()))
+        Some(self.bounds.pages.sizes(&self.tracker.pages()))
     }
 
     fn hotness(&self) -> Option<HotnessBins> {
@@ -742,8 +615,8 @@ impl Policy for Memtis {
         Some(HotnessBins {
             least: core::array::from_fn(floor),
             pages: *self.tracker.pages().bins(),
-            hot: self.thresholds.hot,
-            warm: self.thresholds.warm,
+            hot: self.bounds.pages.hot,
+            warm: self.bounds.pages.warm,
         })
     }
 

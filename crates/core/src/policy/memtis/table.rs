@@ -1,6 +1,6 @@
 //! Parameters of `memtis` and its variants.
 
-use super::Memtis;
+use super::{Memtis, config};
 use crate::params::{Kind, Param};
 use crate::policy::entry::{Entry, Group};
 use alloc::boxed::Box;
@@ -15,8 +15,8 @@ pub const ENTRY: Entry = Entry {
     citation: CITATION,
     params: PARAMS,
     preset: &[],
-    suits: super::suits,
-    facts: super::facts,
+    suits: config::suits,
+    facts: config::facts,
     build: |settings, context| Ok(Box::new(Memtis::new(settings, context))),
 };
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::engine::EngineConfig;
+use crate::hotness::histogram::BINS;
 use crate::policy::testing::World;
 
 /// The published rules: moves need not pay.
