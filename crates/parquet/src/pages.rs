@@ -1,8 +1,7 @@
-//! Headers of a column's pages, read before anything is decompressed.
+//! Structs of a Parquet file in Thrift's compact protocol, walked through before the library reads them.
 //!
-//! The library takes as much memory for a page as its header claims. Here the claims are added up first.
-//! Headers are Thrift's compact protocol: fields of a number, a type and a value, of which only the first
-//! fields of the outermost struct are of interest.
+//! The library takes as much memory for a page as its header claims, and as much time for a list of truth
+//! values in the footer. Here claims are added up, and lists are held against the bytes that are there.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result};
@@ -11,10 +10,30 @@ use std::os::unix::fs::FileExt;
 /// Numbers of the fields of a page header that tell sizes.
 const UNCOMPRESSED: i16 = 2;
 const COMPRESSED: i16 = 3;
-/// Structs and lists within each other, at most: statistics lie three deep.
-const MOST_DEPTH: u32 = 8;
+/// Structs and lists within each other, at most: statistics of a column lie eight deep in the footer.
+const MOST_DEPTH: u32 = 16;
+/// Length of the footer and the magic behind it.
+const TAIL: usize = 8;
 /// Bytes of a file read at a time.
 const STEP: usize = 512;
+
+/// Walks through the footer of a file of `len` bytes. What has no footer is left to the library.
+///
+/// # Errors
+/// Where the file cannot be read, or the footer is damaged or has lists longer than itself.
+pub(crate) fn check_footer(file: &File, len: u64) -> Result<()> {
+    let Some(end) = len.checked_sub(TAIL as u64) else { return Ok(()) };
+    let mut tail = [0; TAIL];
+    file.read_exact_at(&mut tail, end)?;
+    let [a, b, c, d, magic @ ..] = tail;
+    let start = end.checked_sub(u32::from_le_bytes([a, b, c, d]).into());
+    match start {
+        Some(pos) if magic == *b"PAR1" => {
+            Walker::new(Part { file, pos, end }).pass(Kind::Struct, 0)
+        }
+        _ => Ok(()),
+    }
+}
 
 /// Bytes that the pages in this part of a file, which exists, claim to have when they are decompressed.
 ///
@@ -24,7 +43,7 @@ pub(crate) fn claimed_bytes(file: &File, mut start: u64, len: u64) -> Result<u64
     let end = start.saturating_add(len);
     let mut claimed = 0_u64;
     while start < end {
-        let mut header = Header::new(Part { file, pos: start, end });
+        let mut header = Walker::new(Part { file, pos: start, end });
         let (uncompressed, compressed) = header.sizes()?;
         claimed = claimed.saturating_add(uncompressed);
         start = header.pos();
@@ -53,15 +72,15 @@ impl Read for Part<'_> {
     }
 }
 
-struct Header<'a> {
+struct Walker<'a> {
     bytes: BufReader<Part<'a>>,
 }
 
 fn damaged() -> Error {
-    Error::new(ErrorKind::InvalidData, "a page's header is damaged")
+    Error::new(ErrorKind::InvalidData, "a page's header or the footer is damaged")
 }
 
-impl<'a> Header<'a> {
+impl<'a> Walker<'a> {
     fn new(part: Part<'a>) -> Self {
         Self { bytes: BufReader::with_capacity(STEP, part) }
     }
@@ -153,9 +172,9 @@ impl<'a> Header<'a> {
                     15 => self.unsigned()?,
                     count => count.into(),
                 };
-                // A truth value is a byte of its own in a list.
                 let kind = match Kind::of(head & 15)? {
-                    Kind::Said => Kind::Fixed(1),
+                    // To the library they take no bytes, so it would count to any number. Nothing has them.
+                    Kind::Said => return Err(damaged()),
                     kind => kind,
                 };
                 // Every element takes a byte at least, so a false count ends with the file.

@@ -1,7 +1,7 @@
 //! One Parquet file, read row group by row group.
 
 use crate::files::{io_error, parquet_error};
-use crate::pages::claimed_bytes;
+use crate::pages::{check_footer, claimed_bytes};
 use frostline_trace::TraceError;
 use parquet::basic::Type;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
@@ -72,6 +72,7 @@ impl Table {
     pub(crate) fn open(path: &Path) -> std::result::Result<Self, TraceError> {
         let file = File::open(path).map_err(|error| io_error(path, "open", error))?;
         let len = file.metadata().map_err(|error| io_error(path, "open", error))?.len();
+        check_footer(&file, len).map_err(|error| io_error(path, "read as Parquet", error))?;
         let copy = file.try_clone().map_err(|error| io_error(path, "open", error))?;
         let reader = call(path, || SerializedFileReader::new(copy))?;
         Ok(Self { path: path.to_owned(), file, len, reader })

@@ -172,6 +172,24 @@ fn what_pages_claim_is_what_the_library_decompresses() {
 }
 
 #[test]
+fn a_footer_whose_lists_are_longer_than_it_is_refused_before_the_library_counts_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.parquet");
+    // Field 15: a list of 2^31 - 1 truth values, numbers or structs, of which none is there.
+    for kind in [1, 5, 12] {
+        let footer = [0xf9, 0xf0 | kind, 0xff, 0xff, 0xff, 0xff, 0x07, 0];
+        let length = (footer.len() as u32).to_le_bytes();
+        std::fs::write(&path, [b"PAR1", &footer[..], &length, b"PAR1"].concat()).unwrap();
+        let error = ParquetSource::open(&path).err().expect("it has no schema").to_string();
+        let ours = ["the footer is damaged", "failed to fill whole buffer"];
+        assert!(ours.iter().any(|words| error.contains(words)), "{kind}: {error}");
+    }
+    let short = [b"PAR1".as_slice(), &9_u32.to_le_bytes(), b"PAR1"].concat();
+    std::fs::write(&path, short).unwrap();
+    assert!(ParquetSource::open(&path).is_err(), "a footer longer than the file");
+}
+
+#[test]
 fn pages_that_claim_much_are_refused_before_they_are_read() {
     use parquet::basic::{Compression, ZstdLevel};
     use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
