@@ -180,7 +180,7 @@ fn a_footer_whose_lists_are_longer_than_it_is_refused_before_the_library_counts_
         let footer = [0xf9, 0xf0 | kind, 0xff, 0xff, 0xff, 0xff, 0x07, 0];
         let length = (footer.len() as u32).to_le_bytes();
         std::fs::write(&path, [b"PAR1", &footer[..], &length, b"PAR1"].concat()).unwrap();
-        let error = ParquetSource::open(&path).err().expect("it has no schema").to_string();
+        let error = ParquetSource::open(&path).expect_err("it has no schema").to_string();
         let ours = ["the footer is damaged", "failed to fill whole buffer"];
         assert!(ours.iter().any(|words| error.contains(words)), "{kind}: {error}");
     }
