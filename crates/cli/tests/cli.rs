@@ -8,7 +8,7 @@ use std::process::{Command as StdCommand, Stdio};
 /// Small, and skewed enough that there is something to promote.
 const ZIPF: &str = "synth:zipf:pages=4K:accesses=200K";
 /// Moves pages even in runs as short as these, without waiting for proof that it pays.
-const EAGER: &str = "memtis:payoff=off";
+const EAGER: &str = "memtis";
 
 fn frostline(args: &[&str]) -> Assert {
     Command::new(env!("CARGO_BIN_EXE_frostline")).args(args).assert()
@@ -211,7 +211,7 @@ fn the_json_envelope_is_stable() {
 #[test]
 fn the_same_twice_is_the_same_but_for_host() {
     let run = |jobs: &str| {
-        let policies = format!("memtis,{EAGER},oracle-epoch,first-touch");
+        let policies = format!("memtis-plus,{EAGER},oracle-epoch,first-touch");
         let args = ["compare", ZIPF, "--policies", &policies, "--seeds"];
         let mut value = json(&[&args[..], &["2", "--json", "--jobs", jobs]].concat());
         for run in value["runs"].as_array_mut().unwrap() {

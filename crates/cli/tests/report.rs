@@ -14,7 +14,7 @@ const COMPARE: &[&str] = &[
     "compare",
     "synth:zipf:pages=4K:accesses=200K",
     "--policies",
-    "all,memtis:payoff=off",
+    "all,memtis:payoff=on",
     "--fast",
     "1:2,1:8",
 ];
@@ -28,7 +28,7 @@ fn it_has_every_chart() {
         ("<figcaption>Share of the bound<", 2),
         ("<figcaption>Hit ratio of the fast tier over time<", 2),
         ("<figcaption>Hot, warm and cold memory: memtis<", 2),
-        ("<figcaption>Migration traffic: memtis:payoff=off<", 2),
+        ("<figcaption>Migration traffic: memtis:payoff=on<", 2),
         ("<figcaption>Accesses by address over time<", 1),
         ("size of the fast tier", 4),
         ("<summary>All numbers, fast memory 1:8<", 1),

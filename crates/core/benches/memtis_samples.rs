@@ -60,8 +60,8 @@ fn main() {
     let events = samples(SAMPLES);
     let mut naive = Naive { counts: vec![0; PAGES as usize], histogram: [0; 16] };
     naive.histogram[0] = u64::from(PAGES);
-    let mut alone = memtis("memtis:cooling=1T", &populated, &world);
-    let mut cooling = memtis("memtis", &populated, &world);
+    let mut alone = memtis("memtis-plus:cooling=1T", &populated, &world);
+    let mut cooling = memtis("memtis-plus", &populated, &world);
 
     let (mut n, mut a, mut c) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {

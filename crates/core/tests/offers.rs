@@ -85,8 +85,8 @@ fn what_the_user_sets_stays_and_the_name_is_the_policy_in_any_world() {
     };
     let offer = Offer { telemetry, ..Offer::default() };
     let named = |text: &str| terms(text, &offer).unwrap().name;
-    assert_eq!(named("memtis:cooling=7"), "memtis:adaptation=2000:cooling=7:payoff=off");
-    assert_eq!(named("memtis:payoff=on:cooling=0.1x"), "memtis:adaptation=2000:cooling=0.1x");
+    assert_eq!(named("memtis-plus:cooling=7"), "memtis-plus:adaptation=2000:cooling=7:payoff=off");
+    assert_eq!(named("memtis:cooling=0.1x"), "memtis:adaptation=2000:cooling=0.1x");
     assert_eq!(
         named("hybridtier:batch=7"),
         "hybridtier:frequency-cooling=3.2:momentum-cooling=22000:batch=7"

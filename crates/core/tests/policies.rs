@@ -487,7 +487,7 @@ proptest! {
         steps in proptest::collection::vec(step(), 1..120),
         fast in 100u64..3000,
     ) {
-        for name in ["memtis", "memtis-ns", "memtis-nw"] {
+        for name in ["memtis", "memtis-plus", "memtis-ns", "memtis-nw"] {
             World::run(&format!("{name}:{FAST_PACED}"), fast, &steps);
         }
     }
@@ -505,7 +505,7 @@ proptest! {
         steps in proptest::collection::vec(step(), 1..120),
         fast in 100u64..3000,
     ) {
-        let memtis = ["memtis", "memtis-artifact"].map(|name| format!("{name}:{FAST_PACED}"));
+        let memtis = ["memtis-plus", "memtis-artifact"].map(|name| format!("{name}:{FAST_PACED}"));
         let rivals = RIVALS.iter().map(|(spec, _)| *spec);
         for spec in [&memtis[0], &memtis[1], HEMEM].into_iter().chain(rivals) {
             let (a, b) = (World::run(spec, fast, &steps), World::run(spec, fast, &steps));

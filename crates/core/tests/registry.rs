@@ -143,7 +143,7 @@ fn variants_are_presets() {
     let of = |name: &str, key: &str| config(make(name, &context()).unwrap())[key].clone();
     assert_eq!(of("memtis-ns", "split"), "off");
     assert_eq!(of("memtis-nw", "warm"), "off");
-    assert_eq!((&*of("memtis", "payoff"), &*of("memtis-paper:split=off", "payoff")), ("on", "off"));
+    assert_eq!((&*of("memtis-plus", "payoff"), &*of("memtis:split=off", "payoff")), ("on", "off"));
     assert_eq!(of("memtis-artifact", "alpha"), "0.75");
     assert_eq!(of("memtis-artifact", "growth-cooling"), "10GiB");
     assert_eq!(of("memtis:split=off", "split"), "off");
@@ -154,9 +154,9 @@ fn variants_are_presets() {
     assert_eq!(registry::find("memtis-ns").unwrap().default_of("nothing"), None);
 }
 
-/// Every parameter of `memtis-paper` beside what MEMTIS (SOSP '23) says, by section.
+/// Every parameter of `memtis` beside what MEMTIS (SOSP '23) says, by section.
 #[test]
-fn memtis_paper_is_the_published_rules() {
+fn memtis_is_the_published_rules() {
     let published = [
         ("alpha", "0.9", "4.2.1"),
         ("warm", "on", "4.2.1"),
@@ -188,7 +188,7 @@ fn memtis_paper_is_the_published_rules() {
         ("collapse", "on", "4.3.3"),
     ];
     let gap = context().with_latency_gap(2.75);
-    let mut ours = config(make("memtis-paper", &gap).unwrap());
+    let mut ours = config(make("memtis", &gap).unwrap());
     for (key, value, section) in published {
         let our = ours.remove(key);
         assert_eq!(our.as_deref(), Some(value), "{key} (section {section})");

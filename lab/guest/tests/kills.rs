@@ -98,7 +98,7 @@ fn killed_at_random_moments_nothing_is_lost_between_nodes() {
     let mut list = String::new();
     for kill in 0..kills {
         let ms = rng.below(LATEST_MS);
-        let policy = ["memtis", "hybridtier"][kill as usize / 2 % 2];
+        let policy = ["memtis-plus", "hybridtier"][kill as usize / 2 % 2];
         let samples = ["auto", "damon"][kill as usize % 2];
         let last = kill + 2 >= kills;
         let clean = if last || rng.below(3) == 0 { "clean" } else { "keep" };

@@ -17,6 +17,7 @@ use alloc::vec::Vec;
 /// Every policy, in the order of listings.
 pub static REGISTRY: &[Entry] = &[
     memtis::ENTRY,
+    memtis::PLUS,
     hybridtier::ENTRY,
     hemem::ENTRY,
     hotbox::ENTRY,
@@ -24,7 +25,6 @@ pub static REGISTRY: &[Entry] = &[
     simple::FIRST_TOUCH,
     memtis::NO_SPLIT,
     memtis::NO_WARM,
-    memtis::PAPER,
     memtis::ARTIFACT,
     hotbox::NO_THROTTLE,
     hotbox::EAGER,
@@ -60,7 +60,7 @@ pub static REGISTRY: &[Entry] = &[
 ];
 
 /// The policy that runs where nobody names one.
-pub const DEFAULT: &str = memtis::ENTRY.name;
+pub const DEFAULT: &str = memtis::PLUS.name;
 
 /// What Linux does without tiering, the reference of every comparison.
 pub const FIRST_TOUCH: &str = simple::FIRST_TOUCH.name;

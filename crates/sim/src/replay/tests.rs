@@ -606,7 +606,7 @@ fn memtis(options: &SimOptions, steps: &[Step]) -> Made {
         total_pages_hint: PageCount(footprint.peak_resident_pages),
         ..Offer::default()
     };
-    registry::make("memtis", &context).unwrap()
+    registry::make("memtis-plus", &context).unwrap()
 }
 
 fn fingerprint(outcome: &RunOutcome) -> String {

@@ -101,7 +101,7 @@ enum Command {
         /// Programs, separated by commas [default: all]
         #[arg(long, value_delimiter = ',')]
         programs: Vec<String>,
-        /// Systems and policies [default: first-touch, autonuma, damon, reclaim, memtis]
+        /// Systems and policies [default: first-touch, autonuma, damon, reclaim, memtis-plus]
         #[arg(long)]
         systems: Option<String>,
         /// Seeds [default: 5, with --quick 2]
@@ -159,14 +159,15 @@ struct ValidateArgs {
 }
 
 /// What both worlds have. Other policies need what nothing in the machine can tell them.
-const POLICIES: &str = "first-touch,autonuma,memtis,hemem,hybridtier,memtis-ns,memtis-nw,memtis-paper,\
+const POLICIES: &str = "first-touch,autonuma,memtis-plus,hemem,hybridtier,memtis,memtis-ns,memtis-nw,\
                         memtis-artifact";
 
 fn main() -> ExitCode {
     let done = match Args::parse().command {
         Command::Run { machine, memory, truth, job } => run(&machine, &memory, truth, &job),
         Command::Compare { machine, quick, programs, systems, seeds, jobs, json } => {
-            let systems = systems.as_deref().unwrap_or("first-touch,autonuma,damon,reclaim,memtis");
+            let systems =
+                systems.as_deref().unwrap_or("first-touch,autonuma,damon,reclaim,memtis-plus");
             let plan = plan(&machine, quick, &programs, systems, seeds, jobs);
             plan.and_then(|plan| compare(&plan, json))
         }
@@ -275,7 +276,7 @@ fn compare(plan: &Plan, json: bool) -> anyhow::Result<ExitCode> {
 fn validate(args: &ValidateArgs) -> anyhow::Result<ExitCode> {
     let systems = match &args.policies {
         Some(systems) => systems,
-        None if args.quick => "first-touch,memtis",
+        None if args.quick => "first-touch,memtis-plus",
         None => POLICIES,
     };
     let seeds = Some(args.seeds);

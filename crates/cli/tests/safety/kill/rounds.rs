@@ -42,7 +42,7 @@ impl Way {
 }
 
 /// By turns.
-const POLICIES: [&str; 3] = ["memtis", "hybridtier", "hotbox"];
+const POLICIES: [&str; 3] = ["memtis-plus", "hybridtier", "hotbox"];
 const LOADS: [&str; 3] = [
     "--hot 20% --cold-rate 2000/s --writes 20% --shift 2 --threads 2 --fork-rate 4/s --churn 20/s",
     "--huge --hot 20% --cold-rate 2000/s --writes 20% --fork-rate 2/s",

@@ -8,8 +8,9 @@
 //! Not good for: streams (hotness lags by a cooling interval), working sets that change faster
 //! than samples arrive. Deviations: the hot threshold stays at the top bin where not even that
 //! fits; subpages of new huge pages start at 0, only the huge page starts at `T_hot`; an estimated
-//! hit is counted by the hotness before the sample, so that a sample cannot predict itself; moves
-//! that do not pay are paused (`payoff`).
+//! hit is counted by the hotness before the sample, so that a sample cannot predict itself.
+//! `memtis-plus` is ours: it pauses moves that do not pay (`payoff`), and does not take migration
+//! that lags behind for a reason to split (`patient`).
 
 mod bounds;
 mod calm;
@@ -46,7 +47,7 @@ use lists::{DemotionClock, Demotions, PromotionList, demoted_pages};
 use payoff::Payoff;
 use period::Period;
 use split::{Hits, SkewBuckets, skew};
-pub use table::{ARTIFACT, ENTRY, NO_SPLIT, NO_WARM, PAPER};
+pub use table::{ARTIFACT, ENTRY, NO_SPLIT, NO_WARM, PLUS};
 use tracker::{Refill, Tracker};
 
 /// Samples whose memory is loaded together before they are processed.

@@ -20,6 +20,14 @@ pub const ENTRY: Entry = Entry {
     build: |settings, context| Ok(Box::new(Memtis::new(settings, context))),
 };
 
+/// `memtis-plus`.
+pub const PLUS: Entry = Entry {
+    name: "memtis-plus",
+    summary: "memtis that pauses moves that do not pay, and splits nothing for delays of migration",
+    preset: &[("payoff", "on"), ("patient", "on")],
+    ..ENTRY
+};
+
 /// `memtis-ns`.
 pub const NO_SPLIT: Entry = Entry {
     name: "memtis-ns",
@@ -38,15 +46,6 @@ pub const NO_WARM: Entry = Entry {
     ..ENTRY
 };
 
-/// `memtis-paper`.
-pub const PAPER: Entry = Entry {
-    name: "memtis-paper",
-    group: Group::Variants,
-    summary: "memtis by the published rules: moves whether that pays or not",
-    preset: &[("payoff", "off"), ("patient", "off")],
-    ..ENTRY
-};
-
 /// `memtis-artifact`.
 pub const ARTIFACT: Entry = Entry {
     name: "memtis-artifact",
@@ -54,14 +53,12 @@ pub const ARTIFACT: Entry = Entry {
     summary: "memtis with the values and rules of its authors' code",
     citation: "github.com/cosmoss-jigu/memtis",
     preset: &[
-        ("payoff", "off"),
         ("alpha", "0.75"),
         ("bins", "artifact"),
         ("hot-step", "one"),
         ("histogram", "refill"),
         ("growth-cooling", "10GiB"),
         ("estimate", "artifact"),
-        ("patient", "off"),
         ("regret", "3%"),
         ("period", "199"),
         ("period-max", "19997"),
@@ -190,7 +187,7 @@ const PARAMS: &[Param] = &[
     Param::fixed(
         "patient",
         Kind::Switch,
-        "on",
+        "off",
         "",
         "take the share of samples of hot pages for rHR where it is larger: what is missing because \
          migration lags behind, splitting cannot bring",
@@ -205,7 +202,7 @@ const PARAMS: &[Param] = &[
     Param::fixed(
         "payoff",
         Kind::Switch,
-        "on",
+        "off",
         "",
         "make room for promotions only while promoted pages are hit more than demoted ones",
     ),

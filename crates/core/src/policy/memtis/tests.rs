@@ -7,7 +7,7 @@ use crate::policy::testing::World;
 
 /// The published rules: moves need not pay.
 fn paper(fast: u64, spec: &str) -> World {
-    World::new(fast, &alloc::format!("{spec}:payoff=off"))
+    World::new(fast, spec)
 }
 
 fn is_split(action: &Action) -> bool {
@@ -429,7 +429,7 @@ fn remapped_memory_keeps_its_hotness() {
     assert_eq!(w.metric("samples_unknown_page_total"), 0.0);
 }
 
-const PAYING: &str = "memtis:adaptation=2000:cooling=40000:wakeup=1ms:collapse=off:split=off";
+const PAYING: &str = "memtis-plus:adaptation=2000:cooling=40000:wakeup=1ms:collapse=off:split=off";
 
 /// 64 huge pages, 16 of them fast, sampled by `draw` in wakeups of 500 samples.
 struct Stream {
@@ -564,7 +564,7 @@ fn new_memory_finds_room_while_moves_are_paused_and_nothing_is_cold() {
 #[test]
 fn trials_see_the_same_samples_in_any_batch() {
     let run = |batch: usize| {
-        let mut s = Stream::new("memtis:adaptation=5000:cooling=40000:collapse=off");
+        let mut s = Stream::new("memtis-plus:adaptation=5000:cooling=40000:collapse=off");
         let draw = skewed_from(40);
         for at in 0..60 {
             let events: Vec<Event> = (0..1000)
@@ -604,7 +604,7 @@ fn a_long_pause_samples_less_until_something_changes() {
 fn three_tiers(spec: &str) -> World {
     let mut config = EngineConfig::two_tiers(PageCount(100), PageCount(300));
     config.tiers.push(TierLimits { capacity: PageCount(1 << 20), ..config.tiers[1] });
-    World::tiered(config, &alloc::format!("{spec}:payoff=off"))
+    World::tiered(config, spec)
 }
 
 #[test]
