@@ -22,7 +22,7 @@ pub mod readers {
 
 /// Does what the command line says.
 pub fn main() -> ExitCode {
-    match parse(|| USAGE) {
+    match parse(&std::env::args_os().collect::<Vec<_>>(), || USAGE) {
         Ok(Cli { global, command }) => {
             global.apply();
             cmd::run(command).unwrap_or_else(|error| errors::report(&error, 1))

@@ -4,6 +4,7 @@ use crate::cmd;
 use clap::{Parser, Subcommand};
 use frostline_terminal::args::{self, Global};
 use frostline_terminal::errors::USAGE;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Exit code of `run` and `record` for errors of their own, as with `env` and `timeout`.
@@ -17,8 +18,8 @@ Examples:
   No program at hand? Generate the accesses:
     frostline compare synth:zipf:pages=256K:accesses=20M --policies memtis,first-touch --fast 1:8
   What can be chosen:
-    frostline policies
-    frostline machines
+    frostline list policies
+    frostline list machines
 
 Another program repeats figures of papers: frostline-repro.";
 
@@ -44,46 +45,27 @@ pub enum Command {
     /// Tier several programs, from a configuration file
     #[command(long_about = cmd::daemon::LONG)]
     Daemon(cmd::daemon::Args),
-    /// Show or check the daemon's configuration
-    Config(cmd::config::Args),
     /// Ask a program to gather its hot pages
     #[command(long_about = cmd::consolidate::LONG)]
     Consolidate(cmd::consolidate::Args),
-    /// Show what is managed here, and how well
+    /// Show or watch what is managed here, and how well
     Status(cmd::status::Args),
-    /// Watch what is managed here, second by second
-    Top(cmd::top::Args),
-    /// Say what this system lets us do, and what would help
+    /// Say what this system lets us do, or undo what is left behind
     #[command(long_about = cmd::doctor::LONG)]
     Doctor(cmd::doctor::Args),
-    /// Undo what a frostline that was killed had changed
-    #[command(long_about = cmd::clean::LONG)]
-    Clean(cmd::clean::Args),
     /// Repeat the decisions of a journal
-    #[command(long_about = cmd::replay::LONG)]
-    Replay(cmd::replay::Args),
+    Journal(cmd::journal::Args),
     /// Record the memory accesses of a program
     #[command(long_about = cmd::record::LONG)]
     Record(cmd::record::Args),
-    /// Look into traces, check and convert them
+    /// Look into traces, make, check and convert them
     Trace(cmd::trace::Args),
-    /// Write a synthetic trace to a file
-    Synth(cmd::synth::Args),
-    /// Replay a trace under one policy on a modelled machine
-    Sim(cmd::sim::Args),
-    /// Replay traces under several policies and sizes of fast memory
+    /// Replay traces under policies and sizes of fast memory
     Compare(cmd::compare::Args),
     /// Compute what no policy can beat
     Bound(cmd::bound::Args),
-    /// Figures of papers are repeated by frostline-repro
-    #[command(hide = true)]
-    Experiment(cmd::moved::Args),
-    /// List what the papers ran, and what stands for it here
-    Workloads(cmd::workloads::Args),
-    /// List policies and their parameters
-    Policies(cmd::policies::Args),
-    /// List machine models and their parameters
-    Machines(cmd::machines::Args),
+    /// List policies, machines, generators, workloads
+    List(cmd::list::Args),
     /// Print a completion script for a shell
     Completions(cmd::completions::Args),
 }
@@ -98,14 +80,14 @@ impl Command {
     }
 }
 
-/// Reads the command line. Help, version and usage errors are printed here, and come back as the
+/// Reads a command line. Help, version and usage errors are printed here, and come back as the
 /// code to exit with.
-pub fn parse() -> Result<Cli, ExitCode> {
-    args::parse(|| if first_word_runs() { RUN_FAILED } else { USAGE })
+pub fn parse(args: &[OsString]) -> Result<Cli, ExitCode> {
+    args::parse(args, || if first_word_runs(args) { RUN_FAILED } else { USAGE })
 }
 
-fn first_word_runs() -> bool {
-    std::env::args_os()
+fn first_word_runs(args: &[OsString]) -> bool {
+    args.iter()
         .skip(1)
         .find(|arg| !arg.as_encoded_bytes().starts_with(b"-"))
         .is_some_and(|arg| arg == "record" || arg == "run")

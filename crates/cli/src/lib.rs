@@ -11,7 +11,7 @@ mod live;
 mod model;
 mod series;
 
-use frostline_terminal::errors;
+use frostline_terminal::{errors, progress};
 use std::process::ExitCode;
 
 /// What reads files that others write, and shows what is in them; for tests.
@@ -26,10 +26,15 @@ pub mod readers {
 
 /// Does what the command line says.
 pub fn main() -> ExitCode {
-    match args::parse() {
+    let translated = match cmd::old::translate(std::env::args_os().collect()) {
+        Ok(translated) => translated,
+        Err(error) => return errors::report(&error, errors::USAGE),
+    };
+    match args::parse(&translated.args) {
         Ok(cli) => {
             let our_failure = cli.command.failure_code();
             cli.global.apply();
+            translated.note.iter().for_each(|note| progress::note(note));
             cmd::run(cli.command).unwrap_or_else(|error| errors::report(&error, our_failure))
         }
         Err(code) => code,

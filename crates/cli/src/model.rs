@@ -15,11 +15,11 @@ pub enum Switch {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Model")]
 pub struct ModelArgs {
-    /// Machine: a preset (see `frostline machines`) or a TOML file, with parameters
+    /// Machine: a preset (see `frostline list machines`) or a TOML file, with parameters
     #[arg(short, long, value_name = "NAME[:key=value...]", default_value = "dram-nvm")]
     pub machine: String,
     /// Capacity of another tier, by name or number [default: as much as needed]
-    #[arg(long, value_name = "TIER=SIZE")]
+    #[arg(long, value_name = "TIER=SIZE", hide_short_help = true)]
     pub limit: Vec<String>,
     /// Model the translation lookaside buffer
     #[arg(
@@ -31,7 +31,7 @@ pub struct ModelArgs {
     )]
     pub tlb: Switch,
     /// Seed of everything random: sampling, policies, injected trouble
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, hide_short_help = true)]
     pub seed: u64,
     /// Intervals of policies: as published (paper), or divided by how much larger the programs are that
     /// they were published for: 64 GiB (scaled), or a size
@@ -39,11 +39,12 @@ pub struct ModelArgs {
         long,
         default_value = "scaled",
         value_name = "scaled|paper|SIZE",
-        value_parser = scale
+        value_parser = scale,
+        hide_short_help = true
     )]
     pub scale: Scale,
     /// Most bytes per second that may be migrated [default: no limit]
-    #[arg(long, value_name = "SIZE", value_parser = spec::parse_bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = spec::parse_bytes, hide_short_help = true)]
     pub migration_limit: Option<Bytes>,
     #[command(flatten)]
     pub trouble: TroubleArgs,
@@ -53,16 +54,16 @@ pub struct ModelArgs {
 #[command(next_help_heading = "Injected trouble")]
 pub struct TroubleArgs {
     /// Share of samples that get lost, such as 5%
-    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = spec::parse_ratio)]
+    #[arg(long, hide_short_help = true, value_name = "SHARE", default_value = "0", value_parser = spec::parse_ratio)]
     pub lost_samples: f64,
     /// Share of moves that find the page busy
-    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = spec::parse_ratio)]
+    #[arg(long, hide_short_help = true, value_name = "SHARE", default_value = "0", value_parser = spec::parse_ratio)]
     pub busy_pages: f64,
     /// Share of move calls that find the destination full
-    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = spec::parse_ratio)]
+    #[arg(long, hide_short_help = true, value_name = "SHARE", default_value = "0", value_parser = spec::parse_ratio)]
     pub full_node: f64,
     /// How often a process ends and loses its memory, spread over the trace
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, hide_short_help = true, value_name = "N", default_value_t = 0)]
     pub exits: u32,
 }
 
@@ -126,16 +127,16 @@ fn limit(text: &str, machine: &Machine) -> anyhow::Result<(u8, Bytes)> {
 pub struct ProgramArgs {
     /// Run each program in a virtual machine: none, or gpac[:cl=50] that gathers its hot pages; several
     /// with commas
-    #[arg(long, value_name = "LIST", value_parser = guests, default_value = "")]
+    #[arg(long, hide_short_help = true, value_name = "LIST", value_parser = guests, default_value = "")]
     guest: Guests,
     /// So many of each trace at once, generated ones each with a seed of its own
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    #[arg(long, hide_short_help = true, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     programs: u32,
     /// Another trace that runs at the same time; may be given several times
-    #[arg(long, value_name = "TRACE")]
+    #[arg(long, hide_short_help = true, value_name = "TRACE")]
     beside: Vec<String>,
     /// What runs beside a trace begins when that has come to this share of its records
-    #[arg(long, value_name = "SHARE", requires = "beside", value_parser = spec::parse_ratio)]
+    #[arg(long, hide_short_help = true, value_name = "SHARE", requires = "beside", value_parser = spec::parse_ratio)]
     beside_after: Option<f64>,
 }
 

@@ -14,6 +14,18 @@ fn frostline(args: &[&str]) -> Assert {
     Command::new(env!("CARGO_BIN_EXE_frostline")).args(args).assert()
 }
 
+/// `compare` with one run, for which it shows every number: memtis-plus, 1:8 fast.
+fn single<'a>(args: &[&'a str]) -> Vec<&'a str> {
+    let mut words = vec!["compare"];
+    words.extend(args);
+    for (option, value) in [("--policies", "memtis-plus"), ("--fast", "1:8")] {
+        if !args.contains(&option) {
+            words.extend([option, value]);
+        }
+    }
+    words
+}
+
 fn stdout(assert: Assert) -> String {
     String::from_utf8(assert.get_output().stdout.clone()).unwrap()
 }
@@ -39,17 +51,17 @@ fn fails(args: &[&str], code: i32, says: &str, hints: &str) {
 
 #[test]
 fn wrong_usage_ends_with_2_and_a_hint() {
-    fails(&["sim", ZIPF, "--policy", "memtsi"], 2, "unknown policy `memtsi`", "`memtis`");
-    fails(&["sim", ZIPF, "--policy", "memtis:aplha=1"], 2, "unknown parameter", "`alpha`");
-    fails(&["sim", ZIPF, "--fast", "1:x"], 2, "not a size of fast memory", "1:8");
-    fails(&["sim", ZIPF, "--machine", "dram-nvn"], 2, "unknown machine", "`dram-nvm`");
-    fails(&["sim", ZIPF, "--limit", "nvmm=1GiB"], 2, "unknown tier", "`nvm`");
-    fails(&["sim", ZIPF, "--series", "run.txt"], 2, "run.txt", ".csv or .json");
-    fails(&["sim", "synth:zipff"], 2, "unknown workload", "`zipf`");
-    fails(&["sim", "zipf:pages=4K"], 2, "no trace file", "synth:zipf:pages=4K");
+    fails(&single(&[ZIPF, "--policies", "memtsi"]), 2, "unknown policy `memtsi`", "`memtis`");
+    fails(&single(&[ZIPF, "--policies", "memtis:aplha=1"]), 2, "unknown parameter", "`alpha`");
+    fails(&single(&[ZIPF, "--fast", "1:x"]), 2, "not a size of fast memory", "1:8");
+    fails(&single(&[ZIPF, "--machine", "dram-nvn"]), 2, "unknown machine", "`dram-nvm`");
+    fails(&single(&[ZIPF, "--limit", "nvmm=1GiB"]), 2, "unknown tier", "`nvm`");
+    fails(&single(&[ZIPF, "--series", "run.txt"]), 2, "run.txt", ".csv or .json");
+    fails(&single(&["synth:zipff"]), 2, "unknown workload", "`zipf`");
+    fails(&single(&["zipf:pages=4K"]), 2, "no trace file", "synth:zipf:pages=4K");
     fails(&["compare", ZIPF, "--policies", "memtis,nope"], 2, "`nope`", "known:");
-    fails(&["policies", "memtsi"], 2, "unknown policy", "memtis");
-    fails(&["machines", "dram"], 2, "unknown machine", "dram-nvm");
+    fails(&["list", "policies", "memtsi"], 2, "unknown policy", "memtis");
+    fails(&["list", "machines", "dram"], 2, "unknown machine", "dram-nvm");
     let unknown = stderr(frostline(&["simulate"]).code(2));
     assert!(unknown.contains("unrecognized subcommand"), "{unknown}");
     frostline(&["compare"]).code(2);
@@ -59,14 +71,14 @@ fn wrong_usage_ends_with_2_and_a_hint() {
 
 #[test]
 fn what_cannot_be_read_or_written_ends_with_1_and_a_hint() {
-    fails(&["sim", "/nonexistent/a.flt"], 1, "/nonexistent/a.flt", "frostline record");
-    fails(&["sim", "/tmp"], 1, "is a folder", "trace file");
+    fails(&single(&["/nonexistent/a.flt"]), 1, "/nonexistent/a.flt", "frostline record");
+    fails(&single(&["/tmp"]), 1, "is a folder", "trace file");
     let report = "/nonexistent/r.html";
-    fails(&["sim", ZIPF, "--report", report], 1, report, "folder that exists");
+    fails(&single(&[ZIPF, "--report", report]), 1, report, "folder that exists");
     let folder = tempfile::tempdir().unwrap();
     let foreign = folder.path().join("foreign.flt");
     std::fs::write(&foreign, b"GIF89a and so on, long enough to hold any header").unwrap();
-    let text = stderr(frostline(&["sim", foreign.to_str().unwrap()]).code(1));
+    let text = stderr(frostline(&single(&[foreign.to_str().unwrap()])).code(1));
     assert!(text.contains("foreign.flt") && !text.contains("panicked"), "{text}");
 }
 
@@ -74,7 +86,7 @@ fn what_cannot_be_read_or_written_ends_with_1_and_a_hint() {
 fn help_and_version_are_data() {
     let help = stdout(frostline(&["--help"]).success());
     assert!(help.contains("Examples:") && help.contains("compare"), "{help}");
-    for command in ["sim", "compare", "policies", "machines", "completions"] {
+    for command in ["compare", "list", "trace", "completions"] {
         let help = stdout(frostline(&[command, "--help"]).success());
         assert!(help.contains("Examples:"), "{command}: {help}");
     }
@@ -117,18 +129,18 @@ fn compare_prints_a_table_per_size() {
 
 #[test]
 fn what_has_no_bound_says_why() {
-    let text = stdout(frostline(&["sim", ZIPF, "--bound", "--exits", "2"]).success());
+    let text = stdout(frostline(&single(&[ZIPF, "--exits", "2"])).success());
     assert!(text.contains("share of bound n/a: injected exits"), "{text}");
     let zram = ["compare", ZIPF, "--machine", "dram-zram", "--policies", "first-touch"];
     let text = stdout(frostline(&zram).success());
     assert!(text.contains("share of bound n/a: swap model"), "{text}");
-    let text = stdout(frostline(&["sim", ZIPF]).success());
+    let text = stdout(frostline(&single(&[ZIPF, "--no-bound"])).success());
     assert!(text.contains("share of bound n/a: not asked for"), "{text}");
 }
 
 #[test]
 fn thinning_is_printed() {
-    let text = stdout(frostline(&["sim", &format!("{ZIPF}:thin=4")]).success());
+    let text = stdout(frostline(&single(&[&format!("{ZIPF}:thin=4")])).success());
     assert!(text.contains("one record stands for 4 accesses"), "{text}");
 }
 
@@ -194,7 +206,7 @@ fn keys(value: &Value) -> Vec<&str> {
 
 #[test]
 fn the_json_envelope_is_stable() {
-    let value = json(&["sim", ZIPF, "--policy", EAGER, "--bound", "--json"]);
+    let value = json(&single(&[ZIPF, "--policies", EAGER, "--json"]));
     assert_eq!(keys(&value), ["runs", "schema", "version"]);
     assert_eq!(value["schema"], 1);
     assert_eq!(value["version"], env!("CARGO_PKG_VERSION"));
@@ -249,7 +261,7 @@ fn series_are_written_in_both_formats() {
     let folder = tempfile::tempdir().unwrap();
     let (csv, js) = (folder.path().join("s.csv"), folder.path().join("s.json"));
     for path in [&csv, &js] {
-        frostline(&["sim", ZIPF, "--series", path.to_str().unwrap()]).success();
+        frostline(&single(&[ZIPF, "--series", path.to_str().unwrap()])).success();
     }
     let csv = std::fs::read_to_string(csv).unwrap();
     let head = "seconds,accesses,fast_hit_ratio,resident_bytes_0,resident_bytes_1,promoted_bytes,\
@@ -266,7 +278,7 @@ fn series_are_written_in_both_formats() {
 #[test]
 fn injected_trouble_happens() {
     let trouble = ["--lost-samples", "50%", "--busy-pages", "50%", "--full-node", "20%"];
-    let run = json(&[&["sim", ZIPF, "--policy", EAGER, "--json"], &trouble[..]].concat());
+    let run = json(&[&single(&[ZIPF, "--policies", EAGER, "--json"])[..], &trouble[..]].concat());
     let counters = &run["runs"][0]["counters"];
     for name in ["machine.samples_lost", "machine.injected_busy_folios"] {
         assert!(counters[name].as_f64().unwrap() > 0.0, "{name}");
@@ -275,13 +287,13 @@ fn injected_trouble_happens() {
 
 #[test]
 fn lists_show_parameters() {
-    let list = stdout(frostline(&["policies"]).success());
-    let memtis = stdout(frostline(&["policies", "memtis"]).success());
+    let list = stdout(frostline(&["list", "policies"]).success());
+    let memtis = stdout(frostline(&["list", "policies", "memtis"]).success());
     assert!(list.contains("principal") && list.contains("oracle-static"), "{list}");
     assert!(memtis.contains("parameter") && memtis.contains("alpha"), "{memtis}");
-    let value = json(&["policies", "--json"]);
+    let value = json(&["list", "policies", "--json"]);
     assert!(value["runs"].as_array().unwrap().len() >= 10);
-    let machines = json(&["machines", "--json"]);
+    let machines = json(&["list", "machines", "--json"]);
     assert_eq!(machines["runs"][0]["name"], "dram-nvm");
 }
 
@@ -289,11 +301,11 @@ fn lists_show_parameters() {
 fn a_machine_that_was_printed_is_taken_back() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("box.toml");
-    let toml = stdout(frostline(&["machines", "dram-cxl:mlp=2"]).success());
+    let toml = stdout(frostline(&["list", "machines", "dram-cxl:mlp=2"]).success());
     std::fs::write(&file, &toml).unwrap();
     let file = file.to_str().unwrap();
-    assert_eq!(stdout(frostline(&["machines", file]).success()), toml);
-    let run = json(&["sim", ZIPF, "--machine", &format!("{file}:mlp=2"), "--json"]);
+    assert_eq!(stdout(frostline(&["list", "machines", file]).success()), toml);
+    let run = json(&single(&[ZIPF, "--machine", &format!("{file}:mlp=2"), "--json"]));
     assert_eq!(run["runs"][0]["machine"], "dram-cxl:mlp=2:mlp=2");
 }
 
@@ -308,7 +320,7 @@ fn completions_know_the_subcommands() {
 #[test]
 fn a_reader_that_goes_away_is_no_failure() {
     let mut child = StdCommand::new(env!("CARGO_BIN_EXE_frostline"))
-        .args(["machines", "--json"])
+        .args(["list", "machines", "--json"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -323,7 +335,7 @@ fn a_reader_that_goes_away_is_no_failure() {
 fn a_full_disk_is_an_error() {
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
     let output = StdCommand::new(env!("CARGO_BIN_EXE_frostline"))
-        .args(["machines", "--json"])
+        .args(["list", "machines", "--json"])
         .stdout(full)
         .output()
         .unwrap();
@@ -348,6 +360,52 @@ fn a_profile_says_how_much_memory_serves_how_much() {
     let bytes = |i: usize| run["memory"][i]["bytes"].as_u64().unwrap();
     assert!(bytes(0) < bytes(2) && run["memory"][5]["bytes"].is_null(), "{run}");
     fails(&["trace", "profile", ZIPF, "--skip", "1M"], 2, "nothing behind", "--skip");
+}
+
+#[test]
+fn a_single_run_shows_every_number_and_only_one_has_a_series() {
+    let text = stdout(frostline(&single(&[ZIPF])).success());
+    assert!(text.contains("  parameters  ") && text.contains("mean latency"), "{text}");
+    let series = ["compare", ZIPF, "--series", "s.csv", "--fast", "1:8"];
+    fails(&series, 2, "there are several runs", "one policy");
+}
+
+#[test]
+fn old_names_work_and_say_the_new_one() {
+    for (old, new) in [
+        (&["policies", "memtis"][..], &["list", "policies", "memtis"][..]),
+        (&["machines"], &["list", "machines"]),
+        (&["workloads"], &["list", "workloads"]),
+        (&["synth", "zipf"], &["list", "generators", "zipf"]),
+        (&["status", "--json"], &["status", "--json"]),
+        (&["sim", ZIPF], &["compare", ZIPF, "-p", "memtis-plus", "-f", "1:8", "--no-bound"]),
+    ] {
+        let (before, now) = (frostline(old).success(), frostline(new).success());
+        assert_eq!(now.get_output().stderr, b"", "{new:?}");
+        let note = String::from_utf8(before.get_output().stderr.clone()).unwrap();
+        assert_eq!(note.contains("is now `frostline "), old != new, "{old:?}: {note}");
+        assert_eq!(stdout(before), stdout(now), "{old:?}");
+        let quiet = frostline(&[&["-q"], old].concat()).success();
+        assert_eq!(quiet.get_output().stderr, b"", "{old:?}");
+    }
+}
+
+#[test]
+fn help_fits_a_screen_and_names_thirteen_commands() {
+    let help = stdout(frostline(&["-h"]).success());
+    let commands: Vec<&str> = help
+        .lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1)
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert_eq!(commands.len(), 14, "thirteen and help: {commands:?}");
+    for command in &commands[..13] {
+        let help = stdout(frostline(&[command, "-h"]).success());
+        let lines = help.lines().count();
+        assert!(lines <= 40, "{command}: {lines} lines");
+    }
 }
 
 #[test]

@@ -207,7 +207,7 @@ fn targets_come_and_go_while_others_are_undisturbed() {
         let text = std::fs::read_to_string(&textfile).unwrap_or_default();
         text.contains("frostline_processes{target=\"one\"} 1\n").then_some(())
     });
-    let (_, picture, _) = frostline(&["top", "--once"]);
+    let (_, picture, _) = frostline(&["status", "--watch", "--once"]);
     assert!(picture.contains(&one) && picture.contains("refaults"), "{picture}");
 
     std::fs::write(&config, format!("{head}{}", target("one", &one, "polcy = \"x\""))).unwrap();
@@ -311,7 +311,7 @@ fn no_reload_ends_the_daemon_whatever_names_hold() {
         };
         let new = format!("[[target]]\nname = {name}\n{who}\nslow = \"none\"\n");
         std::fs::write(&config, &new).unwrap();
-        let (code, _, notes) = frostline(&["config", "check", "-c", path]);
+        let (code, _, notes) = frostline(&["daemon", "config", "check", "-c", path]);
         assert!(code == 0 || code == 2 && notes.contains("hint: "), "{new:?}: {notes}");
         daemon.signal(Signal::HUP);
         let said = daemon.says("reloaded");
@@ -348,7 +348,7 @@ fn a_namesake_of_another_user_is_left_alone_and_told() {
         (std::fs::read_to_string(&comm).unwrap_or_default().trim() == name).then_some(())
     });
     std::fs::write(&config, target("one", &name, "")).unwrap();
-    let (code, text, notes) = frostline(&["config", "check", "-c", file]);
+    let (code, text, notes) = frostline(&["daemon", "config", "check", "-c", file]);
     assert_eq!(code, 0, "{notes}");
     let line = text.lines().find(|line| line.starts_with("one: ")).expect("a line");
     assert!(line.contains("root (0)") && line.contains("(65534) are left alone"), "{text}");
@@ -435,7 +435,8 @@ fn the_example_is_right_and_shows_the_defaults() {
     let shown = |text: &str| {
         let path = folder.path().join("f.toml");
         std::fs::write(&path, text).unwrap();
-        let (code, text, notes) = frostline(&["config", "show", "-c", path.to_str().unwrap()]);
+        let (code, text, notes) =
+            frostline(&["daemon", "config", "show", "-c", path.to_str().unwrap()]);
         assert_eq!(code, 0, "{notes}");
         let (_, text) = text.split_once('\n').unwrap();
         text.to_owned()
@@ -454,7 +455,7 @@ fn the_example_is_right_and_shows_the_defaults() {
         assert!(all.contains(key), "{key}: {all}");
     }
     let path = repository("configs/frostline.toml");
-    let (code, text, _) = frostline(&["config", "check", "-c", path.to_str().unwrap()]);
+    let (code, text, _) = frostline(&["daemon", "config", "check", "-c", path.to_str().unwrap()]);
     assert!(code == 0 && text.contains("right"), "{text}");
 }
 
@@ -464,7 +465,7 @@ fn a_wrong_configuration_ends_with_2_and_a_hint() {
     let path = folder.path().join("f.toml");
     std::fs::write(&path, "[daemon]\nfsat = \"1GiB\"\n").unwrap();
     let file = path.to_str().unwrap();
-    for args in [["config", "check", "-c", file].as_slice(), &["daemon", "-c", file]] {
+    for args in [["daemon", "config", "check", "-c", file].as_slice(), &["daemon", "-c", file]] {
         let (code, out, notes) = frostline(args);
         assert_eq!((code, out.as_str()), (2, ""), "{notes}");
         assert!(notes.contains("f.toml:2: unknown key `fsat`"), "{notes}");
@@ -513,9 +514,9 @@ fn doctor_answers_for_every_capability() {
 
 #[test]
 fn top_needs_a_terminal_or_once() {
-    let (code, out, notes) = frostline(&["top"]);
+    let (code, out, notes) = frostline(&["status", "--watch"]);
     assert_eq!((code, out.as_str()), (2, ""), "{notes}");
     assert!(notes.contains("--once"), "{notes}");
-    let (code, picture, _) = frostline(&["top", "--once"]);
+    let (code, picture, _) = frostline(&["status", "--watch", "--once"]);
     assert!(code == 0 && picture.starts_with("frostline "), "{picture}");
 }

@@ -50,7 +50,7 @@ fn what_cannot_be_read_leaves_no_trace_behind() {
         ("trace import /dev/null out", "say what it is with --format"),
         ("record --from live=in -o out", "in: this is no journal"),
         ("record --from live=in -o in", "both what to read and what to write"),
-        ("record --from else=in -o out", "live=JOURNAL"),
+        ("record --from else -o out -- true", "write valgrind or qemu"),
     ] {
         let args: Vec<&str> = args.split(' ').collect();
         let (good, told) = frostline(&args, folder.path());

@@ -89,7 +89,8 @@ fn it_is_the_same_every_time() {
 
 #[test]
 fn elements_are_balanced() {
-    let page = report(&["sim", "synth:hotcold:accesses=200K", "--bound", "--fast", "40%"]);
+    let page =
+        report(&["compare", "synth:hotcold:accesses=200K", "--fast", "40%", "-p", "memtis-plus"]);
     for name in ["figure", "svg", "table", "tr", "ul", "li", "section", "details", "div", "text"] {
         let open =
             page.matches(&format!("<{name}>")).count() + page.matches(&format!("<{name} ")).count();
@@ -104,10 +105,12 @@ fn names_cannot_break_the_page() {
     let folder = tempfile::tempdir().unwrap();
     let machine = folder.path().join("m.toml");
     let mut command = Command::new(env!("CARGO_BIN_EXE_frostline"));
-    let output = command.args(["machines", "dram-cxl"]).assert().success().get_output().clone();
+    let output =
+        command.args(["list", "machines", "dram-cxl"]).assert().success().get_output().clone();
     let toml = String::from_utf8(output.stdout).unwrap();
     std::fs::write(&machine, toml.replace("\"dram-cxl\"", "\"<b>&x\"")).unwrap();
-    let page = report(&["sim", COMPARE[1], "--machine", machine.to_str().unwrap()]);
+    let page =
+        report(&["compare", COMPARE[1], "--fast", "1:8", "--machine", machine.to_str().unwrap()]);
     assert!(page.contains("&lt;b&gt;&amp;x") && !page.contains("<b>&x"));
 }
 

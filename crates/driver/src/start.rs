@@ -313,7 +313,7 @@ fn check(policy: &str, known: &Terms, faults: Faults) -> Result<(), DriverError>
         None => "take a policy that works with samples".into(),
     };
     let missing = [
-        (needs.offline, "knowledge of the future", "it runs in `frostline sim` only".into()),
+        (needs.offline, "knowledge of the future", "it runs in the simulator only".into()),
         (faults, "faults on armed pages", other.into()),
         (needs.counters, "counters of accesses by tier", uncounted),
     ];

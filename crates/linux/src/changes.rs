@@ -138,7 +138,8 @@ impl Changes {
             Some((set, _)) => {
                 return Err(LinuxError::Unsupported {
                     what: format!("{path} shall be {new}, but was set to {set} by another run"),
-                    hint: "end the other run, or run 'frostline clean' if there is none".into(),
+                    hint: "end the other run, or run 'frostline doctor --undo' if there is none"
+                        .into(),
                 });
             }
             None if current == new => return Ok(()),

@@ -35,7 +35,7 @@ pub enum SimError {
         hint: String,
     },
     /// Tiers that no engine can have.
-    #[error("{0}\nhint: `frostline machines` shows what machines are made of")]
+    #[error("{0}\nhint: `frostline list machines` shows what machines are made of")]
     Engine(#[from] EngineError),
     /// More memory than what exists accounts for.
     #[error(transparent)]

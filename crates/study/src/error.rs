@@ -46,7 +46,7 @@ pub(crate) fn of_machine(error: &SimError) -> StudyError {
     let text = error.to_string();
     match text.split_once("\nhint: ") {
         Some((what, hint)) => StudyError::usage(what, hint),
-        None => StudyError::usage(text, "`frostline machines` lists what is known"),
+        None => StudyError::usage(text, "`frostline list machines` lists what is known"),
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::{limit, progress};
 use clap::Parser;
 use clap::error::ErrorKind;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Flags that every subcommand takes.
@@ -25,13 +26,16 @@ impl Global {
     }
 }
 
-/// Reads the command line. Help, version and usage errors are printed here, and come back as the
+/// Reads a command line, the program's name in front. Help, version and usage errors are printed here, and come back as the
 /// code to exit with, `wrong_usage` for the last.
 ///
 /// # Errors
 /// That code.
-pub fn parse<C: Parser>(wrong_usage: impl FnOnce() -> u8) -> Result<C, ExitCode> {
-    C::try_parse().map_err(|error| {
+pub fn parse<C: Parser>(
+    args: &[OsString],
+    wrong_usage: impl FnOnce() -> u8,
+) -> Result<C, ExitCode> {
+    C::try_parse_from(args).map_err(|error| {
         // A reader that went away does not make it another outcome.
         let _ = error.print();
         match error.kind() {

@@ -69,12 +69,12 @@ swap_off() {
     kill -9 $driver
     wait $driver
     echo 16M >$group/memory.max
-    frostline clean --swap-off
+    frostline doctor --undo --swap-off
     echo "clean $?"
     count killed events oom_kill
     swapped 0
     echo max >$group/memory.max
-    frostline clean --swap-off
+    frostline doctor --undo --swap-off
     echo "again $?"
     end off
 }

@@ -67,12 +67,12 @@ kills() {
         [ $(kdamonds) = 0 ] || damon_left=$((damon_left + 1))
         kill -0 $load || { cat /tmp/load /tmp/notes; return 1; }
         if [ $clean = clean ]; then
-            frostline clean >/dev/null || return 1
+            frostline doctor --undo >/dev/null || return 1
             [ "$(settings), $(kdamonds)" = "$was, 0" ] || { echo "left: $(settings), $(kdamonds)"; return 1; }
         fi
     done </job/kills
     end || return 1
-    frostline clean >/dev/null
+    frostline doctor --undo >/dev/null
     echo "killed $killed of $all"
     echo "programs $programs"
     echo "verified $verified"

@@ -138,7 +138,7 @@ killed() {
     while pidof frostline-load >/dev/null; do sleep 0.2; done
     cat /tmp/load2 /tmp/notes2
     settings | tr '\n' ' ' && echo left
-    frostline clean
+    frostline doctor --undo
     settings | tr '\n' ' ' && echo cleaned
 }
 # Whose setting it is: one that has the kernel promote is overruled on demand only.
@@ -158,14 +158,14 @@ choices() {
     chosen 0 --samples hint-faults --dry-run
 }
 section tiered tiered
-section replay frostline replay /out/journal
+section replay frostline journal verify /out/journal
 section killed killed
 section choices choices
 section hybridtier other hybridtier 20
 section hotbox other hotbox 20
 section inside other hybridtier 20 --in-process
 section touched touched hotbox moved_at_touch
-section again frostline replay /out/touches-moved_at_touch
+section again frostline journal verify /out/touches-moved_at_touch
 section canaries touched pet:sampling=200ms:scan=1s:temporary=8MiB:max-block=32MiB armed_touched
 section files files pet:sampling=200ms:scan=1s:temporary=8MiB:max-block=32MiB
 section orphan orphan

@@ -35,12 +35,12 @@ three_tiers() {
     kill -9 $run
     wait $run
     echo "frostline: $?"
-    frostline clean
+    frostline doctor --undo
     echo "clean: $?"
     kill -INT $(pidof frostline-load)
     while pidof frostline-load >/dev/null; do sleep 0.2; done
     cat /tmp/load /tmp/notes
-    frostline clean
+    frostline doctor --undo
     echo "clean again: $?"
     echo "swaps: $(tail -n +2 /proc/swaps | wc -l)"
 }

@@ -44,7 +44,7 @@ impl System {
         if registry::check(policy).is_err() {
             let known: Vec<&str> = KERNEL.iter().map(|(name, _)| *name).collect();
             bail!(
-                "no system '{name}'\nhint: {}, or a policy (`frostline policies`)",
+                "no system '{name}'\nhint: {}, or a policy (`frostline list policies`)",
                 known.join(", ")
             );
         }

@@ -17,6 +17,11 @@ Keeps the hot pages of a running program, or of all programs of a cgroup, in fas
 others in a slower tier, until it ends or you press Ctrl-C. Either way the program goes on \
 unharmed; pages that are in swap by then come back when they are touched.";
 
+const SHORT: &str = "\
+Examples:
+  frostline attach 4711 --fast 40%
+  frostline attach --cgroup system.slice/redis.service --fast 2GiB";
+
 const EXAMPLES: &str = "\
 Examples:
   frostline attach 4711 --fast 40%
@@ -24,7 +29,7 @@ Examples:
   frostline attach 4711 --slow none --seconds 60 --summary s.json";
 
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = SHORT, after_long_help = EXAMPLES)]
 pub struct Args {
     /// Number of the process
     #[arg(value_name = "PID", required_unless_present = "cgroup")]

@@ -33,7 +33,7 @@ pub struct Args {
     #[arg(short, long, default_value = "1:2,1:8,1:16", value_name = "LIST")]
     #[arg(value_delimiter = ',')]
     fast: Vec<FastSize>,
-    /// Machine: a preset (see `frostline machines`) or a TOML file, with parameters
+    /// Machine: a preset (see `frostline list machines`) or a TOML file, with parameters
     #[arg(short, long, value_name = "NAME[:key=value...]", default_value = "dram-nvm")]
     machine: String,
     /// Prices over time: at least so many, and fewer than twice as many

@@ -1,4 +1,4 @@
-//! `frostline config`: the daemon's configuration as it takes effect.
+//! `frostline daemon config`: the daemon's configuration as it takes effect.
 
 use crate::live::config::{Config, PLACE};
 use crate::live::slow;
@@ -9,9 +9,9 @@ use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
 Examples:
-  frostline config check -c frostline.toml
-  frostline config show
-  frostline config show -c frostline.toml";
+  frostline daemon config check -c frostline.toml
+  frostline daemon config show
+  frostline daemon config show -c frostline.toml";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -39,11 +39,11 @@ struct File {
 ///
 /// # Errors
 /// Where the file cannot be read or is wrong.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    match args.command {
-        Command::Show(file) => show(&file)?,
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    match &args.command {
+        Command::Show(file) => show(file)?,
         Command::Check(file) => {
-            let path = file.config.unwrap_or_else(|| PLACE.into());
+            let path = file.config.clone().unwrap_or_else(|| PLACE.into());
             let config = Config::load(&path)?;
             output::text(&format!("{}: right, {}\n", path.display(), config.count()))?;
             for target in &config.targets {

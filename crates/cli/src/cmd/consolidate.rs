@@ -24,7 +24,7 @@ Its addresses stay. The pages can be moved from inside only: either it was start
 const EXAMPLES: &str = "\
 Examples:
   frostline consolidate 4711
-  frostline consolidate 4711 --limit 290 --json
+  frostline consolidate 4711 --hot-pages 290 --json
   frostline consolidate 4711 --dry-run
   frostline consolidate 4711 --inject";
 
@@ -43,8 +43,9 @@ pub struct Args {
     pid: u32,
     /// Regions with fewer hot pages than that are emptied of them: 1 to 512, or auto, as the
     /// distribution suggests
-    #[arg(long, value_name = "PAGES", default_value = "auto", value_parser = ConsolidationLimit::parse)]
-    limit: ConsolidationLimit,
+    #[arg(long, alias = "limit", value_name = "PAGES", default_value = "auto")]
+    #[arg(value_parser = ConsolidationLimit::parse)]
+    hot_pages: ConsolidationLimit,
     /// Look, and move nothing. With --inject: say which thread would load the library, and do not have
     /// it do so
     #[arg(short = 'n', long)]
@@ -73,7 +74,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let request = Request {
         pid: args.pid,
         start_ticks: target.identity().start_ticks,
-        limit: args.limit,
+        limit: args.hot_pages,
         dry_run: args.dry_run,
         number: std::process::id().into(),
     };

@@ -1,5 +1,6 @@
 //! `frostline daemon`: several targets, from a file.
 
+use super::config;
 use crate::live::config::{Config, Metrics, PLACE};
 use crate::live::fleet::Fleet;
 use crate::live::metrics::{self, server::Server};
@@ -28,23 +29,34 @@ the daemon; the programs go on unharmed.";
 
 const EXAMPLES: &str = "\
 Examples:
-  frostline config check -c frostline.toml
+  frostline daemon config check -c frostline.toml
   frostline daemon -c frostline.toml
   systemctl reload frostline";
 
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub struct Args {
     /// The configuration file
     #[arg(short, long, value_name = "FILE", default_value = PLACE)]
     config: PathBuf,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Show or check the configuration
+    Config(config::Args),
 }
 
 /// Runs the command.
 ///
 /// # Errors
 /// Where the file is wrong, or the metrics cannot be served.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if let Some(Command::Config(args)) = &args.command {
+        return config::run(args);
+    }
     let config = Config::load(&args.config)?;
     let reload = cancel::install_with_reload()?;
     let mut fleet = Fleet::new(Root::system());

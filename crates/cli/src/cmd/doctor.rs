@@ -1,5 +1,6 @@
-//! `frostline doctor`: what this system lets us do.
+//! `frostline doctor`: what this system lets us do, and what is left of frostlines that were killed.
 
+use super::undo;
 use frostline_linux::Root;
 use frostline_linux::doctor::{Capability, examine};
 use frostline_terminal::output;
@@ -8,11 +9,25 @@ use std::process::ExitCode;
 /// What `--help` says first.
 pub const LONG: &str = "\
 Says for everything that tiering can make use of whether this system has it, why, and what would \
-help. It is tried on a process of our own wherever that is harmless; nothing that lasts is changed.";
+help. It is tried on a process of our own wherever that is harmless; nothing that lasts is changed.
+
+With --undo it undoes changes to the system whose frostline no longer runs: kernel settings, zram \
+devices. What other frostlines rely on is left alone, and so is a swap device on which there are \
+pages of running programs, unless they fit into free memory and --swap-off is given.";
 
 #[derive(clap::Args)]
-#[command(after_help = "Examples:\n  frostline doctor\n  sudo frostline doctor --json")]
+#[command(after_help = "\
+Examples:
+  frostline doctor
+  sudo frostline doctor --json
+  sudo frostline doctor --undo")]
 pub struct Args {
+    /// Undo what a frostline that was killed had changed
+    #[arg(long)]
+    undo: bool,
+    /// Bring pages back from swap devices that we set up, if there is enough free memory
+    #[arg(long, requires = "undo")]
+    swap_off: bool,
     /// Print everything as JSON
     #[arg(long)]
     json: bool,
@@ -53,8 +68,11 @@ const OTHERS: &str = "Seeing accesses";
 /// Runs the command.
 ///
 /// # Errors
-/// Where standard output cannot be written.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+/// Where standard output cannot be written; with `--undo`, as [`undo::run`].
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if args.undo {
+        return undo::run(args.swap_off, args.json);
+    }
     let found = examine(&Root::system());
     if args.json {
         output::json(&found)?;

@@ -1,17 +1,14 @@
 //! `frostline record`: runs a program and writes the trace of its memory accesses.
 
-use crate::live::journal_trace;
 use anyhow::Context;
 use frostline_core::spec::{Spec, parse_bytes, parse_count};
 use frostline_record::{Options, Progress, RecordError, Recorder, Stop, Tool, record};
 use frostline_terminal::errors::with_code;
-use frostline_terminal::files::{refuse_overwriting, write_trace};
-use frostline_terminal::{cancel, files, progress};
-use frostline_trace::TraceSource;
+use frostline_terminal::{files, progress};
 use indicatif::ProgressBar;
 use std::ffi::OsString;
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -25,9 +22,6 @@ Two recorders can run it. Valgrind (--from valgrind, the default) is the more ex
 in turns. QEMU (--from qemu) runs what Valgrind cannot, and threads side by side; to the program it is \
 always the same processor. What programs execute is followed under Valgrind only.
 
-With --from live=JOURNAL nothing is run: the samples in the journal of `frostline run --journal`, with \
-the allocations around them, become a trace for `frostline sim`.
-
 The exit code is the program's own, or 128 + the number of the signal that killed it; 125 where \
 recording failed, 126 where the program cannot be run or recorded, 127 where it is not there.
 
@@ -39,8 +33,7 @@ Examples:
   frostline record -o s.flt -- sqlite3 :memory: \"select count(*) from generate_series(1, 1000000)\"
   frostline record -o r.flt --llc size=8MiB:ways=16 --max-size 4GiB -- redis-server --save ''
   frostline record -o b.flt --follow -- make
-  frostline record -o m.flt --from qemu -- memcached -u nobody -m 1024
-  frostline run --journal j -- redis-server; frostline record --from live=j -o l.flt";
+  frostline record -o m.flt --from qemu -- memcached -u nobody -m 1024";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -69,19 +62,12 @@ pub struct Args {
     /// Print a line of progress every few seconds even where standard error is no terminal
     #[arg(long)]
     progress: bool,
-    /// What records PROGRAM: valgrind or qemu; or the journal of a live run, whose samples to take
-    #[arg(long, value_name = "RECORDER|live=JOURNAL", default_value = "valgrind", value_parser = from_of)]
-    from: From,
+    /// What records PROGRAM: valgrind or qemu
+    #[arg(long, value_name = "RECORDER", default_value = "valgrind", value_parser = recorder)]
+    from: Recorder,
     /// The program to run, and its arguments
-    #[arg(last = true, value_name = "PROGRAM")]
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
-}
-
-/// Where accesses come from.
-#[derive(Clone, Debug)]
-enum From {
-    Program(Recorder),
-    Journal(PathBuf),
 }
 
 impl Args {
@@ -114,23 +100,9 @@ impl Args {
 /// # Errors
 /// Where the program cannot be run or its trace not be written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let recorder = match &args.from {
-        From::Journal(_) if !args.command.is_empty() => {
-            let hint = "leave the program out, or --from live=JOURNAL";
-            return Err(with_code(125, "a journal is read, and no program run", hint));
-        }
-        From::Journal(journal) => {
-            return from_journal(journal, &args.output).map_err(|error| coded(error, 125));
-        }
-        From::Program(_) if args.command.is_empty() => {
-            let hint = "name it behind two dashes: frostline record -o TRACE -- PROGRAM ARGUMENTS";
-            return Err(with_code(125, "no program to record", hint));
-        }
-        From::Program(recorder) => *recorder,
-    };
     let options = args.options().map_err(|error| coded(error, 125))?;
     files::check(&args.output).map_err(|error| coded(error, 125))?;
-    let tool = Tool::find(recorder, progress::note).map_err(ours)?;
+    let tool = Tool::find(args.from, progress::note).map_err(ours)?;
     let mut display = Display::new(args.progress);
     let outcome = record(&tool, &args.command, &args.output, &options, &mut |at, stop| {
         display.show(at, stop)
@@ -163,28 +135,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn from_of(text: &str) -> Result<From, String> {
-    if let Some(path) = text.strip_prefix("live=").filter(|path| !path.is_empty()) {
-        return Ok(From::Journal(path.into()));
-    }
-    let recorder = Recorder::ALL.into_iter().find(|recorder| recorder.name() == text);
-    recorder.map(From::Program).ok_or_else(|| {
-        "write valgrind, qemu, or live=JOURNAL with a journal of `frostline run --journal`"
-            .to_owned()
-    })
-}
-
-fn from_journal(journal: &Path, output: &Path) -> anyhow::Result<ExitCode> {
-    cancel::install()?;
-    refuse_overwriting(journal, output)?;
-    let mut source = journal_trace::open(journal)?;
-    let totals = write_trace(&mut source, output, &journal.display().to_string())?;
-    if let Some(warning) = source.warning() {
-        progress::note(&format!("note: {warning}"));
-    }
-    let (records, events) = (totals.records, totals.events);
-    progress::note(&format!("{}: {records} records, {events} events", output.display()));
-    Ok(ExitCode::SUCCESS)
+fn recorder(text: &str) -> Result<Recorder, String> {
+    let known = Recorder::ALL.into_iter().find(|recorder| recorder.name() == text);
+    known.ok_or_else(|| "write valgrind or qemu".to_owned())
 }
 
 /// The library's error with the exit code that `env(1)` would give it.

@@ -28,6 +28,11 @@ is not there.
 Signals that others send to frostline are passed on to the program, one for one. Ctrl-C at the \
 terminal reaches it by itself, and frostline stays until it has ended.";
 
+const SHORT: &str = "\
+Examples:
+  frostline run --fast 40% -- redis-server
+  frostline run --dry-run -- sort big.txt";
+
 const EXAMPLES: &str = "\
 Examples:
   frostline run --fast 40% -- redis-server
@@ -39,24 +44,28 @@ Examples:
   frostline run --consolidate -- ./server";
 
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = SHORT, after_long_help = EXAMPLES)]
 pub struct Args {
     #[command(flatten)]
     tiering: Tiering,
     /// Leave the programs that PROGRAM starts alone
     #[arg(long)]
     no_children: bool,
-    /// Have the program tier itself: one thread of a library that is preloaded into it does the
-    /// work, without rights to look into others; a dry run prints how
+    /// Have the program tier itself, by a preloaded library
+    ///
+    /// One thread of the library does the work, without rights to look into others. A dry run prints
+    /// how.
     #[arg(long)]
     in_process: bool,
     /// That library [default: what FROSTLINE_AGENT names, or libfrostline_agent.so beside frostline
     /// or in ../lib]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     agent: Option<PathBuf>,
-    /// Have the program gather its hot base pages in few regions of 2 MiB, from inside: regions with
-    /// fewer hot pages than that (1 to 512) are emptied of them; auto, as their distribution
-    /// suggests. Without --in-process nothing else is done: the program is not tiered
+    /// Have the program gather its hot base pages in few regions of 2 MiB
+    ///
+    /// It does so from inside. Regions with fewer hot pages than that (1 to 512) are emptied of them;
+    /// auto, as their distribution suggests. Without --in-process nothing else is done: the program
+    /// is not tiered.
     #[arg(long, value_name = "PAGES", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "auto", value_parser = ConsolidationLimit::parse)]
     consolidate: Option<ConsolidationLimit>,

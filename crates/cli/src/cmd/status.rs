@@ -1,5 +1,6 @@
 //! `frostline status`: what runs here.
 
+use super::watch;
 use crate::live::summary;
 use frostline_driver::{Status, instances};
 use frostline_linux::Root;
@@ -7,8 +8,18 @@ use frostline_terminal::output;
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
-#[command(after_help = "Examples:\n  frostline status\n  frostline status --json")]
+#[command(after_help = "\
+Examples:
+  frostline status
+  frostline status --json
+  frostline status --watch")]
 pub struct Args {
+    /// Show pictures, second by second
+    #[arg(short, long, conflicts_with = "json")]
+    watch: bool,
+    /// Print one picture as text, with averages since the start
+    #[arg(long, requires = "watch")]
+    once: bool,
     /// Print every number as JSON
     #[arg(long)]
     json: bool,
@@ -18,7 +29,10 @@ pub struct Args {
 ///
 /// # Errors
 /// Where the list cannot be read.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if args.watch {
+        return watch::run(args.once);
+    }
     let all = instances::list(&Root::system())?;
     if args.json {
         output::json(&all)?;

@@ -1,6 +1,6 @@
 //! `frostline trace`: looks into traces, checks and converts them.
 
-use super::profile;
+use super::{profile, synth};
 use crate::live::journal_trace;
 use frostline_driver::journal::MAGIC;
 use frostline_parquet::{ParquetSource, events_path, export};
@@ -24,6 +24,7 @@ Examples:
   frostline trace info s.flt
   frostline trace profile s.flt              # how much memory serves 90, 95, 99 % of the accesses
   frostline trace verify s.flt
+  frostline trace synth zipf:pages=64K -o z.flt
   frostline trace export s.flt s.parquet     # and s.events.parquet; read them with DuckDB
   frostline trace import accesses.txt a.flt  # lines of `time vaddr r|w [tid]`
   perf script -F comm,pid,tid,time,event,addr | frostline trace import --format perf-script /dev/stdin p.flt
@@ -39,6 +40,8 @@ enum Command {
     Info(Info),
     /// Say what a trace uses of its memory
     Profile(profile::Args),
+    /// Write a synthetic trace
+    Synth(synth::Args),
     /// Check every byte of traces
     Verify(Verify),
     /// Convert a trace to Parquet
@@ -132,6 +135,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.command {
         Command::Info(args) => info(&args)?,
         Command::Profile(args) => profile::run(&args)?,
+        Command::Synth(args) => synth::run(&args)?,
         Command::Verify(args) => return verify_all(&args),
         Command::Export(args) => to_parquet(&args)?,
         Command::Import(args) => from_elsewhere(&args)?,

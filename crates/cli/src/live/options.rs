@@ -21,43 +21,54 @@ pub struct Tiering {
     /// Policy that decides which pages are fast, with parameters: memtis:alpha=0.8
     #[arg(short, long, value_name = "POLICY", default_value = default::POLICY)]
     pub policy: String,
-    /// Fast memory for the program: 2GiB, 40% of what it has in all tiers, or 1:4 (fast to slow)
+    /// Fast memory for the program: 2GiB, 40% of what it has, or 1:4 (fast to slow)
+    ///
+    /// Shares and ratios are of what the program has in all tiers at the moment.
     #[arg(short, long, value_name = "SIZE", default_value = default::FAST)]
     pub fast: String,
-    /// Slow tier: node:N, zram[:size=4GiB:algorithm=lz4], swap (what the system has), or none
-    /// (only watch); several, the fastest first, by repeating it [default: a node of a lower
-    /// memory tier, else zram, else none]
+    /// Slow tier: node:N, zram[:size=4GiB], swap, or none [default: the best there is]
+    ///
+    /// zram takes algorithm=lz4, too. swap is what the system has. none only watches. Several tiers,
+    /// the fastest first, by repeating it. By default a node of a lower memory tier, else zram, else
+    /// none.
     #[arg(short, long, value_name = "TIER", value_delimiter = ',')]
     pub slow: Vec<String>,
-    /// Limit of a slow tier, as for --fast: node:1=2GiB or node:1=30%; what is beyond it goes to
-    /// the next slower tier
-    #[arg(long, value_name = "TIER=SIZE", value_delimiter = ',')]
+    /// Limit of a slow tier, as for --fast: node:1=2GiB or node:1=30%
+    ///
+    /// What is beyond it goes to the next slower tier.
+    #[arg(long, value_name = "TIER=SIZE", value_delimiter = ',', hide_short_help = true)]
     pub limit: Vec<String>,
-    /// Share of one core for frostline itself once the program is within its fast memory
+    /// Share of one core for frostline itself
+    ///
+    /// Once the program is within its fast memory; until then, see --settling-cpu-limit.
     #[arg(long, value_name = "SHARE", default_value = default::CPU_LIMIT)]
     pub cpu_limit: String,
     /// Share of one core until then, for a minute at most
-    #[arg(long, value_name = "SHARE", default_value = default::SETTLING_CPU_LIMIT)]
+    #[arg(long, value_name = "SHARE", default_value = default::SETTLING_CPU_LIMIT, hide_short_help = true)]
     pub settling_cpu_limit: String,
-    /// Where samples of accesses come from: pmu, hint-faults, damon, page-idle, refaults, or auto
-    /// (the best that there is)
+    /// Source of samples: pmu, hint-faults, damon, page-idle, refaults, or auto
+    ///
+    /// auto is the best that there is.
     #[arg(long, value_name = "SOURCE", default_value = default::SAMPLES)]
     pub samples: String,
     /// Most bytes per second that the policy may have moved [default: no limit]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", hide_short_help = true)]
     pub migration_limit: Option<String>,
     /// Seed of random choices
-    #[arg(long, default_value_t = default::SEED)]
+    #[arg(long, default_value_t = default::SEED, hide_short_help = true)]
     pub seed: u64,
     /// Change nothing: watch, decide, and say what would be moved
     #[arg(short = 'n', long)]
     pub dry_run: bool,
-    /// Write all that is decided, and on what grounds, for `frostline replay`
+    /// Write all that is decided, and on what grounds, to a file
+    ///
+    /// `frostline journal verify` repeats the decisions, `frostline trace import` makes a trace of the
+    /// samples.
     #[arg(long, value_name = "FILE")]
     pub journal: Option<PathBuf>,
     /// Follow allocations in the extents that the program asked for, by tracepoints, also where
     /// the policy does without; for journals that become traces
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub extents: bool,
     /// Write the numbers of every second to a CSV file
     #[arg(long, value_name = "FILE")]

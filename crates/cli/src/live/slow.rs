@@ -40,7 +40,7 @@ pub struct SlowMemory {
 
 impl SlowMemory {
     /// Sets up what the tiers need. Every change is written down before it is made, for
-    /// `frostline clean`.
+    /// `frostline doctor --undo`.
     ///
     /// # Errors
     /// Where rights or the kernel's support are missing.

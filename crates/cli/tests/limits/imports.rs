@@ -12,7 +12,10 @@ fn sparse_imports_of_a_million_pages_are_read_and_simulated() {
     }
     std::fs::write(folder.path().join("in"), text).expect("room");
     assert_good(&frostline(folder.path(), &["trace", "import", "in", "t"]), "import");
-    let simulated = frostline(folder.path(), &["sim", "t", "--policy", "memtis"]);
+    let simulated = frostline(
+        folder.path(),
+        &["compare", "t", "--policies", "memtis", "--fast", "1:8", "--no-bound"],
+    );
     assert_good(&simulated, "sim");
     assert!(told(&simulated).contains("side by side"), "{}", told(&simulated));
 }
@@ -54,7 +57,13 @@ fn absurd_addresses_times_and_lines_do_no_harm() {
         assert!(matches!(output.status.code(), Some(0..=2)), "{what}: {output:?}");
         assert!(!told(&output).contains("panicked"), "{what}: {}", told(&output));
         if good {
-            assert_good(&frostline(folder.path(), &["sim", "t", "--policy", "tpp"]), &what);
+            assert_good(
+                &frostline(
+                    folder.path(),
+                    &["compare", "t", "--policies", "tpp", "--fast", "1:8", "--no-bound"],
+                ),
+                &what,
+            );
         }
     }
 }

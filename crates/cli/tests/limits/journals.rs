@@ -72,11 +72,11 @@ fn engines_that_cannot_be_are_refused() {
             let mut setup = setup(policy);
             make(&mut setup);
             write(&path, &setup, &[Entry::Timeout(Nanos(1))]);
-            let replayed = frostline(folder.path(), &["replay", "j"]);
+            let replayed = frostline(folder.path(), &["journal", "verify", "j"]);
             assert_refused(&replayed, &format!("{policy}, {what}"));
         }
         write(&path, &setup(policy), &[Entry::Timeout(Nanos(1))]);
-        assert_good(&frostline(folder.path(), &["replay", "j"]), policy);
+        assert_good(&frostline(folder.path(), &["journal", "verify", "j"]), policy);
     }
 }
 
@@ -93,7 +93,7 @@ fn tables_are_not_sized_by_what_a_journal_expects() {
         let entries: Vec<Entry> =
             [Entry::Events(Nanos(1), events)].into_iter().chain(later).collect();
         write(&folder.path().join("j"), &setup, &entries);
-        let output = frostline(folder.path(), &["replay", "j"]);
+        let output = frostline(folder.path(), &["journal", "verify", "j"]);
         // Policies that know the future are not replayed; others want things done that this journal
         // does not have.
         let code = output.status.code();
@@ -122,17 +122,20 @@ fn runs_that_cannot_be_are_refused() {
     ];
     for (what, event) in absurd {
         write(&folder.path().join("j"), &setup("memtis"), &[Entry::Events(Nanos(1), vec![event])]);
-        assert_refused(&frostline(folder.path(), &["replay", "j"]), what);
+        assert_refused(&frostline(folder.path(), &["journal", "verify", "j"]), what);
         let args = ["trace", "import", "--format", "journal", "j", "out"];
         assert_refused(&frostline(folder.path(), &args), what);
         assert!(!folder.path().join("out").exists(), "{what}");
     }
     let late = [Entry::Timeout(Nanos(u64::MAX))];
     write(&folder.path().join("j"), &setup("memtis"), &late);
-    assert_refused(&frostline(folder.path(), &["replay", "j"]), "a time that never comes");
+    assert_refused(
+        &frostline(folder.path(), &["journal", "verify", "j"]),
+        "a time that never comes",
+    );
     let far = [Entry::Events(Nanos(1), vec![sample(3 << 20, 0)])];
     write(&folder.path().join("j"), &setup("first-touch"), &far);
-    assert_refused(&frostline(folder.path(), &["replay", "j"]), "12 GiB");
-    let allowed = frostline(folder.path(), &["--max-memory", "1GiB", "replay", "j"]);
+    assert_refused(&frostline(folder.path(), &["journal", "verify", "j"]), "12 GiB");
+    let allowed = frostline(folder.path(), &["--max-memory", "1GiB", "journal", "verify", "j"]);
     assert_good(&allowed, "12 GiB where 1 GiB of tables is allowed");
 }

@@ -52,7 +52,10 @@ fn every_parameter_of_every_policy_is_refused_or_runs_in_little_memory() {
         let (good, bad): (Vec<String>, Vec<String>) =
             specs.partition(|spec| registry::check(spec).is_ok());
         if let Some(spec) = bad.first() {
-            let output = words(folder.path(), &format!("sim {SMALL} --policy {spec}"));
+            let output = words(
+                folder.path(),
+                &format!("compare {SMALL} --policies {spec} --fast 1:8 --no-bound"),
+            );
             assert_refused(&output, spec);
             refused += bad.len();
         }
@@ -88,7 +91,12 @@ fn absurd_sizes_end_with_2_and_a_hint() {
         "dram-nvm:fragmentation=2",
         "dram-nvm:watermark=-0.1",
     ] {
-        let output = words(folder.path(), &format!("sim {SMALL} --machine {machine}"));
+        let output = words(
+            folder.path(),
+            &format!(
+                "compare {SMALL} --machine {machine} --policies memtis-plus --fast 1:8 --no-bound"
+            ),
+        );
         assert_refused(&output, machine);
     }
     for option in [
@@ -104,7 +112,13 @@ fn absurd_sizes_end_with_2_and_a_hint() {
         "--policy hybridtier:filter-size=1e308",
         "--policy oracle-epoch:horizon=18446744073709551615",
     ] {
-        assert_refused(&words(folder.path(), &format!("sim {SMALL} {option}")), option);
+        assert_refused(
+            &words(
+                folder.path(),
+                &format!("compare {SMALL} {option} --policies memtis-plus --fast 1:8 --no-bound"),
+            ),
+            option,
+        );
     }
     for machine in [
         "dram-nvm:tiers.dram.capacity_bytes=9223372036854775807",
@@ -112,8 +126,9 @@ fn absurd_sizes_end_with_2_and_a_hint() {
         "dram-nvm:cores=4294967295",
         "dram-nvm:fragmentation=1",
     ] {
-        let text =
-            format!("sim {SMALL} --policy tpp --machine {machine} --series s.csv --report r.html");
+        let text = format!(
+            "compare {SMALL} --policies tpp --machine {machine} --series s.csv --report r.html --fast 1:8 --no-bound"
+        );
         let output = words(folder.path(), &text);
         let code = output.status.code();
         assert!(matches!(code, Some(0..=2)), "{machine}: {output:?}");
@@ -128,6 +143,11 @@ fn absurd_sizes_end_with_2_and_a_hint() {
         let output = words(folder.path(), &format!("bound {SMALL} {options}"));
         assert!(matches!(output.status.code(), Some(0 | 2)), "{options}: {output:?}");
     }
-    let series = words(folder.path(), &format!("sim {SMALL} --series s.csv --series-interval 1ns"));
+    let series = words(
+        folder.path(),
+        &format!(
+            "compare {SMALL} --series s.csv --series-interval 1ns --policies memtis-plus --fast 1:8 --no-bound"
+        ),
+    );
     assert_good(&series, "a series of every nanosecond has as many points as there are batches");
 }

@@ -8,14 +8,14 @@ use std::path::Path;
 
 /// Everything that replays a trace `t`.
 const READERS: [&str; 8] = [
-    "sim t --policy memtis",
-    "sim t --policy hybridtier --fast 1:2 --report r.html",
-    "sim t --policy pet --bound",
+    "compare t --policies memtis --fast 1:8 --no-bound",
+    "compare t --policies hybridtier --fast 1:2 --report r.html --no-bound",
+    "compare t --policies pet --fast 1:8",
     "compare t --policies tpp,arc,hotbox --fast 1:2,50%",
     "compare t --policies oracle-epoch,swap-belady --fast 1:1",
     "bound t",
     "trace profile t",
-    "sim t --guest gpac --policy memtierd",
+    "compare t --guest gpac --policies memtierd --fast 1:8 --no-bound",
 ];
 
 /// Whether a trace has its end.
@@ -181,7 +181,9 @@ fn many_scattered_pages_cost_in_proportion() {
         (0..100_000u32).try_for_each(|n| access(writer, n * 30_011 % (1 << 31)))
     });
     assert!(bytes < 4 << 20, "{bytes} bytes");
-    for reader in ["sim t --policy memtis", "bound t", "trace profile t"] {
+    for reader in
+        ["compare t --policies memtis --fast 1:8 --no-bound", "bound t", "trace profile t"]
+    {
         let args: Vec<&str> = reader.split(' ').collect();
         let output = frostline(folder.path(), &args);
         assert_good(&output, reader);

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Output;
 
 fn replay(journal: &Path) -> Output {
-    frostline().args(["replay", "--json"]).arg(journal).output().expect("it runs")
+    frostline().args(["journal", "verify", "--json"]).arg(journal).output().expect("it runs")
 }
 
 /// Bytes at which entries begin, read as the format is described.

@@ -58,7 +58,7 @@ fn what_cannot_be_had_is_refused_with_a_hint() {
     for (policy, why, hint) in [
         ("autonuma", "faults on armed pages", "take a policy that works with samples"),
         ("hotbox:throttle=on", "counters of accesses by tier", "set it to `off`"),
-        ("oracle-static", "needs knowledge of the future", "`frostline sim` only"),
+        ("oracle-static", "needs knowledge of the future", "the simulator only"),
     ] {
         let mut command = attach(load.pid(), &format!("--policy {policy} --slow zram:size=64MiB"));
         let output = command.stderr(Stdio::piped()).output().expect("it runs");

@@ -68,7 +68,7 @@ fn without_rights_other_peoples_programs_are_left_alone() {
         assert!(told.contains("error: ") && told.contains("hint: "), "{told}");
         assert!(!told.contains("panicked"), "{told}");
     }
-    let cleaned = public.run_as_nobody(&["clean"]);
+    let cleaned = public.run_as_nobody(&["doctor", "--undo"]);
     let told = text(&cleaned.stderr);
     // Where another frostline has changed something, that is root's.
     let others = told.contains("error: cannot ") && told.contains("/run/frostline/lock");

@@ -100,7 +100,7 @@ impl System {
             return None;
         }
         let lock = frostline_testing::swap_lock();
-        frostline().args(["clean"]).output().expect("it runs");
+        frostline().args(["doctor", "--undo"]).output().expect("it runs");
         let listed = Listed::all();
         let set = listed.iter().find(|entry| entry.change["path"] == READ_AHEAD);
         let now = || fs::read_to_string(READ_AHEAD).expect("readable").trim().to_owned();
@@ -132,10 +132,14 @@ impl System {
         devices.filter(|device| swaps.contains(device)).collect()
     }
 
-    /// Runs `frostline clean`; what it says of our own devices that were left as they are.
+    /// Runs `frostline doctor --undo`; what it says of our own devices that were left as they are.
     pub fn clean(&self, options: &[&str]) -> Vec<String> {
         let ours: Vec<String> = self.ours().iter().filter_map(Listed::zram).collect();
-        let output = frostline().args(["clean", "--json"]).args(options).output().expect("it runs");
+        let output = frostline()
+            .args(["doctor", "--undo", "--json"])
+            .args(options)
+            .output()
+            .expect("it runs");
         let done = only_run(&output.stdout);
         let kept = done["kept"].as_array().into_iter().flatten().map(Value::to_string);
         let is_ours = |what: &String| ours.iter().any(|name| what.contains(&format!("/{name} ")));
@@ -145,7 +149,7 @@ impl System {
         kept
     }
 
-    /// Checks that `frostline clean` leaves the device alone on which there are pages of a program,
+    /// Checks that `frostline doctor --undo` leaves the device alone on which there are pages of a program,
     /// and whether it did. They are elsewhere where another frostline has set up its own later.
     pub fn clean_keeps(&self) -> bool {
         let shared = self.is_shared();
@@ -159,7 +163,7 @@ impl System {
         Listed::all().iter().any(|entry| entry.zram().is_some() && entry.is_of_others())
     }
 
-    /// Checks that nothing is left behind, once `frostline clean` has run.
+    /// Checks that nothing is left behind, once `frostline doctor --undo` has run.
     pub fn finish(self) {
         for kept in self.clean(&[]) {
             // Pages of others may be on our device.
@@ -210,7 +214,7 @@ fn is_made_by_frostline(name: &str) -> bool {
 
 impl Drop for System {
     fn drop(&mut self) {
-        let _ = frostline().args(["clean", "--swap-off"]).output();
+        let _ = frostline().args(["doctor", "--undo", "--swap-off"]).output();
     }
 }
 

@@ -55,7 +55,7 @@ impl Machine {
         let fail = |what: String| SimError::Machine {
             name: name.to_owned(),
             what,
-            hint: "`frostline machines dram-nvm` prints a complete description".into(),
+            hint: "`frostline list machines dram-nvm` prints a complete description".into(),
         };
         let mut table: toml::Table = toml::from_str(text).map_err(|e| fail(e.to_string()))?;
         table.entry("name").or_insert_with(|| toml::Value::String(name.to_owned()));
@@ -105,7 +105,7 @@ impl Machine {
         }
         table.insert("name".into(), toml::Value::String(name));
         toml::Value::Table(table).try_into().map_err(|e: toml::de::Error| {
-            fail(e.to_string(), "`frostline machines dram-nvm` prints valid values".into())
+            fail(e.to_string(), "`frostline list machines dram-nvm` prints valid values".into())
         })
     }
 }

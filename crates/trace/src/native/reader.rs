@@ -792,7 +792,7 @@ fn foreign(start: &[u8]) -> &'static str {
             "it looks like text\nhint: `frostline trace import FILE TRACE` converts lines of `time vaddr r|w [tid]`"
         }
         _ => {
-            "its first bytes are not those of a trace\nhint: traces are made by `frostline record` and `frostline synth`"
+            "its first bytes are not those of a trace\nhint: traces are made by `frostline record` and `frostline trace synth`"
         }
     }
 }

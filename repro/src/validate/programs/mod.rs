@@ -31,7 +31,7 @@ pub struct Program {
     pub name: &'static str,
     /// The program.
     pub program: &'static str,
-    /// What brings it, as `frostline workloads` says it.
+    /// What brings it, as `frostline list workloads` says it.
     pub package: &'static str,
     /// Describes the generator for this very run: the same footprint, counts and popularity. Empty
     /// where nothing stands for the program yet.

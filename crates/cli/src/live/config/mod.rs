@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 
 /// Where nothing better is known about a mistake.
-const HINT: &str = "`frostline config show` prints a complete file to compare with";
+const HINT: &str = "`frostline daemon config show` prints a complete file to compare with";
 
 /// Users that are named in one line.
 const MOST_SHOWN: usize = 4;
@@ -152,7 +152,7 @@ impl Config {
     pub fn load(path: &Path) -> anyhow::Result<Self> {
         let text = std::fs::read_to_string(path).or_hint(
             format!("cannot read {}", path.display()),
-            "name the file with -c; `frostline config show` prints one to start from",
+            "name the file with -c; `frostline daemon config show` prints one to start from",
         )?;
         Self::parse(&path.display().to_string(), &text)
     }

@@ -290,7 +290,7 @@ fn names(stage: &Stage) -> String {
     let mut watching = Running::start(watching.stdout(Stdio::null()).stderr(Stdio::piped()));
     wait_until("it is on record", || status_of(watching.pid()).is_some());
     let mut said = String::new();
-    for args in [&["status"][..], &["top", "--once"]] {
+    for args in [&["status"][..], &["status", "--watch", "--once"]] {
         let output = frostline().args(args).output().expect("it runs");
         assert!(output.status.success(), "{}", text(&output.stderr));
         said += &text(&output.stdout);

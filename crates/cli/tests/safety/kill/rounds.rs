@@ -158,7 +158,8 @@ fn clean_keeps_what_is_needed(system: &System, load: &Load) -> bool {
 /// Repeats what is left of a journal; how many actions that were. `None` where the kill came
 /// before its first entry.
 fn replayed(journal: &Path) -> Option<u64> {
-    let output = frostline().args(["replay", "--json"]).arg(journal).output().expect("it runs");
+    let output =
+        frostline().args(["journal", "verify", "--json"]).arg(journal).output().expect("it runs");
     let told = text(&output.stderr);
     if output.status.success() {
         let done = only_run(&output.stdout);

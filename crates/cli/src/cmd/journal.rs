@@ -1,4 +1,4 @@
-//! `frostline replay`: repeats the decisions of a journal.
+//! `frostline journal`: what live runs wrote down of their decisions.
 
 use frostline_driver::journal::{Entries, replay};
 use frostline_terminal::errors::failure;
@@ -6,15 +6,35 @@ use frostline_terminal::{limit, output};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// What `--help` says first.
-pub const LONG: &str = "\
+/// What `--help` of `verify` says first.
+const LONG: &str = "\
 Tells a new engine everything that the engine of a live run was told, at the same times, and \
 compares what it wants done with what was wanted then. Both are the same unless the policy has \
 changed.";
 
 #[derive(clap::Args)]
-#[command(after_help = "Examples:\n  frostline replay j\n  frostline replay j --json")]
+#[command(after_help = "\
+Examples:
+  frostline run --journal j -- ./server
+  frostline journal verify j
+  frostline trace import j j.flt             # its samples as a trace")]
 pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Repeat the decisions of a journal, and compare
+    #[command(long_about = LONG)]
+    Verify(Verify),
+}
+
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  frostline journal verify j\n  frostline journal verify j --json"
+)]
+struct Verify {
     /// Journal of `frostline run --journal`
     journal: PathBuf,
     /// Print numbers as JSON
@@ -26,7 +46,8 @@ pub struct Args {
 ///
 /// # Errors
 /// Where the journal is damaged, and where other actions come out.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let Command::Verify(args) = &args.command;
     let done = replay(&mut Entries::open(&args.journal)?.within(limit::current()))?;
     if args.json {
         output::json(&[&done])?;

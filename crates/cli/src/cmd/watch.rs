@@ -1,4 +1,4 @@
-//! `frostline top`: what runs here, every second.
+//! `frostline status --watch`: what runs here, every second.
 
 use crate::live::top::{View, draw, text};
 use frostline_driver::instances;
@@ -18,23 +18,15 @@ const EVERY: Duration = Duration::from_secs(1);
 /// The picture that `--once` prints; it gets a line more for each further target.
 const PICTURE: Rect = Rect::new(0, 0, 120, 30);
 
-#[derive(clap::Args)]
-#[command(after_help = "Examples:\n  frostline top\n  frostline top --once")]
-pub struct Args {
-    /// Print one picture as text, with averages since the start
-    #[arg(long)]
-    once: bool,
-}
-
-/// Runs the command.
+/// Shows it until a key ends that, or one picture as text.
 ///
 /// # Errors
 /// Where the list cannot be read, or the screen not be drawn on.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(once: bool) -> anyhow::Result<ExitCode> {
     let root = Root::system();
     let mut view = View::default();
     view.update(instances::list(&root)?);
-    if args.once {
+    if once {
         let lines = u16::try_from(view.rows.len()).unwrap_or(u16::MAX);
         let area = Rect { height: PICTURE.height.saturating_add(lines), ..PICTURE };
         let mut buffer = Buffer::empty(area);
@@ -43,7 +35,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if !std::io::stdout().is_terminal() {
-        return Err(usage("top needs a terminal", "--once prints one picture as text"));
+        return Err(usage("--watch needs a terminal", "--once prints one picture as text"));
     }
     let mut terminal = ratatui::try_init()?;
     let outcome = watch(&mut terminal, &root, &mut view);

@@ -1,28 +1,24 @@
-//! `frostline machines`.
+//! `frostline list machines`.
 
 use frostline_report::table::Table;
 use frostline_sim::Machine;
 use frostline_study::machine;
 use frostline_terminal::output;
 use serde::Serialize;
-use std::process::ExitCode;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  frostline machines
-  frostline machines dram-cxl > box.toml         # edit it, then: --machine box.toml
-  frostline sim s.flt --machine dram-nvm:mlp=8:tiers.nvm.read_ns=350
+  frostline list machines
+  frostline list machines dram-cxl > box.toml    # edit it, then: --machine box.toml
+  frostline compare s.flt --machine dram-nvm:mlp=8:tiers.nvm.read_ns=350
 
 Every value of a description can be changed by its path (`tiers.nvm.read_ns`, `costs.split_ns`);
 cores, fragmentation, ghz, ipc, mlp, thp, watermark and workers need no path.")]
-pub struct Args {
+pub(super) struct Args {
     /// Print the whole description of this machine, as TOML
     #[arg(value_name = "NAME[:key=value...]")]
     name: Option<String>,
-    /// The same, by another name
-    #[arg(long, value_name = "NAME", conflicts_with = "name", hide = true)]
-    show: Option<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -42,8 +38,8 @@ struct Listed {
 ///
 /// # Errors
 /// An unknown machine or parameter.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    match args.name.or(args.show) {
+pub(super) fn run(args: Args) -> anyhow::Result<()> {
+    match args.name {
         Some(name) => {
             let machine = machine(&name)?;
             match args.json {
@@ -66,5 +62,5 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             output::text(&table.show(0))?;
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }

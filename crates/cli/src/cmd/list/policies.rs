@@ -1,4 +1,4 @@
-//! `frostline policies`.
+//! `frostline list policies`.
 
 use frostline_core::params::Kind;
 use frostline_core::policy::registry::{self, REGISTRY};
@@ -7,17 +7,16 @@ use frostline_report::table::Table;
 use frostline_terminal::output;
 use serde::Serialize;
 use std::fmt::Write;
-use std::process::ExitCode;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  frostline policies
-  frostline policies memtis
-  frostline sim s.flt --policy memtis:alpha=0.75:cooling=0.1x
+  frostline list policies
+  frostline list policies memtis
+  frostline compare s.flt --policies memtis:alpha=0.75:cooling=0.1x
 
 A number may be written outright or as a multiple of the default (0.1x).")]
-pub struct Args {
+pub(super) struct Args {
     /// Show this policy with its parameters
     name: Option<String>,
     /// Print JSON
@@ -48,14 +47,13 @@ struct ListedParam {
 ///
 /// # Errors
 /// An unknown policy.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     match (&args.name, args.json) {
-        (Some(name), true) => output::json(&[listed(registry::find(name)?)])?,
-        (Some(name), false) => output::text(&one(registry::find(name)?))?,
-        (None, true) => output::json(&REGISTRY.iter().map(listed).collect::<Vec<_>>())?,
-        (None, false) => output::text(&all())?,
+        (Some(name), true) => output::json(&[listed(registry::find(name)?)]),
+        (Some(name), false) => output::text(&one(registry::find(name)?)),
+        (None, true) => output::json(&REGISTRY.iter().map(listed).collect::<Vec<_>>()),
+        (None, false) => output::text(&all()),
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 fn all() -> String {

@@ -1,28 +1,23 @@
-//! `frostline workloads`: what the papers ran, and what stands for it here.
+//! `frostline list workloads`: what the papers ran, and what stands for it here.
 
-use super::moved;
 use frostline_report::table::Table;
 use frostline_terminal::output;
 use serde::Serialize;
-use std::process::ExitCode;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  frostline workloads
-  frostline workloads --paper hybridtier
+  frostline list workloads
+  frostline list workloads --paper hybridtier
   frostline compare synth:xsbench --policies memtis,first-touch
 
-`frostline synth NAME` says what a generator does and what can be set; docs/reference/workloads.md
+`frostline list generators NAME` says what a generator does and what can be set; docs/reference/workloads.md
 says what each leaves out. A real program is recorded by `frostline record`; `frostline-repro
 validate` says how near a generator comes to it.")]
-pub struct Args {
+pub(super) struct Args {
     /// Of one paper only
     #[arg(long, value_enum)]
     paper: Option<Paper>,
-    /// Generators are compared with real programs by frostline-repro validate
-    #[arg(long, hide = true, num_args = 0.., allow_hyphen_values = true)]
-    validate: Option<Vec<String>>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -120,15 +115,11 @@ const WORKLOADS: &[Workload] = &[
 ///
 /// # Errors
 /// Where standard output cannot be written.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    if let Some(rest) = &args.validate {
-        return Err(moved::error("frostline workloads --validate", "validate", rest));
-    }
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let chosen: Vec<Workload> =
         WORKLOADS.iter().filter(|w| args.paper.is_none_or(|p| p == w.paper)).copied().collect();
     if args.json {
-        output::json(&chosen)?;
-        return Ok(ExitCode::SUCCESS);
+        return output::json(&chosen);
     }
     let mut table =
         Table::new(&["paper", "workload", "memory there", "generator", "real program"]).left(5);
@@ -142,8 +133,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             or_dash(workload.package),
         ]);
     }
-    output::text(&table.show(0))?;
-    Ok(ExitCode::SUCCESS)
+    output::text(&table.show(0))
 }
 
 #[cfg(test)]
