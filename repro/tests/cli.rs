@@ -80,6 +80,18 @@ fn name(path: &Path) -> &str {
 }
 
 #[test]
+fn experiments_come_with_the_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let list = Command::new(env!("CARGO_BIN_EXE_frostline-repro"))
+        .arg("list")
+        .current_dir(folder.path())
+        .assert()
+        .success();
+    let list = String::from_utf8(list.get_output().stdout.clone()).unwrap();
+    assert!(list.contains("memtis-fig11 ") && list.lines().count() > 30, "{list}");
+}
+
+#[test]
 fn experiments_are_listed() {
     let list = text(&["list", concat!(env!("CARGO_MANIFEST_DIR"), "/../experiments")]);
     assert!(list.starts_with("file ") && list.contains("memtis-fig11.toml"), "{list}");
@@ -122,8 +134,13 @@ fn published_numbers_that_come_out_are_counted() {
 #[test]
 fn wrong_usage_ends_with_2_and_a_hint() {
     let (folder, file) = small();
-    fails(&["run", "nosuch.toml"], 2, "cannot read nosuch.toml", "experiments/");
-    fails(&["score", name(&file), "nosuch.toml"], 2, "cannot read nosuch.toml", "experiments/");
+    fails(&["run", "nosuch.toml"], 2, "cannot read nosuch.toml", "frostline-repro list");
+    fails(
+        &["score", name(&file), "nosuch.toml"],
+        2,
+        "cannot read nosuch.toml",
+        "frostline-repro list",
+    );
     std::fs::write(&file, SMALL.replace("fast =", "fats =")).expect("written");
     fails(&["run", name(&file)], 2, "small.toml:5: unknown key `fats`", "`fast`");
     fails(&["list", name(folder.path())], 2, "unknown key", "`fast`");

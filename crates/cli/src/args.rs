@@ -3,12 +3,9 @@
 use crate::cmd;
 use clap::{Parser, Subcommand};
 use frostline_terminal::args::{self, Global};
-use frostline_terminal::errors::USAGE;
+use frostline_terminal::errors::{ENV_FAILED, USAGE};
 use std::ffi::OsString;
 use std::process::ExitCode;
-
-/// Exit code of `run` and `record` for errors of their own, as with `env` and `timeout`.
-pub const RUN_FAILED: u8 = 125;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -74,7 +71,7 @@ impl Command {
     /// Exit code for failures of our own.
     pub fn failure_code(&self) -> u8 {
         match self {
-            Self::Record(_) | Self::Run(_) => RUN_FAILED,
+            Self::Record(_) | Self::Run(_) => ENV_FAILED,
             _ => 1,
         }
     }
@@ -83,7 +80,7 @@ impl Command {
 /// Reads a command line. Help, version and usage errors are printed here, and come back as the
 /// code to exit with.
 pub fn parse(args: &[OsString]) -> Result<Cli, ExitCode> {
-    args::parse(args, || if first_word_runs(args) { RUN_FAILED } else { USAGE })
+    args::parse(args, || if first_word_runs(args) { ENV_FAILED } else { USAGE })
 }
 
 fn first_word_runs(args: &[OsString]) -> bool {

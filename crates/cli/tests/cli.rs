@@ -166,6 +166,7 @@ const RUN_KEYS: &[&str] = &[
     "collapses",
     "counters",
     "demoted_bytes",
+    "fast",
     "fast_bytes",
     "fast_bytes_mean",
     "fast_hit_ratio",
@@ -207,7 +208,7 @@ fn keys(value: &Value) -> Vec<&str> {
 #[test]
 fn the_json_envelope_is_stable() {
     let value = json(&single(&[ZIPF, "--policies", EAGER, "--json"]));
-    assert_eq!(keys(&value), ["runs", "schema", "version"]);
+    assert_eq!(keys(&value), ["command", "runs", "schema", "version"]);
     assert_eq!(value["schema"], 1);
     assert_eq!(value["version"], env!("CARGO_PKG_VERSION"));
     let run = &value["runs"][0];
@@ -229,7 +230,7 @@ fn the_same_twice_is_the_same_but_for_host() {
         for run in value["runs"].as_array_mut().unwrap() {
             assert!(run.as_object_mut().unwrap().remove("host").is_some());
         }
-        serde_json::to_string(&value).unwrap()
+        serde_json::to_string(&value["runs"]).unwrap()
     };
     let first = run("1");
     assert_eq!(first, run("1"));
@@ -368,6 +369,61 @@ fn a_single_run_shows_every_number_and_only_one_has_a_series() {
     assert!(text.contains("  parameters  ") && text.contains("mean latency"), "{text}");
     let series = ["compare", ZIPF, "--series", "s.csv", "--fast", "1:8"];
     fails(&series, 2, "there are several runs", "one policy");
+}
+
+#[test]
+fn a_number_below_a_page_is_a_forgotten_unit() {
+    fails(&["compare", ZIPF, "--fast", "25"], 2, "less than a page", "25%");
+    fails(&["run", "--fast", "40", "--", "true"], 125, "less than a page", "40%");
+}
+
+#[test]
+fn programs_need_no_dashes_in_front_and_keep_their_own() {
+    let seen =
+        stdout(frostline(&["-q", "run", "--slow", "none", "echo", "-n", "--fast", "x"]).success());
+    assert_eq!(seen, "--fast x");
+    frostline(&["run", "--fats", "1:2", "echo"]).code(125);
+}
+
+#[test]
+fn processes_are_numbers() {
+    fails(&["attach", "redis-server"], 2, "redis-server", "pidof redis-server");
+}
+
+#[test]
+fn parquet_is_not_written_under_another_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.csv");
+    let path = path.to_str().unwrap();
+    fails(&["trace", "export", ZIPF, path], 2, "does not end in .parquet", "DuckDB");
+    assert!(!std::path::Path::new(path).exists());
+}
+
+#[test]
+fn seeds_of_recorded_traces_differ_by_sampling_and_names_do_not_hold_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.flt");
+    let trace = trace.to_str().unwrap();
+    frostline(&["-q", "trace", "synth", ZIPF.strip_prefix("synth:").unwrap(), "-o", trace])
+        .success();
+    let args = ["compare", trace, "-p", EAGER, "-f", "1:2", "--seeds", "3"];
+    let text = stdout(frostline(&args).success());
+    assert!(text.contains("the trace is the same with each"), "{text}");
+    let runs = json(&[&args[..], &["--json"]].concat());
+    let times: Vec<f64> = runs["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|run| run["modelled_seconds"].as_f64().unwrap())
+        .collect();
+    assert!(times[0] != times[1] && times[1] != times[2], "{times:?}");
+    let generated = json(&["compare", ZIPF, "-p", EAGER, "-f", "1:2", "--seeds", "2", "--json"]);
+    for run in generated["runs"].as_array().unwrap() {
+        assert_eq!((&run["trace"], &run["fast"]), (&ZIPF.into(), &"1:2".into()));
+        assert!(
+            run["policy_config"]["wakeup"].is_f64() && run["policy_config"]["warm"].is_boolean()
+        );
+    }
 }
 
 #[test]

@@ -482,7 +482,7 @@ fn the_unit_calls_what_exists() {
     let mut calls = 0;
     for line in unit.lines().filter(|line| line.starts_with("Exec")) {
         let (_, command) = line.split_once('=').unwrap();
-        let Some(args) = command.strip_prefix("/usr/bin/frostline ") else { continue };
+        let Some(args) = command.strip_prefix("frostline ") else { continue };
         calls += 1;
         let word = args.split(' ').next().unwrap();
         assert!(help.contains(&format!("\n  {word} ")), "{word}: {help}");

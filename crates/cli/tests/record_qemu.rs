@@ -127,9 +127,9 @@ fn memcached_serves_clients_and_leaves_a_good_trace() {
 #[test]
 fn what_is_wrong_with_from_is_said() {
     for (args, what) in [
-        (&["--from", "gdb"][..], "write valgrind, qemu, or live=JOURNAL"),
-        (&["--from", "qemu"], "no program to record"),
-        (&["--from", "live=j", "--", "true"], "a journal is read, and no program run"),
+        (&["--from", "gdb"][..], "write valgrind or qemu"),
+        (&["--from", "qemu"], "<PROGRAM>..."),
+        (&["--from", "live=j", "--", "true"], "write valgrind or qemu"),
     ] {
         let output = frostline().args(["record", "-o", "/dev/null"]).args(args).output().unwrap();
         let told = String::from_utf8_lossy(&output.stderr);

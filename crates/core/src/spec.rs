@@ -16,7 +16,7 @@
 //! Amounts may be written with `_` between digits. What a fraction leaves below one unit is
 //! dropped.
 
-use crate::types::{Bytes, Nanos};
+use crate::types::{Bytes, Nanos, PAGE_BYTES};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use alloc::{borrow::ToOwned, format};
@@ -410,6 +410,23 @@ pub fn parse_bytes(text: &str) -> Result<Bytes, SpecError> {
         ("tib", 1 << 40),
     ];
     amount(text, "a size", UNITS, "write a size as 4096, 64KiB, 512MiB or 4GiB").map(Bytes)
+}
+
+/// Reads a size of memory, at least a page: a number without a unit is nearly always a share whose `%`
+/// was forgotten.
+///
+/// # Errors
+/// As [`parse_bytes`], and below a page.
+pub fn parse_memory(text: &str) -> Result<Bytes, SpecError> {
+    let size = parse_bytes(text)?;
+    if size.0 >= PAGE_BYTES {
+        return Ok(size);
+    }
+    let hint = match text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+        true => format!("write {text}% for a share, {text}MiB or {text}GiB for a size"),
+        false => "the least is a page, 4KiB".to_owned(),
+    };
+    Err(SpecError::new(format!("`{text}` is less than a page of memory"), hint))
 }
 
 /// Reads a span of time; see the table at the top of the module.

@@ -30,7 +30,10 @@ impl Limit {
         } else if text.ends_with('%') {
             frostline_core::spec::parse_ratio(text)?
         } else {
-            return frostline_core::spec::parse_bytes(text).map(Self::Size);
+            return match frostline_core::spec::parse_bytes(text) {
+                Ok(_) => frostline_core::spec::parse_memory(text).map(Self::Size),
+                Err(error) => Err(SpecError::new(error.what, hint)),
+            };
         };
         if share > 0.0 && share <= 1.0 {
             Ok(Self::Share(share))
@@ -65,9 +68,12 @@ mod tests {
     fn limits_are_sizes_shares_or_ratios() {
         let footprint = Bytes(1000);
         let bytes = |text: &str| Limit::parse(text).unwrap().bytes(footprint).0;
-        assert_eq!([bytes("40%"), bytes("1:4"), bytes("2KiB")], [400, 200, 2048]);
-        for bad in ["0%", "101%", "1:0", "x", "-1:2", "1:inf"] {
+        assert_eq!([bytes("40%"), bytes("1:4"), bytes("8KiB")], [400, 200, 8192]);
+        for bad in ["0%", "101%", "1:0", "x", "-1:2", "1:inf", "40", "0"] {
             assert!(Limit::parse(bad).is_err(), "{bad}");
         }
+        let hint = |text: &str| Limit::parse(text).unwrap_err().hint.unwrap_or_default();
+        assert!(hint("40").contains("40%") && hint("40").contains("40GiB"), "{}", hint("40"));
+        assert!(hint("40 percent").contains("such as 40%"), "{}", hint("40 percent"));
     }
 }

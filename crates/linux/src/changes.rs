@@ -39,6 +39,16 @@ pub(crate) enum Change {
 }
 
 impl Change {
+    /// What there is, before it is undone.
+    fn what(&self) -> String {
+        match self {
+            Self::Setting { path, old, .. } => format!("{path}, which was {old}"),
+            Self::Zram(record) => format!("swap on {}", record.device()),
+            Self::Damon { .. } => "DAMON".into(),
+        }
+    }
+
+    /// What undoing it does.
     fn describe(&self) -> String {
         match self {
             Self::Setting { path, old, .. } => format!("{path} back to {old}"),
@@ -66,7 +76,7 @@ struct List {
 /// A change that is still there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Kept {
-    /// What undoing it would have done.
+    /// What there still is.
     pub what: String,
     /// Why it was not undone.
     pub why: String,
@@ -366,7 +376,7 @@ impl Store {
             match undo(&self.root, &entry.change, swap_off) {
                 Ok(()) => restored.undone.push(entry.change.describe()),
                 Err(why) => {
-                    restored.kept.push(Kept { what: entry.change.describe(), why });
+                    restored.kept.push(Kept { what: entry.change.what(), why });
                     remaining.push(entry);
                 }
             }

@@ -8,6 +8,13 @@ use frostline_study::{PolicyStudy, SizeStudy, Study, TraceStudy};
 use frostline_trace::TraceHeader;
 use std::fmt::Write;
 
+/// What the columns mean.
+const LEGEND: &str = "
+slowdown: modelled time over that with all memory fast, moves included
+of bound: share of the memory latency saved that no placement can exceed; it
+          knows of no waiting for policies, so a slow policy may score well
+";
+
 /// The whole study: a head and one table per trace and size.
 pub fn show(study: &Study) -> String {
     let mut out = String::new();
@@ -23,6 +30,7 @@ pub fn show(study: &Study) -> String {
             out.push_str(&table(size));
         }
     }
+    out.push_str(LEGEND);
     out
 }
 
@@ -43,6 +51,9 @@ fn head(out: &mut String, study: &Study, trace: &TraceStudy) {
     let _ = writeln!(out, "         TLB {}, {pages}", if study.tlb { "modelled" } else { "off" });
     let _ = writeln!(out, "scale    {}", scale(trace.scale));
     let _ = writeln!(out, "seed     {}", seeds(&study.seeds));
+    if study.seeds.len() > 1 && !trace.name.starts_with("synth:") {
+        out.push_str("         the trace is the same with each: sampling and policies differ\n");
+    }
 }
 
 /// The command that was recorded, if one was.

@@ -21,6 +21,7 @@ mod replay;
 pub mod report;
 mod sampler;
 mod series;
+mod setting;
 mod size;
 mod tlb;
 
@@ -36,4 +37,5 @@ pub use options::{
 };
 pub use replay::{Moment, RunOutcome, simulate, simulate_together, tier_limits};
 pub use report::{RunReport, SeriesPoint, TierReport};
+pub use setting::Setting;
 pub use size::FastSize;

@@ -2,6 +2,7 @@
 
 use crate::footprint::Footprint;
 use crate::machine::Machine;
+use crate::setting::Setting;
 use crate::size::FastSize;
 use frostline_core::types::{Bytes, Nanos};
 
@@ -70,7 +71,7 @@ pub struct Labels {
     /// Trace as the user named it; the header's name where empty.
     pub trace: String,
     /// Effective parameters of the policy.
-    pub policy_config: Vec<(String, String)>,
+    pub policy_config: Vec<(String, Setting)>,
 }
 
 /// Points that an adaptive series has at least, once it has had twice as many, unless told otherwise.

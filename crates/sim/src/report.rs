@@ -1,5 +1,6 @@
 //! Result of a simulated run, in the shape of the JSON output.
 
+use crate::setting::Setting;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ pub struct RunReport {
     /// Policy name.
     pub policy: String,
     /// Its effective parameters, scaled ones as used.
-    pub policy_config: BTreeMap<String, String>,
+    pub policy_config: BTreeMap<String, Setting>,
     /// Machine name.
     pub machine: String,
     /// Seed of everything random.
@@ -23,6 +24,8 @@ pub struct RunReport {
     pub scale: f64,
     /// Peak resident bytes of the program over all tiers.
     pub footprint_bytes: u64,
+    /// Size of tier 0 as it was asked for: `1:8`, `40%`, `2GiB`.
+    pub fast: String,
     /// Capacity of tier 0.
     pub fast_bytes: u64,
     /// Time-weighted mean of what was resident in tier 0.

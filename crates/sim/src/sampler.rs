@@ -28,6 +28,11 @@ impl Countdown {
         self.period = period;
     }
 
+    /// Counts a share of the events until the next sample as having passed.
+    pub(crate) fn skip(&mut self, share: f64) {
+        self.left -= (self.left.saturating_sub(1) as f64 * share) as u64;
+    }
+
     /// Counts `events`; calls `take` with the position, from 0, of each one that is sampled.
     #[inline]
     pub(crate) fn count(&mut self, events: u64, mut take: impl FnMut(u64)) {

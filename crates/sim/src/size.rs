@@ -54,7 +54,10 @@ impl FromStr for FastSize {
                 Err(fail())
             };
         }
-        spec::parse_bytes(text).map(Self::Bytes).map_err(|_| fail())
+        match spec::parse_bytes(text).map_err(|_| fail())? {
+            Bytes(0) => Ok(Self::Bytes(Bytes(0))),
+            _ => spec::parse_memory(text).map(Self::Bytes),
+        }
     }
 }
 

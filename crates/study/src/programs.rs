@@ -226,6 +226,6 @@ mod tests {
             assert_eq!(report.counters["programs.count"], 3.0);
             assert!(report.accesses >= 450_000, "all of all three: {}", report.accesses);
         }
-        assert_eq!(size.policies[1].first().report.policy_config["guest"], "gpac");
+        assert_eq!(size.policies[1].first().report.policy_config["guest"].to_string(), "gpac");
     }
 }

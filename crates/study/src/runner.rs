@@ -10,12 +10,13 @@ use crate::{Monitor, Pass, StudyError, error};
 use anyhow::Context;
 use frostline_bound::EpochMatrix;
 use frostline_core::Limit;
+use frostline_core::params::Kind;
 use frostline_core::policy::{Offer, registry};
 use frostline_core::spec::Spec;
 use frostline_core::types::PageCount;
 use frostline_sim::{
-    FastSize, Footprint, GuestSetup, Labels, Machine, Progress, RunOutcome, Scale, SimError,
-    SimOptions, Together, measure_footprint, simulate, simulate_together,
+    FastSize, Footprint, GuestSetup, Labels, Machine, Progress, RunOutcome, Scale, Setting,
+    SimError, SimOptions, Together, measure_footprint, simulate, simulate_together,
 };
 use rayon::prelude::*;
 use std::sync::Arc;
@@ -90,6 +91,10 @@ fn run_seeds(
     let mut whole: Option<TraceStudy> = None;
     for &seed in seeds {
         let mut next = run_trace(request, &programs.seeded(seed), &[seed], monitor)?;
+        // The seed has a place of its own, and names that hold it would be others to whoever groups by them.
+        for policy in next.sizes.iter_mut().flat_map(|size| &mut size.policies) {
+            policy.runs.iter_mut().for_each(|run| run.report.trace.clone_from(&programs.trace));
+        }
         match &mut whole {
             Some(whole) => whole.append_runs(next, request.every_series),
             None => {
@@ -306,11 +311,17 @@ impl Prepared<'_> {
         };
         let policy = registry::make(spec, &context)?;
         let swaps = policy.facts.swaps;
-        let mut policy_config: Vec<(String, String)> =
-            policy.config.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
+        let params = registry::check(spec)?.params;
+        let setting = |(key, value): &(&str, String)| {
+            let kind =
+                params.iter().find(|param| param.name == *key).map_or(Kind::Text, |p| p.kind);
+            ((*key).to_owned(), Setting::new(kind, value))
+        };
+        let mut policy_config: Vec<(String, Setting)> = policy.config.iter().map(setting).collect();
         let guest = job.guest.map(|kind| &self.request.guests[kind]);
         if let Some(guest) = guest {
-            policy_config.push(("guest".to_owned(), guest.to_string()));
+            let guest = Setting::new(Kind::Text, &guest.to_string());
+            policy_config.push(("guest".to_owned(), guest));
         }
         let epoch_records = match &self.matrix {
             Some(matrix) if is_offline(spec) => matrix.epoch_records(0).end,

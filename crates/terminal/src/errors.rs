@@ -12,6 +12,8 @@ use std::process::ExitCode;
 
 /// Exit code for wrong usage.
 pub const USAGE: u8 = 2;
+/// Exit code for errors of whoever runs another program, as with `env` and `timeout`.
+pub const ENV_FAILED: u8 = 125;
 
 /// An error with a remedy, or with an exit code of its own, or with both.
 #[derive(Debug)]
@@ -89,7 +91,8 @@ impl<T, E: Into<anyhow::Error>> ResultExt<T> for Result<T, E> {
 }
 
 /// Prints the error to standard error and gives the code to exit with: `our_failure` where the
-/// error does not bring one.
+/// error does not bring one, or is one of usage and `our_failure` is that of `env(1)`, since a program
+/// that was to be run may end with 2 itself.
 pub fn report(error: &anyhow::Error, our_failure: u8) -> ExitCode {
     if is_broken_pipe(error) {
         return ExitCode::SUCCESS;
@@ -104,7 +107,8 @@ pub fn report(error: &anyhow::Error, our_failure: u8) -> ExitCode {
     if let Some(hint) = hint {
         crate::progress::stderr_line(&format!("hint: {hint}"));
     }
-    ExitCode::from(code(error).unwrap_or(our_failure))
+    let code = code(error).filter(|code| *code != USAGE || our_failure < ENV_FAILED);
+    ExitCode::from(code.unwrap_or(our_failure))
 }
 
 /// What [`report`] prints, for errors that do not end the program.

@@ -7,12 +7,14 @@ use std::io::{self, Write};
 /// Version of the envelope's meaning; raised when a field changes or goes, not when one comes.
 pub const SCHEMA: u32 = 1;
 
-/// What `--json` prints, whatever the command: `{schema, version, runs: [...]}`.
+/// What `--json` prints, whatever the command: `{schema, version, command, runs: [...]}`.
 #[derive(Serialize)]
 struct Envelope<'a, T> {
     schema: u32,
     /// Of this program.
     version: &'static str,
+    /// The command line.
+    command: Vec<String>,
     /// One object per run (or per item listed).
     runs: &'a [T],
 }
@@ -22,7 +24,8 @@ struct Envelope<'a, T> {
 /// # Errors
 /// Where a run cannot be written as JSON.
 pub fn envelope<T: Serialize>(runs: &[T]) -> anyhow::Result<String> {
-    let envelope = Envelope { schema: SCHEMA, version: env!("CARGO_PKG_VERSION"), runs };
+    let command = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let envelope = Envelope { schema: SCHEMA, version: env!("CARGO_PKG_VERSION"), command, runs };
     let mut text = readable(&serde_json::to_string_pretty(&envelope)?);
     text.push('\n');
     Ok(text)

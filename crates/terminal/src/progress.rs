@@ -5,7 +5,9 @@
 use crate::cancel;
 use frostline_core::foreign::Plain;
 use frostline_study::{Monitor, Pass};
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{
+    HumanCount, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle,
+};
 use std::io::Write;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,12 +44,15 @@ pub fn bar(what: &str, unit: &str, total: Option<u64>) -> ProgressBar {
     };
     let template = match total {
         Some(_) => format!(
-            "{{msg:28}} {{bar:24}} {{human_pos}}/{{human_len}} {unit}  {{per_sec}}  left {{eta}}"
+            "{{msg:24!}} {{wide_bar}} {{human_pos}}/{{human_len}} {unit}  {{rate}}/s  left {{eta}}"
         ),
-        None => format!("{{msg:28}} {{spinner}} {{human_pos}} {unit}  {{per_sec}}"),
+        None => format!("{{msg:24!}} {{spinner}} {{human_pos}} {unit}  {{rate}}/s  {{elapsed}}"),
     };
     let style = ProgressStyle::with_template(&template)
         .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .with_key("rate", |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+            let _ = write!(out, "{}", HumanCount(state.per_sec() as u64));
+        })
         .progress_chars("━╸─");
     bars().add(bar.with_style(style).with_message(Plain::line(what).to_string()))
 }

@@ -7,9 +7,8 @@ use std::path::PathBuf;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// The folder
-    #[arg(default_value = "experiments")]
-    folder: PathBuf,
+    /// A folder of other ones [default: those that come with the program]
+    folder: Option<PathBuf>,
 }
 
 /// Runs the command.
@@ -18,7 +17,11 @@ pub struct Args {
 /// A folder that cannot be read, or a file in it that is no experiment.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut table = Table::new(&["file", "paper", "what it shows"]).left(3);
-    for path in Experiment::files(&args.folder)? {
+    let paths = match &args.folder {
+        Some(folder) => Experiment::files(folder)?,
+        None => Experiment::names(),
+    };
+    for path in paths {
         let experiment = Experiment::read(&path)?;
         table.row(vec![path.display().to_string(), experiment.paper, experiment.title]);
     }

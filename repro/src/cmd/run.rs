@@ -15,12 +15,12 @@ use std::path::PathBuf;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  frostline-repro run experiments/memtis-fig11.toml --quick
-  frostline-repro run experiments/memtis-fig5.toml --seeds 3 --report fig5.html
+  frostline-repro run memtis-fig11 --quick
+  frostline-repro run memtis-fig5 --seeds 3 --report fig5.html
 
 The file says what to run and what was published. Numbers are from the simulator: modelled time.")]
 pub struct Args {
-    /// The experiment's file
+    /// The experiment: a name of `frostline-repro list`, or a file
     file: PathBuf,
     #[command(flatten)]
     effort: EffortArgs,

@@ -12,15 +12,15 @@ use std::path::PathBuf;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  frostline-repro score --quick                     # all of experiments/; half a minute each
-  frostline-repro score experiments/memtis-fig11.toml experiments/hotbox-fig8.toml --seeds 3
+  frostline-repro score --quick                     # all; half a minute each
+  frostline-repro score memtis-fig11 hotbox-fig8 --seeds 3
 
 Counted are published numbers that have a direction: per cent, points, ratios and correlations, no
 amounts and times. Ours points the same way, the other way (reversed), or neither for sure (unsure);
 within counts those that our interval reaches.")]
 pub struct Args {
-    /// Experiments' files, and folders of them
-    #[arg(value_name = "PATH", default_value = "experiments")]
+    /// Experiments by name, their files, and folders of them [default: all that come with the program]
+    #[arg(value_name = "EXPERIMENT")]
     paths: Vec<PathBuf>,
     #[command(flatten)]
     effort: EffortArgs,
@@ -45,7 +45,7 @@ struct Scored {
 /// A file that is no experiment, or a run that fails.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     cancel::install()?;
-    let mut files = Vec::new();
+    let mut files = if args.paths.is_empty() { Experiment::names() } else { Vec::new() };
     for path in &args.paths {
         match path.is_dir() {
             true => files.extend(Experiment::files(path)?),

@@ -10,9 +10,13 @@ use frostline_sim::{FastSize, GuestSetup, SERIES_POINTS, Scale};
 use frostline_study::Programs;
 use frostline_terminal::errors::usage;
 use frostline_terminal::located;
+use include_dir::{Dir, include_dir};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+
+/// Experiments that come with the program.
+static BUILT_IN: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../experiments");
 
 /// Stands for the best policy of another family.
 pub const OTHERS: &str = "others";
@@ -394,10 +398,31 @@ impl Experiment {
     /// A file that cannot be read, or is no experiment, with the line.
     pub fn read(path: &Path) -> anyhow::Result<Self> {
         let name = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|error| {
-            usage(format!("cannot read {name}: {error}"), "the repository's are in experiments/")
-        })?;
-        Self::parse(&name, &text)
+        match std::fs::read_to_string(path) {
+            Ok(text) => Self::parse(&name, &text),
+            Err(error) => match Self::built_in(path) {
+                Some(text) => Self::parse(&name, text),
+                None => Err(usage(
+                    format!("cannot read {name}: {error}"),
+                    "`frostline-repro list` names those that need no file",
+                )),
+            },
+        }
+    }
+
+    /// The text of one that comes with the program, by the name of its file, with or without its end.
+    fn built_in(path: &Path) -> Option<&'static str> {
+        let name = path.file_name()?.to_str()?;
+        let name = name.strip_suffix(".toml").unwrap_or(name);
+        BUILT_IN.get_file(format!("{name}.toml"))?.contents_utf8()
+    }
+
+    /// Names of those that come with the program, in order.
+    pub fn names() -> Vec<PathBuf> {
+        let files = BUILT_IN.files().map(include_dir::File::path);
+        let mut names: Vec<PathBuf> = files.map(|path| path.with_extension("")).collect();
+        names.sort();
+        names
     }
 
     /// The files of a folder that may be experiments, by name.

@@ -64,6 +64,8 @@ pub struct Finding {
 
 /// An experiment that was run.
 pub struct Outcome {
+    /// Whether workloads were smaller than in a full run.
+    pub quick: bool,
     /// All runs on the first machine.
     pub study: Study,
     /// Those on the others, in the order of the file.
@@ -102,7 +104,7 @@ pub fn carry_out(experiment: &Experiment, effort: Effort) -> anyhow::Result<Outc
     let charts = chart::draw(experiment, &study, &pages);
     let maps = experiment.map.iter().map(|map| map.draw(&study)).collect();
     let heatmaps = heatmap::draw(experiment, &study);
-    Ok(Outcome { study, others: studies, findings, charts, maps, heatmaps })
+    Ok(Outcome { quick: effort.quick, study, others: studies, findings, charts, maps, heatmaps })
 }
 
 fn request(experiment: &Experiment, machine: &str, effort: Effort) -> anyhow::Result<Request> {

@@ -33,7 +33,7 @@ Examples:
 pub struct Args {
     /// Number of the process
     #[arg(value_name = "PID", required_unless_present = "cgroup")]
-    pid: Option<u32>,
+    pid: Option<String>,
     /// Manage all processes of this control group instead: its name, or its folder
     #[arg(long, value_name = "PATH", conflicts_with = "pid")]
     cgroup: Option<String>,
@@ -47,6 +47,12 @@ pub struct Args {
     tiering: Tiering,
 }
 
+fn process(text: &str) -> anyhow::Result<u32> {
+    text.parse().map_err(|_| {
+        usage(format!("'{text}' is no number of a process"), format!("`pidof {text}` tells it"))
+    })
+}
+
 /// Runs the command.
 ///
 /// # Errors
@@ -54,6 +60,7 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (who, name) = match (args.pid, args.cgroup) {
         (Some(pid), _) => {
+            let pid = process(&pid)?;
             (Selection::Process { pid, tree: !args.no_children }, format!("process {pid}"))
         }
         (None, Some(text)) => {

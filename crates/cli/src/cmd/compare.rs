@@ -33,6 +33,8 @@ Examples:
 Groups of policies: `all` (the principal online ones and the references first-touch, all-fast and
 all-slow), `variants`, `baselines`, `offline`. `frostline list policies` lists them.
 
+`slowdown` is the modelled time over that with all memory fast.
+
 `of bound` is the share that a policy reaches of what no placement can beat, on unqueued latencies
 and the cheapest migration. The gap says by how much the bound may be too high.";
 

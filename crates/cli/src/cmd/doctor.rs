@@ -1,6 +1,8 @@
 //! `frostline doctor`: what this system lets us do, and what is left of frostlines that were killed.
 
 use super::undo;
+use crate::live::slow;
+use frostline_driver::SlowTier;
 use frostline_linux::Root;
 use frostline_linux::doctor::{Capability, examine};
 use frostline_terminal::output;
@@ -78,8 +80,19 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         output::json(&found)?;
     } else {
         output::text(&show(&found))?;
+        output::text(&recommended(slow::choose(&Root::system())))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What to begin with, where `tier` would be taken and why.
+fn recommended((tier, why): (SlowTier, String)) -> String {
+    match tier {
+        SlowTier::Observe => format!(
+            "Recommended here\n  frostline run --slow none -- PROGRAM   # only watches, as {why}\n"
+        ),
+        tier => format!("Recommended here\n  frostline run --slow {tier} -- PROGRAM   # {why}\n"),
+    }
 }
 
 fn group(name: &str) -> &'static str {
@@ -109,6 +122,15 @@ fn show(found: &[Capability]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_words_are_what_to_do() {
+        let zram = SlowTier::Zram { size: None, algorithm: None, spills: false };
+        let text = recommended((zram, "slow tier: zram; one tier".into()));
+        assert!(text.contains("frostline run --slow zram -- PROGRAM"), "{text}");
+        let text = recommended((SlowTier::Observe, "nothing is moved: no root".into()));
+        assert!(text.contains("--slow none") && text.contains("no root"), "{text}");
+    }
 
     #[test]
     fn groups_are_aligned_and_complete() {

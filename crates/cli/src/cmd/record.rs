@@ -66,7 +66,7 @@ pub struct Args {
     #[arg(long, value_name = "RECORDER", default_value = "valgrind", value_parser = recorder)]
     from: Recorder,
     /// The program to run, and its arguments
-    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    #[arg(trailing_var_arg = true, required = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
 }
 
@@ -117,10 +117,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Stop::Ended | Stop::Full => {
             if let Some(totals) = outcome.totals {
                 progress::note(&format!(
-                    "{}: {} accesses, {} pages, {} instructions, {}{}",
+                    "{}: {} accesses, {} instructions, {}{}",
                     args.output.display(),
                     totals.records,
-                    totals.pages,
                     totals.clock_end,
                     megabytes(outcome.bytes),
                     if outcome.processes > 1 {

@@ -70,7 +70,7 @@ pub struct Args {
     #[arg(default_missing_value = "auto", value_parser = ConsolidationLimit::parse)]
     consolidate: Option<ConsolidationLimit>,
     /// The program to run, and its arguments
-    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    #[arg(trailing_var_arg = true, required = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
 }
 

@@ -74,7 +74,7 @@ struct Verify {
 struct Export {
     /// File, or synth:NAME:key=value...
     trace: String,
-    /// Parquet file to write; its events go to NAME.events.parquet beside it
+    /// File to write, NAME.parquet; its events go to NAME.events.parquet beside it
     #[arg(value_name = "PARQUET", group = "destination")]
     to: Option<PathBuf>,
     /// The same, as an option
@@ -272,6 +272,15 @@ fn to_parquet(args: &Export) -> anyhow::Result<()> {
     let Some(path) = args.to.as_ref().or(args.output.as_ref()) else {
         anyhow::bail!("no file to write");
     };
+    if path.extension().is_none_or(|extension| extension != "parquet") {
+        return Err(usage(
+            format!(
+                "{}: the name does not end in .parquet, which is what is written",
+                path.display()
+            ),
+            "DuckDB turns Parquet into CSV: duckdb -c \"copy 'x.parquet' to 'x.csv'\"",
+        ));
+    }
     refuse_overwriting(Path::new(&args.trace), path)?;
     let mut source = open_trace(&args.trace, args.prefix)?;
     let events = events_path(path);

@@ -32,5 +32,8 @@ pub fn run(swap_off: bool, json: bool) -> anyhow::Result<ExitCode> {
     if done.kept.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
-    Err(failure("some changes had to stay", "end the programs whose pages are in swap, and repeat"))
+    Err(failure(
+        "some changes had to stay",
+        "end the programs whose pages are in swap and repeat, or give --swap-off",
+    ))
 }

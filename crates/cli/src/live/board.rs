@@ -133,15 +133,22 @@ mod tests {
     use frostline_core::Foreign;
     use frostline_driver::status::TierStatus;
 
-    const CONFIG: &str = "[daemon]\nfast = \"1000\"\n\
+    const CONFIG: &str = "[daemon]\nfast = \"1000MiB\"\n\
         [[target]]\nname = \"a\"\npid = 9\nfast = \"50%\"\npriority = 90\n\
-        [[target]]\nname = \"b\"\npid = 2\nfast = \"600\"\npriority = 10\n\
-        [[target]]\nname = \"c\"\npid = 3\nfast = \"5000\"\nslow = \"none\"\n";
+        [[target]]\nname = \"b\"\npid = 2\nfast = \"600MiB\"\npriority = 10\n\
+        [[target]]\nname = \"c\"\npid = 3\nfast = \"5000MiB\"\nslow = \"none\"\n";
 
-    fn status(name: &str, footprint_bytes: u64, swapped: u64) -> Status {
+    const MIB: u64 = 1 << 20;
+
+    fn size(mib: u64) -> Limit {
+        Limit::Size(Bytes(mib * MIB))
+    }
+
+    fn status(name: &str, footprint_mib: u64, swapped_mib: u64) -> Status {
+        let (footprint_bytes, swapped) = (footprint_mib * MIB, swapped_mib * MIB);
         let name_of_swap = "swap".into();
         let swap = TierStatus { name: name_of_swap, used_bytes: swapped, ..TierStatus::default() };
-        let compressed_bytes = Some(300);
+        let compressed_bytes = Some(300 * MIB);
         let tiers = vec![TierStatus::default(), swap];
         let name = name.into();
         Status { name, footprint_bytes, tiers, compressed_bytes, ..Status::default() }
@@ -162,10 +169,10 @@ mod tests {
     fn limits_follow_footprints_and_priorities() {
         let board = board(CONFIG);
         assert_eq!(board.tell(&mut status("a", 800, 0)), Limit::Share(0.5));
-        assert_eq!(board.tell(&mut status("b", 800, 0)), Limit::Size(Bytes(600)), "all fits");
-        assert_eq!(board.tell(&mut status("c", 9000, 0)), Limit::Size(Bytes(5000)));
+        assert_eq!(board.tell(&mut status("b", 800, 0)), size(600), "all fits");
+        assert_eq!(board.tell(&mut status("c", 9000, 0)), size(5000));
         assert_eq!(board.tell(&mut status("a", 1600, 0)), Limit::Share(0.5));
-        assert_eq!(board.tell(&mut status("b", 800, 0)), Limit::Size(Bytes(200)), "gives way");
+        assert_eq!(board.tell(&mut status("b", 800, 0)), size(200), "gives way");
     }
 
     #[test]
@@ -174,7 +181,7 @@ mod tests {
         board.tell(&mut status("a", 1600, 0));
         let text = CONFIG.replace("priority = 10", "priority = 95").replace("\"a\"", "\"z\"");
         board.configure(&Config::parse("f", &text).unwrap());
-        assert_eq!(board.tell(&mut status("b", 800, 0)), Limit::Size(Bytes(600)));
+        assert_eq!(board.tell(&mut status("b", 800, 0)), size(600));
         let names: Vec<Foreign> = board.statuses().into_iter().map(|s| s.name).collect();
         assert_eq!(names, ["b", "c"]);
         assert_eq!(board.tell(&mut status("a", 1, 0)), Limit::Share(1.0), "left alone");
@@ -186,9 +193,9 @@ mod tests {
         board.tell(&mut status("a", 5000, 1000));
         let mut b = status("b", 5000, 2000);
         board.tell(&mut b);
-        assert_eq!((b.compressed_bytes, b.saved_bytes), (Some(200), 1800));
+        assert_eq!((b.compressed_bytes, b.saved_bytes), (Some(200 * MIB), 1800 * MIB));
         let mut a = status("a", 5000, 1000);
         board.tell(&mut a);
-        assert_eq!((a.compressed_bytes, a.saved_bytes), (Some(100), 900));
+        assert_eq!((a.compressed_bytes, a.saved_bytes), (Some(100 * MIB), 900 * MIB));
     }
 }

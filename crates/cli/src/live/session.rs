@@ -9,6 +9,7 @@ use frostline_driver::start::Stopwatch;
 use frostline_driver::{Driver, DriverError, Limit, Options, Selection, Status, clock, start};
 use frostline_linux::Root;
 use frostline_report::units::bytes;
+use frostline_terminal::errors::failure;
 use frostline_terminal::progress::note;
 use frostline_terminal::{files, output};
 use std::time::Duration;
@@ -54,6 +55,9 @@ impl Session {
     ) -> anyhow::Result<Self> {
         let (mut options, why) = tiering.resolve(root)?;
         if let Some(why) = why {
+            if options.slow.is_empty() && !options.dry_run {
+                return Err(failure(why, "run as root, or choose --slow none to watch only"));
+            }
             note(&why);
         }
         let slow =

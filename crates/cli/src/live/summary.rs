@@ -10,6 +10,9 @@ use std::path::Path;
 /// Seconds over the limit from which on it is worth a word.
 const LONG_OVER_LIMIT: f64 = 30.0;
 
+/// Seconds from which on a share of them says something: setting up takes a moment.
+const LONG_ENOUGH: f64 = 10.0;
+
 /// A control group with less room is as good as full.
 const LITTLE_ROOM: u64 = 1 << 20;
 
@@ -49,10 +52,12 @@ pub fn text(status: &Status) -> String {
     if status.compressed_bytes.is_some() {
         text += &format!("\nsaved now: {}", size(status.saved_bytes));
     }
-    let share = status.cpu_seconds / status.seconds.max(1e-9);
+    let cost = match status.seconds >= LONG_ENOUGH {
+        true => format!("{} of one core", percent(status.cpu_seconds / status.seconds)),
+        false => format!("{:.0} ms of processor time", status.cpu_seconds * 1e3),
+    };
     text += &format!(
-        "\nown cost: {} of one core, {} of memory (limit {})",
-        percent(share),
+        "\nown cost: {cost}, {} of memory (limit {})",
         size(status.own_rss_bytes),
         size(status.own_limit_bytes)
     );

@@ -102,9 +102,8 @@ fn closed_files_leave_memory_unless_somebody_holds_them_open() {
     }
     let account = &run.summary["accounts"]["files"];
     assert_eq!(least[0], 0, "{told}: {:#}", run.summary);
-    // The kernel drops some of its own accord.
-    assert!(least[1] > all / 2, "{told}: {:#}", run.summary);
-    // That of one file, and perhaps of a library that the shell had.
+    // That of one file, and perhaps of a library that the shell had; with the held one it would be two. How
+    // much of that stays in memory does not tell: the kernel drops what is idle of its own accord.
     let verified = number(account, "verified_bytes");
     assert!((BYTES / 2..BYTES * 3 / 2).contains(&(verified as usize)), "{:#}", run.summary);
     assert!(told.contains("closed files: "), "{told}");

@@ -89,6 +89,7 @@ impl Replay<'_> {
             seed: options.seed,
             scale: options.scale.factor(setup.footprint),
             footprint_bytes: setup.footprint.bytes(),
+            fast: options.fast.to_string(),
             fast_bytes: decider.view().limits(TierId::FAST).capacity.bytes().0,
             fast_bytes_mean: share(time.sums.fast_byte_ns, time.ns),
             accesses: all,

@@ -30,6 +30,9 @@ pub(super) struct Sampling {
     pub(super) loads: Countdown,
     pub(super) stores: Countdown,
     thinning: u32,
+    /// Share of its first period that a sampler has behind it when it is switched on. Seed 1 has none;
+    /// others differ by it, so that repetitions of a recorded trace are not one and the same run.
+    phase: f64,
     lost: Chance,
     /// Lost samples that the engine has not been told of.
     unsaid_lost: u64,
@@ -47,6 +50,10 @@ impl Sampling {
             loads: Countdown::new(0),
             stores: Countdown::new(0),
             thinning: setup.thinning,
+            phase: match setup.options.seed {
+                1 => 0.0,
+                seed => Rng::new(seed).unit_f64(),
+            },
             lost: Chance::new(setup.options.faults.lost_samples, lost),
             unsaid_lost: 0,
             daemon: setup.is_hosted().then(|| (Vec::new(), 0)),
@@ -68,9 +75,14 @@ impl Sampling {
         };
         let period = u64::from(period);
         let records = if period == 0 { 0 } else { ((period + events / 2) / events).max(1) };
-        match kind {
-            SampleKind::LoadMiss => self.loads.set_period(records),
-            SampleKind::Store => self.stores.set_period(records),
+        let sampler = match kind {
+            SampleKind::LoadMiss => &mut self.loads,
+            SampleKind::Store => &mut self.stores,
+        };
+        let begins = !sampler.is_on();
+        sampler.set_period(records);
+        if begins {
+            sampler.skip(self.phase);
         }
     }
 

@@ -12,7 +12,10 @@ use frostline_report::html::{self, heatmap};
 /// The whole page.
 pub fn page(experiment: &Experiment, outcome: &Outcome) -> String {
     let names: Vec<&str> = experiment.workload.iter().map(|w| w.name.as_str()).collect();
-    let lead = format!("{}, replayed on {}", experiment.paper, html::traces(names.len()));
+    let traces = html::traces(names.len());
+    let quick =
+        if outcome.quick { "; a quick run: smaller than what the file describes" } else { "" };
+    let lead = format!("{}, replayed on {traces}{quick}", experiment.paper);
     let section = paper::section(experiment, outcome);
     html::page(&outcome.study, &names, [&experiment.title, &lead], &section)
 }

@@ -59,7 +59,9 @@ pub fn text(buffer: &Buffer) -> String {
         text.push_str(line.trim_end());
         text.push('\n');
     }
-    text
+    let used = text.trim_end().len();
+    text.truncate(used);
+    text + "\n"
 }
 
 fn total(view: &View) -> Line<'static> {

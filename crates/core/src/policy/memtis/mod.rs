@@ -8,9 +8,8 @@
 //! Not good for: streams (hotness lags by a cooling interval), working sets that change faster
 //! than samples arrive. Deviations: the hot threshold stays at the top bin where not even that
 //! fits; subpages of new huge pages start at 0, only the huge page starts at `T_hot`; an estimated
-//! hit is counted by the hotness before the sample, so that a sample cannot predict itself.
-//! `memtis-plus` is ours: it pauses moves that do not pay (`payoff`), and does not take migration
-//! that lags behind for a reason to split (`patient`).
+//! hit is counted by the hotness before the sample. `memtis-plus` is ours: it pauses moves that do not
+//! pay (`payoff`), and does not split because migration lags behind (`patient`).
 
 mod bounds;
 mod calm;
