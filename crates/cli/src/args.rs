@@ -63,7 +63,7 @@ pub enum Command {
     Bound(cmd::bound::Args),
     /// List policies, machines, generators, workloads
     List(cmd::list::Args),
-    /// Print a completion script for a shell
+    /// Print completions for a shell, or write man pages
     Completions(cmd::completions::Args),
 }
 

@@ -319,6 +319,23 @@ fn completions_know_the_subcommands() {
 }
 
 #[test]
+fn every_command_has_a_man_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let pages = folder.path().join("man1");
+    frostline(&["completions", "--man-pages", pages.to_str().unwrap()]).success();
+    for (page, words) in [
+        ("frostline.1", "SUBCOMMANDS"),
+        ("frostline-compare.1", "\\-\\-policies"),
+        ("frostline-trace-import.1", "perf"),
+        ("frostline-daemon-config-check.1", "configuration"),
+    ] {
+        let text = std::fs::read_to_string(pages.join(page)).unwrap();
+        assert!(text.contains(words), "{page}: {text}");
+    }
+    frostline(&["completions", "--man-pages", "/dev/null/x"]).code(1);
+}
+
+#[test]
 fn a_reader_that_goes_away_is_no_failure() {
     let mut child = StdCommand::new(env!("CARGO_BIN_EXE_frostline"))
         .args(["list", "machines", "--json"])

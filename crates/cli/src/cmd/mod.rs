@@ -41,6 +41,6 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Compare(args) => compare::run(args),
         Command::Bound(args) => bound::run(args),
         Command::List(args) => list::run(args),
-        Command::Completions(args) => completions::run(args),
+        Command::Completions(args) => completions::run(&args),
     }
 }
