@@ -96,12 +96,14 @@ pub(crate) fn hear_touches<S: System>(
             cx.ledger.accounts.moved_at_touch += 1;
             events.push(Event::Moved { run, to: TierId::FAST, cause });
         } else if decision == FaultDecision::MoveHere(TierId::FAST) {
-            late.push(run);
+            late.push(cx.ledger.engine.view().unit(page));
         }
     }
     // There was no room when they were touched.
     if !late.is_empty() && cx.budget.pacer.allows() {
         late.sort_unstable_by_key(|run| run.start);
+        // Threads that touch a page at the same time are told of one by one.
+        late.dedup();
         for (run, outcome) in cx.migrate(&late, TierId::FAST, Purpose::Policy)? {
             if outcome == MoveOutcome::Moved {
                 let cause = MoveCause::FaultDecision;

@@ -225,16 +225,17 @@ impl Engine {
         self.disarm(fault.page);
         let decision = self.policy.on_fault(now, fault, &self.placement.view());
         let unit = |state: PageState| if state.is_huge() { HUGE_PAGES } else { 1 };
-        let movable = |state: PageState| state.is_resident() && !state.is_in_flight();
+        let movable =
+            |page: PageId| self.placement.state(page).is_resident() && !self.is_unit_busy(page);
         let checked = match decision {
             FaultDecision::Stay => return decision,
             FaultDecision::MoveHere(to) => self
                 .check_tier(to)
-                .and_then(|()| if movable(state) { Ok(()) } else { Err(Rejected::InFlight) })
+                .and_then(|()| if movable(fault.page) { Ok(()) } else { Err(Rejected::InFlight) })
                 .and_then(|()| self.check_room(to, unit(state))),
             FaultDecision::Exchange(other) => {
                 let partner = self.placement.state(other);
-                if !movable(state) || !movable(partner) {
+                if !movable(fault.page) || !movable(other) {
                     Err(Rejected::InFlight)
                 } else if unit(state) != unit(partner) {
                     Err(Rejected::PartialFolio)
@@ -260,8 +261,7 @@ impl Engine {
         let mut victims = Vec::new();
         self.policy.victims(now, wanted, &self.placement.view(), &mut victims);
         victims.retain(|page| {
-            let state = self.placement.state(*page);
-            state.tier() == Some(TierId::FAST) && !state.is_in_flight()
+            self.placement.state(*page).tier() == Some(TierId::FAST) && !self.is_unit_busy(*page)
         });
         victims
     }
@@ -615,6 +615,14 @@ impl Engine {
             || !self.reshaping.is_empty() && self.reshaping.contains_key(&page.region())
     }
 
+    /// Whether an approved action waits for a page that moves with this one. A folio that others have
+    /// built since may hold a page that is being moved by itself.
+    fn is_unit_busy(&self, page: PageId) -> bool {
+        let in_flight = |page| self.placement.state(page).is_in_flight();
+        self.is_busy(page)
+            || self.placement.state(page).is_huge() && page.region().run().iter().any(in_flight)
+    }
+
     fn check_room(&self, to: TierId, pages: u32) -> Result<(), Rejected> {
         let newborn = if to == TierId::FAST { self.newborn_room } else { 0 };
         let keep_free = self.view().limits(to).keep_free.0.saturating_add(newborn);
@@ -625,7 +633,7 @@ impl Engine {
     fn check_move(&mut self, page: PageId, to: TierId, pages: u32) -> Result<(), Rejected> {
         let state = self.placement.state(page);
         let from = state.tier().ok_or(Rejected::NotResident)?;
-        if self.is_busy(page) {
+        if self.is_unit_busy(page) {
             return Err(Rejected::InFlight);
         }
         if from == to {
@@ -640,7 +648,7 @@ impl Engine {
         let state = self.placement.state(region.first());
         if !state.is_huge() {
             Err(Rejected::NotHuge)
-        } else if self.is_busy(region.first()) {
+        } else if self.is_unit_busy(region.first()) {
             Err(Rejected::InFlight)
         } else {
             Ok(())

@@ -131,6 +131,20 @@ fn a_folio_moves_whole_or_not_at_all() {
 }
 
 #[test]
+fn a_folio_that_others_built_around_a_move_waits_for_it() {
+    let mut b = bench(EngineConfig::two_tiers(PageCount(2000), ANY_ROOM));
+    b.populate(Region(1).run(), SLOW, false);
+    let [(id, moved)] = b.migrate(run(600, 1), FAST)[..] else { panic!("one move") };
+    b.populate(Region(1).run(), SLOW, true);
+    assert!(b.migrate(Region(1).run(), FAST).is_empty());
+    assert_eq!(b.rejected(Rejected::InFlight), 512);
+    assert_eq!(b.engine.pages_in_flight(), PageCount(1));
+    b.done(id, moved, MoveOutcome::Gone);
+    assert_eq!(b.migrate(Region(1).run(), FAST).len(), 1);
+    assert_eq!(b.engine.pages_in_flight(), PageCount(512));
+}
+
+#[test]
 fn pages_that_go_during_a_move_do_not_come_back() {
     let mut b = bench(EngineConfig::two_tiers(PageCount(8), ANY_ROOM));
     b.populate(run(0, 4), SLOW, false);
