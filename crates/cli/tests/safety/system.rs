@@ -142,7 +142,7 @@ impl System {
             .expect("it runs");
         let done = only_run(&output.stdout);
         let kept = done["kept"].as_array().into_iter().flatten().map(Value::to_string);
-        let is_ours = |what: &String| ours.iter().any(|name| what.contains(&format!("/{name} ")));
+        let is_ours = |what: &String| ours.iter().any(|name| what.contains(&format!("/{name}\"")));
         let (kept, others): (Vec<_>, Vec<_>) = kept.partition(is_ours);
         let code = i32::from(!kept.is_empty() || !others.is_empty());
         assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
