@@ -195,7 +195,7 @@ mod tests {
         let mut all = read(&[(POLICY, "hybridtier:momentum=2")]).unwrap();
         assert_eq!(all.slow.to_string(), "swap", "chosen");
         for (fast, samples) in
-            [(Limit::Size(Bytes(77)), Samples::Auto), (Limit::Share(0.2), Samples::Damon)]
+            [(Limit::Size(Bytes(77 << 20)), Samples::Auto), (Limit::Share(0.2), Samples::Damon)]
         {
             all.slow = slow.clone().unwrap();
             (all.fast, all.samples, all.seed) = (fast, samples, 12_345);
