@@ -23,7 +23,7 @@ pub struct Tiering {
     pub policy: String,
     /// Fast memory for the program: 2GiB, 40% of what it has, or 1:4 (fast to slow)
     ///
-    /// Shares and ratios are of what the program has in all tiers at the moment.
+    /// Shares and ratios are of what the program has in all tiers at the moment. 2GB is 2GiB.
     #[arg(short, long, value_name = "SIZE", default_value = default::FAST)]
     pub fast: String,
     /// Slow tier: node:N, zram[:size=4GiB], swap, or none [default: the best there is]
