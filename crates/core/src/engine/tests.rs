@@ -2,6 +2,7 @@
 //! independent slow model must agree with the engine after every step.
 
 use super::*;
+use crate::action::Exchange;
 use crate::budget::Budget;
 use crate::event::MoveCause;
 use alloc::boxed::Box;
@@ -19,6 +20,7 @@ use std::sync::Mutex;
 #[derive(Default)]
 struct Scripted {
     mailbox: Arc<Mutex<Vec<Action>>>,
+    exchanges: Arc<Mutex<Vec<Exchange>>>,
     fault: Arc<Mutex<Option<FaultDecision>>>,
     events_seen: Arc<AtomicU64>,
     place: TierId,
@@ -30,9 +32,13 @@ impl Policy for Scripted {
     }
     fn decide(&mut self, _: Nanos, _: &View<'_>, _: Budget, plan: &mut Plan) {
         self.mailbox.lock().unwrap().drain(..).for_each(|a| plan.push(a));
+        let mut exchanges = self.exchanges.lock().unwrap();
+        exchanges.drain(..).for_each(|e| plan.exchange(e.one, e.other, e.lane));
     }
     fn next_wakeup(&self) -> Option<Nanos> {
-        (!self.mailbox.lock().unwrap().is_empty()).then_some(Nanos::ZERO)
+        let idle =
+            self.mailbox.lock().unwrap().is_empty() && self.exchanges.lock().unwrap().is_empty();
+        (!idle).then_some(Nanos::ZERO)
     }
     fn on_fault(&mut self, _: Nanos, _: &Fault, _: &View<'_>) -> FaultDecision {
         self.fault.lock().unwrap().unwrap_or(FaultDecision::Stay)
@@ -48,6 +54,7 @@ impl Policy for Scripted {
 struct Bench {
     engine: Engine,
     mailbox: Arc<Mutex<Vec<Action>>>,
+    exchanges: Arc<Mutex<Vec<Exchange>>>,
     fault: Arc<Mutex<Option<FaultDecision>>>,
     events_seen: Arc<AtomicU64>,
 }
@@ -55,9 +62,10 @@ struct Bench {
 fn bench(config: EngineConfig) -> Bench {
     let policy = Scripted::default();
     let (mailbox, fault) = (policy.mailbox.clone(), policy.fault.clone());
+    let exchanges = policy.exchanges.clone();
     let events_seen = policy.events_seen.clone();
     let made = Made::unlisted("scripted", Box::new(policy), Facts::default());
-    Bench { engine: Engine::new(config, made).unwrap(), mailbox, fault, events_seen }
+    Bench { engine: Engine::new(config, made).unwrap(), mailbox, exchanges, fault, events_seen }
 }
 
 const FAST: TierId = TierId(0);
@@ -71,6 +79,9 @@ impl Bench {
     fn propose(&mut self, actions: &[Action]) -> Vec<Action> {
         self.mailbox.lock().unwrap().extend_from_slice(actions);
         self.engine.handle_timeout(Nanos::ZERO);
+        self.approved()
+    }
+    fn approved(&mut self) -> Vec<Action> {
         core::iter::from_fn(|| self.engine.poll_action()).collect()
     }
     fn migrate(&mut self, run: PageRun, to: TierId) -> Vec<(MoveId, PageRun)> {
@@ -324,6 +335,7 @@ enum Step {
     Allocate { region: u32, offset: u32, huge: bool },
     Unmap { start: u32, pages: u32 },
     Propose { start: u32, pages: u32, to: u8 },
+    Exchange { one: u32, other: u32, pages: u32 },
     Report { nth: usize, outcome: u8, part: u32 },
     Stray { id: u64, start: u32, pages: u32 },
     Others { start: u32, pages: u32, to: u8 },
@@ -347,6 +359,11 @@ fn step() -> impl Strategy<Value = Step> {
             start,
             pages,
             to
+        }),
+        (start.clone(), start.clone(), 1..600u32).prop_map(|(one, other, pages)| Step::Exchange {
+            one,
+            other,
+            pages
         }),
         (0..8usize, 0..5u8, 1..600u32).prop_map(|(nth, outcome, part)| Step::Report {
             nth,
@@ -380,6 +397,8 @@ struct World {
     outstanding: Vec<(MoveId, PageRun)>,
     reshaping: Vec<Action>,
     ended: u64,
+    /// Moves that nobody has proposed in the step that they were approved in.
+    second_halves: u64,
 }
 
 impl World {
@@ -400,7 +419,8 @@ const OUTCOMES: [MoveOutcome; 5] = [
     MoveOutcome::Shared,
 ];
 
-fn play(steps: &[Step]) -> (Vec<Action>, EngineStats) {
+/// What was approved, what the engine counted, and the second halves of exchanges.
+fn play(steps: &[Step]) -> (Vec<Action>, EngineStats, u64) {
     let tier = |capacity, direct_access| TierLimits {
         capacity: PageCount(capacity),
         keep_free: PageCount(3),
@@ -415,7 +435,10 @@ fn play(steps: &[Step]) -> (Vec<Action>, EngineStats) {
     let mut all_actions = Vec::new();
     let mut over_by_others = BTreeSet::new();
     for step in steps {
-        let new = perform(&mut b, &mut world, &mut over_by_others, step);
+        let mut new = perform(&mut b, &mut world, &mut over_by_others, step);
+        let proposed = new.len();
+        new.extend(b.approved());
+        world.second_halves += (new.len() - proposed) as u64;
         for action in &new {
             match *action {
                 Action::Migrate { id, run, .. } => world.outstanding.push((id, run)),
@@ -432,12 +455,18 @@ fn play(steps: &[Step]) -> (Vec<Action>, EngineStats) {
     while let Some((id, run)) = world.outstanding.pop() {
         world.ended += u64::from(run.pages);
         b.done(id, run, MoveOutcome::Moved);
+        for action in b.approved() {
+            let Action::Migrate { id, run, .. } = action else { panic!("{action:?}") };
+            world.outstanding.push((id, run));
+            world.second_halves += 1;
+        }
     }
+    assert_eq!(b.engine.exchanges_waiting(), 0, "nothing is under way that it could wait for");
     let stats = b.engine.stats().clone();
     assert_eq!(b.engine.pages_in_flight(), PageCount::ZERO);
     assert_eq!(stats.outcomes.iter().sum::<u64>(), stats.approved_pages, "each ends once");
     assert_eq!(world.ended, stats.approved_pages);
-    (all_actions, stats)
+    (all_actions, stats, world.second_halves)
 }
 
 fn perform(
@@ -472,6 +501,11 @@ fn perform(
                 to,
                 lane,
             }]);
+        }
+        Step::Exchange { one, other, pages } => {
+            let [one, other] = [one, other].map(|start| run(start, pages.min(PAGES - start)));
+            b.exchanges.lock().unwrap().push(Exchange { one, other, lane: Lane::PROMOTE });
+            return b.propose(&[]);
         }
         Step::Report { nth, outcome, part } => {
             let Some((id, all)) = world.outstanding.get(nth).copied() else { return Vec::new() };
@@ -565,7 +599,7 @@ fn check(engine: &Engine, world: &World, over_by_others: &BTreeSet<TierId>) {
 }
 
 std::thread_local! {
-    static REACHED: RefCell<EngineStats> = RefCell::default();
+    static REACHED: RefCell<(EngineStats, u64)> = RefCell::default();
 }
 
 #[test]
@@ -578,11 +612,11 @@ fn invariants_hold_in_random_worlds() {
     let steps = proptest::collection::vec(step(), 1..120);
     runner
         .run(&steps, |steps| {
-            let (actions, stats) = play(&steps);
-            let (again, same) = play(&steps);
-            prop_assert_eq!(actions, again, "the same events give the same actions");
-            prop_assert_eq!(&stats, &same);
-            REACHED.with_borrow_mut(|r| {
+            let (actions, stats, second_halves) = play(&steps);
+            let again = (actions, stats.clone(), second_halves);
+            prop_assert_eq!(play(&steps), again, "the same events give the same actions");
+            REACHED.with_borrow_mut(|(r, exchanged)| {
+                *exchanged += second_halves;
                 r.promoted_pages += stats.promoted_pages;
                 r.demoted_pages += stats.demoted_pages;
                 r.splits += stats.splits;
@@ -598,7 +632,8 @@ fn invariants_hold_in_random_worlds() {
             Ok(())
         })
         .unwrap();
-    REACHED.with_borrow(|r| {
+    REACHED.with_borrow(|(r, exchanged)| {
+        assert!(*exchanged > 0, "exchanges went on to their second half");
         assert!(r.promoted_pages > 0 && r.demoted_pages > 0, "pages moved both ways: {r:?}");
         assert!(r.splits > 0 && r.anomalies > 0, "folios were split, lies were told: {r:?}");
         assert!(r.outcomes.iter().all(|&n| n > 0), "every outcome occurred: {r:?}");
