@@ -53,6 +53,6 @@ pub use settings::{STEP, Settings, Tier};
 pub use space::Space;
 pub use spaces::Audits;
 pub use system::{
-    ArmedTouch, Assignment, Change, Refreshed, Sampling, System, Told, Touch, TouchKind,
+    ArmedTouch, Assignment, Change, Refreshed, Sampled, Sampling, System, Told, Touch, TouchKind,
 };
 pub use unit::{Found, Unit};

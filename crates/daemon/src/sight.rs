@@ -4,7 +4,7 @@ use crate::context::Cx;
 use crate::rotation::Rotation;
 use crate::scans::Scans;
 use crate::settings::Settings;
-use crate::system::{Assignment, System, Touch, TouchKind};
+use crate::system::{Assignment, Sampled, System, Touch, TouchKind};
 use alloc::vec;
 use alloc::vec::Vec;
 use frostline_core::event::{Event, Fault, MoveCause, Sample, SampleKind};
@@ -97,16 +97,16 @@ impl Sight {
         }
         let accounts = &mut cx.ledger.accounts;
         let direct = cx.settings.is_direct(tier);
-        let kind = match touch.kind {
-            TouchKind::Sample(kind) => {
+        let Sampled { kind, missed, walked } = match touch.kind {
+            TouchKind::Sample(sampled) => {
                 accounts.sampled += 1;
                 accounts.sampled_fast += u64::from(tier == TierId::FAST);
-                kind
+                sampled
             }
             TouchKind::Fault if tier == TierId::FAST || !direct => return,
             TouchKind::Fault => {
                 accounts.hint_faults += 1;
-                SampleKind::LoadMiss
+                SampleKind::LoadMiss.into()
             }
             TouchKind::Refault => {
                 accounts.refaults += 1;
@@ -117,11 +117,11 @@ impl Sight {
                     let cause = MoveCause::Refault;
                     events.push(Event::Moved { run, to: TierId::FAST, cause });
                 }
-                SampleKind::LoadMiss
+                SampleKind::LoadMiss.into()
             }
         };
         if cx.settings.wants_samples {
-            events.push(Event::Sample(Sample::new(page, kind, tier, process)));
+            events.push(Event::Sample(Sample { page, kind, tier, process, missed, walked }));
         }
     }
 

@@ -55,10 +55,28 @@ pub enum TouchKind {
     /// The page was in a tier without direct access and is back in memory.
     Refault,
     /// It was sampled.
-    Sample(SampleKind),
+    Sample(Sampled),
     /// It made a fault that needed no I/O. Says something of pages in slower tiers only: others
     /// fault when they are mapped for the first time, too.
     Fault,
+}
+
+/// What a sampler knows of an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sampled {
+    /// What was sampled.
+    pub kind: SampleKind,
+    /// Whether it missed all caches, where that is known.
+    pub missed: Option<bool>,
+    /// Whether it walked the page table, where that is known.
+    pub walked: Option<bool>,
+}
+
+impl From<SampleKind> for Sampled {
+    /// An access of which no more is known.
+    fn from(kind: SampleKind) -> Self {
+        Self { kind, missed: None, walked: None }
+    }
 }
 
 /// Pages for a watcher, which looks at some of them at a time.

@@ -35,7 +35,7 @@ impl Source for Even {
     fn watch(&mut self, _: Nanos, assigned: Assignment<'_>) -> Result<(), LinuxError> {
         self.turns.borrow_mut().push(assigned.pages.len());
         let used = self.watched.iter().filter(|(_, page)| page.0.is_multiple_of(2));
-        let kind = TouchKind::Sample(SampleKind::LoadMiss);
+        let kind = TouchKind::Sample(SampleKind::LoadMiss.into());
         self.found.extend(used.map(|(pid, page)| Touch { pid: *pid, page: *page, kind }));
         self.watched = assigned.pages.to_vec();
         Ok(())

@@ -154,7 +154,7 @@ impl Source for DamonPages {
             damon.poll(&mut |found| {
                 if found.count > 0 && found.span.pages == 1 && seen.insert(found.span.start) {
                     *touches += 1;
-                    let kind = TouchKind::Sample(SampleKind::LoadMiss);
+                    let kind = TouchKind::Sample(SampleKind::LoadMiss.into());
                     let touch = Touch { pid: *pid, page: found.span.start, kind };
                     (0..self.weight).for_each(|_| sink(touch));
                 }

@@ -66,7 +66,7 @@ impl IdlePages {
         let idle = self.bitmap.are_idle(&frames)?;
         for ((_, pid, page), idle) in self.marked.drain(..).zip(idle) {
             if !idle {
-                let kind = TouchKind::Sample(SampleKind::LoadMiss);
+                let kind = TouchKind::Sample(SampleKind::LoadMiss.into());
                 self.found.push(Touch { pid, page, kind });
             }
         }

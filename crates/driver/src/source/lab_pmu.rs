@@ -1,6 +1,6 @@
 //! Accesses sampled by the lab's emulated machine, as a processor's sampling unit would.
 
-use super::{Source, SourceStats, Touch, TouchKind};
+use super::{Sampled, Source, SourceStats, Touch, TouchKind};
 use crate::clock;
 use frostline_core::event::SampleKind;
 use frostline_core::types::{Nanos, PAGE_BYTES, Vpn};
@@ -49,7 +49,9 @@ impl Source for LabPmu {
             if pids.contains(&sample.pid) {
                 *touches += 1;
                 let page = Vpn(sample.address / PAGE_BYTES);
-                sink(Touch { pid: sample.pid, page, kind: TouchKind::Sample(sample.kind) });
+                let missed = (sample.kind == SampleKind::LoadMiss).then_some(true);
+                let kind = TouchKind::Sample(Sampled { missed, ..sample.kind.into() });
+                sink(Touch { pid: sample.pid, page, kind });
             }
         });
         self.cpu = self.cpu.saturating_add(clock::thread_cpu().saturating_sub(begin));

@@ -17,7 +17,7 @@ use frostline_core::event::SampleKind;
 use frostline_core::types::Nanos;
 use frostline_linux::{LinuxError, Root};
 
-pub use frostline_daemon::{Assignment, Touch, TouchKind};
+pub use frostline_daemon::{Assignment, Sampled, Touch, TouchKind};
 
 /// Polls between two looks for threads that nobody watches.
 const RESCAN_POLLS: u32 = 16;

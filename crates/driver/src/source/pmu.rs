@@ -3,7 +3,7 @@
 //! What the published policies were made for: samples come as fast as the policy wants them, of
 //! pages wherever they are. Few virtual machines have it.
 
-use super::{Rescan, Source, SourceStats, Touch, TouchKind};
+use super::{Rescan, Sampled, Source, SourceStats, Touch, TouchKind};
 use frostline_core::event::SampleKind;
 use frostline_core::types::{Nanos, PAGE_BYTES, Vpn};
 use frostline_linux::perf::Start;
@@ -97,7 +97,9 @@ impl Source for Pmu {
             if sample.kind == wanted && !cached {
                 *touches += 1;
                 let page = Vpn(sample.address / PAGE_BYTES);
-                sink(Touch { pid: sample.pid, page, kind: TouchKind::Sample(wanted) });
+                let (missed, walked) = (sample.served_by.missed(), sample.walked);
+                let kind = TouchKind::Sample(Sampled { kind: wanted, missed, walked });
+                sink(Touch { pid: sample.pid, page, kind });
             }
         });
         sampler.take_lifecycle();

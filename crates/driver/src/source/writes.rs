@@ -178,7 +178,7 @@ impl Writes {
                 let chosen = spread(&runs, MOST, self.turns);
                 self.touches += chosen.len() as u64;
                 let pid = process.bits.target().pid();
-                let kind = TouchKind::Sample(SampleKind::Store);
+                let kind = TouchKind::Sample(SampleKind::Store.into());
                 chosen.iter().for_each(|page| sink(Touch { pid, page: *page, kind }));
                 process.kept = chosen;
                 process.kept.truncate(KEPT);
@@ -384,7 +384,7 @@ mod tests {
         fn poll(&mut self, ms: u64) -> Vec<u64> {
             let mut pages = Vec::new();
             self.writes.poll_at(Nanos(ms * 1_000_000), &mut |touch| {
-                assert_eq!(touch.kind, TouchKind::Sample(SampleKind::Store));
+                assert_eq!(touch.kind, TouchKind::Sample(SampleKind::Store.into()));
                 pages.push(touch.page.0 - FIRST as u64);
             });
             pages

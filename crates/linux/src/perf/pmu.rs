@@ -224,6 +224,8 @@ pub struct PmuSample {
     pub kind: SampleKind,
     /// What served it, where the processor says so.
     pub served_by: ServedBy,
+    /// Whether no TLB had its translation, where the processor says so.
+    pub walked: Option<bool>,
     /// Cycles that a load took, where the processor says so; else 0.
     pub cycles: u64,
 }
@@ -245,6 +247,17 @@ pub enum ServedBy {
     Unknown,
 }
 
+impl ServedBy {
+    /// Whether the access missed all caches; none where the processor does not say.
+    pub fn missed(self) -> Option<bool> {
+        match self {
+            Self::Cache => Some(false),
+            Self::Unknown => None,
+            Self::LocalMemory | Self::RemoteMemory | Self::Cxl | Self::Persistent => Some(true),
+        }
+    }
+}
+
 /// Bit fields of `union perf_mem_data_src` (`linux/perf_event.h`).
 #[derive(Clone, Copy)]
 struct DataSource(u64);
@@ -260,6 +273,17 @@ impl DataSource {
 
     fn is_load(self) -> bool {
         self.bits(0, 5) & u64::from(sys::PERF_MEM_OP_LOAD) != 0
+    }
+
+    /// Both bits, or none of them, say nothing.
+    fn walked(self) -> Option<bool> {
+        let tlb = self.bits(26, 7) as u32;
+        let is = |bit: u32| tlb & bit != 0;
+        match (is(sys::PERF_MEM_TLB_MISS), is(sys::PERF_MEM_TLB_HIT)) {
+            (true, false) => Some(true),
+            (false, true) => Some(false),
+            _ => None,
+        }
     }
 
     fn served_by(self) -> ServedBy {
@@ -313,6 +337,7 @@ impl PmuSample {
             time_ns: raw.time_ns,
             kind: if is_store { SampleKind::Store } else { SampleKind::LoadMiss },
             served_by: source.served_by(),
+            walked: source.walked(),
             cycles: raw.weight,
         })
     }

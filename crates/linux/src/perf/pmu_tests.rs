@@ -179,6 +179,16 @@ fn what_served_an_access_is_told() {
     ] {
         assert_eq!(served(data_source), Some(expected), "{data_source:#x}");
     }
+    for (expected, bits) in [
+        (Some(true), sys::PERF_MEM_TLB_MISS | sys::PERF_MEM_TLB_L2),
+        (Some(false), sys::PERF_MEM_TLB_HIT | sys::PERF_MEM_TLB_L1),
+        (None, sys::PERF_MEM_TLB_NA),
+        (None, sys::PERF_MEM_TLB_HIT | sys::PERF_MEM_TLB_MISS),
+    ] {
+        let source = data_source(load, 0, ram, 0) | u64::from(bits) << 26;
+        let sample = sample(PmuKind::AmdIbs, source).unwrap();
+        assert_eq!((sample.walked, sample.served_by.missed()), (expected, Some(true)), "{bits:#x}");
+    }
     let kind = |kind, op| sample(kind, data_source(op, 0, ram, 0)).map(|sample| sample.kind);
     assert_eq!(kind(PmuKind::AmdIbs, load), Some(SampleKind::LoadMiss));
     assert_eq!(kind(PmuKind::AmdIbs, store), Some(SampleKind::Store));

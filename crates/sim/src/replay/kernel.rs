@@ -17,7 +17,7 @@ use frostline_core::event::{Event, Sample, SampleKind};
 use frostline_core::placement::PageState;
 use frostline_core::rng::Rng;
 use frostline_core::types::*;
-use frostline_daemon::TouchKind;
+use frostline_daemon::{Sampled, TouchKind};
 use frostline_trace::Batch;
 use frostline_trace::event::StreamId;
 
@@ -378,8 +378,10 @@ impl<'a> Kernel<'a> {
 
     /// A sample is lost, or goes to who decides.
     fn sample(&mut self, sample: Sample) {
-        let address = || self.space.address(sample.page);
-        if !self.sampling.is_lost() && !self.sampling.see(TouchKind::Sample(sample.kind), address) {
+        let Sample { page, kind, missed, walked, .. } = sample;
+        let address = || self.space.address(page);
+        let seen = TouchKind::Sample(Sampled { kind, missed, walked });
+        if !self.sampling.is_lost() && !self.sampling.see(seen, address) {
             self.pending.push(Event::Sample(sample));
         }
     }
