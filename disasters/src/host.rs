@@ -153,9 +153,13 @@ impl Host {
         }
         let kind = match direct {
             false => TouchKind::Refault,
-            true if self.watched.contains(&(pid, vpn.0)) => TouchKind::Sample(SampleKind::LoadMiss.into()),
+            true if self.watched.contains(&(pid, vpn.0)) => {
+                TouchKind::Sample(SampleKind::LoadMiss.into())
+            }
             true if tier != TierId::FAST && self.dice.rng.below(4) == 0 => TouchKind::Fault,
-            true if self.abilities.sees_slower_tiers => TouchKind::Sample(SampleKind::LoadMiss.into()),
+            true if self.abilities.sees_slower_tiers => {
+                TouchKind::Sample(SampleKind::LoadMiss.into())
+            }
             true => return,
         };
         if self.dice.strikes(Disaster::LostSamples, 16) {

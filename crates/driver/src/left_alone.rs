@@ -3,7 +3,11 @@
 use frostline_linux::process::{self, Stat};
 use frostline_linux::{LinuxError, Root};
 use std::fmt;
+use std::time::Duration;
 
+/// Longest time from the return of a fork to the end of the child's exec that is waited for. A parent
+/// that forked by `CLONE_VFORK` goes on a moment before the child is seen to have its own program.
+const EXEC_WAIT: Duration = Duration::from_millis(100);
 /// Name of our program's file.
 const PROGRAM: &str = "frostline";
 /// What the kernel adds to the name of a file that is gone, as that of a program which was replaced.
@@ -32,12 +36,23 @@ impl LeftAlone {
         Self::itself(root, pid, &stat).or_else(of_frostline)
     }
 
-    /// As [`Self::of`], where a user names the process: who started it does not matter then.
+    /// As [`Self::of`], where a user names the process: who started it does not matter then. A child
+    /// of a frostline that has yet to execute its program is waited for, 100 ms at most.
     ///
     /// # Errors
     /// [`LinuxError::Gone`] where there is none.
     pub fn when_named(root: &Root, pid: u32) -> Result<Option<Self>, LinuxError> {
-        Ok(Self::itself(root, pid, &process::stat(root, pid)?))
+        let pause = Duration::from_millis(1);
+        let mut left = EXEC_WAIT;
+        loop {
+            let stat = process::stat(root, pid)?;
+            let why = Self::itself(root, pid, &stat);
+            if why != Some(Self::Frostline) || stat.has_executed || left.is_zero() {
+                return Ok(why);
+            }
+            std::thread::sleep(pause);
+            left = left.saturating_sub(pause);
+        }
     }
 
     fn itself(root: &Root, pid: u32, stat: &Stat) -> Option<Self> {
@@ -132,6 +147,23 @@ mod tests {
         assert_eq!(command(true), [10, 14, 15, 16]);
         assert_eq!(pids(Selection::Process { pid: 10, tree: true }), [10, 15, 16]);
         assert_eq!(pids(Selection::Process { pid: 13, tree: true }), [13, 14], "it is named");
+    }
+
+    #[test]
+    fn a_child_that_has_yet_to_execute_is_waited_for() {
+        let (folder, root) = system();
+        let place = folder.path().join("proc/11");
+        let stat = |flags: u64| format!("11 (x) S 10 1 1 0 -1 {flags} {}", "0 ".repeat(40));
+        fs::write(place.join("stat"), stat(0x40)).unwrap();
+        assert_eq!(LeftAlone::when_named(&root, 11).unwrap(), Some(LeftAlone::Frostline));
+        let executes = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(10));
+            symlink("/bin/redis-server", place.join("new")).unwrap();
+            fs::rename(place.join("new"), place.join("exe")).unwrap();
+        });
+        // The process keeps its mark until it has another program, so that no order of reads is wrong.
+        assert_eq!(LeftAlone::when_named(&root, 11).unwrap(), None);
+        executes.join().unwrap();
     }
 
     #[test]

@@ -40,6 +40,8 @@ impl Identity {
 
 /// `PF_KTHREAD` (`include/linux/sched.h`).
 const KERNEL_THREAD: u64 = 0x0020_0000;
+/// `PF_FORKNOEXEC`.
+const NOT_EXECUTED: u64 = 0x40;
 
 /// Marks of a program image: they differ before and after an `execve`, because the kernel places
 /// stack and heap at random. All 0 without the right to look into the process.
@@ -71,6 +73,8 @@ pub struct Stat {
     pub threads: u32,
     /// Whether it is a thread of the kernel's, without memory of its own.
     pub is_kernel: bool,
+    /// Whether it has executed a program since it was forked.
+    pub has_executed: bool,
     /// When it started, in clock ticks since the system's start.
     pub start_ticks: u64,
     /// Which program image it runs.
@@ -283,6 +287,7 @@ fn parse_stat(text: &str) -> Option<Stat> {
         user_ticks: number(14)?,
         threads: field(20)?.parse().ok()?,
         is_kernel: number(9)? & KERNEL_THREAD != 0,
+        has_executed: number(9)? & NOT_EXECUTED == 0,
         start_ticks: number(22)?,
         image: ImageMark {
             start_stack: number(28).unwrap_or(0),

@@ -91,7 +91,13 @@ pub fn run(work: Program, system: &System, seed: u64, lab: LabOptions) -> anyhow
     anyhow::ensure!(worked.all() > 0, "{}: no access was counted", what());
     let driver = match std::fs::read_to_string(report.file("summary.json")) {
         Ok(text) => Some(serde_json::from_str(&text).with_context(what)?),
-        Err(_) => None,
+        Err(_) if !system.is_ours() => None,
+        Err(error) => bail!(
+            "{}: frostline left no summary: {error}\n{}{}",
+            what(),
+            report.stdout,
+            report.stderr
+        ),
     };
     // A server has a client, which is one of our programs.
     let own = |comm: &str| measured.times.get(comm).map_or(0.0, |times| times.user_seconds);

@@ -22,7 +22,7 @@ fn names_may_hold_anything() {
         assert_eq!((stat.user_ticks, stat.start_ticks), (10, 9876));
         let image = ImageMark { start_stack: 666, start_brk: 99, arg_start: 111 };
         assert_eq!(stat.image, image);
-        assert!(!stat.is_kernel);
+        assert!(!stat.is_kernel && stat.has_executed);
     }
     let kernel = parse_stat(&format!("2 (kthreadd) {}", TAIL.replacen("4194560", "2129984", 1)));
     assert!(kernel.expect("parses").is_kernel);
