@@ -1,6 +1,6 @@
 //! Parameters of what a description can name: kinds of values, their ranges, and how they are read.
 //!
-//! Policies and workloads declare theirs in tables of [`Param`]. Listings, help and errors follow
+//! Policies, workloads and machines declare theirs in tables of [`Param`]. Listings, help and errors follow
 //! from the table.
 
 use crate::spec::{
@@ -19,6 +19,10 @@ pub enum Kind {
     Bytes,
     /// A span of time, at most 2^62 ns: 146 years.
     Duration,
+    /// A latency or cost: nanoseconds with fractions, or a span of time; at most 10^12 ns.
+    Nanoseconds,
+    /// Bytes per second, at most 10^18: a number, or an amount of memory.
+    Rate,
     /// A share within 0 and 1.
     Ratio,
     /// A number within 0 and 10^15.
@@ -35,10 +39,10 @@ pub enum Kind {
     LatencyGap,
 }
 
-/// One parameter of what a description can name: a policy, a workload.
+/// One parameter of what a description can name: a policy, a workload, a machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Param {
-    /// Key, in `kebab-case`.
+    /// Key, in `kebab-case`; of machines the path in the description.
     pub name: &'static str,
     /// What its value is.
     pub kind: Kind,
@@ -115,6 +119,8 @@ impl Value {
             Kind::Count | Kind::Float | Kind::LatencyGap => MOST,
             Kind::Bytes => 1 << 60,
             Kind::Duration => 1 << 62,
+            Kind::Nanoseconds => 1_000_000_000_000,
+            Kind::Rate => 1_000_000_000_000_000_000,
             Kind::Ratio => 1,
             Kind::Most(most) => most.into(),
             Kind::Switch | Kind::Choice(_) | Kind::Text => return Ok(self),
@@ -139,6 +145,14 @@ impl Value {
             Kind::Count => Self::Integer(parse_count(text)?),
             Kind::Bytes => Self::Integer(parse_bytes(text)?.0),
             Kind::Duration => Self::Integer(parse_duration(text)?.0),
+            Kind::Nanoseconds => match text.parse() {
+                Ok(ns) => Self::Number(ns),
+                Err(_) => Self::Number(parse_duration(text)?.0 as f64),
+            },
+            Kind::Rate => match text.parse() {
+                Ok(rate) => Self::Number(rate),
+                Err(_) => Self::Number(parse_bytes(text)?.0 as f64),
+            },
             Kind::Ratio => Self::Number(parse_ratio(text)?),
             Kind::Float | Kind::Most(_) => Self::Number(parse_float(text)?),
             Kind::Switch => Self::Switch(parse_switch(text)?),

@@ -32,7 +32,12 @@ impl Setting {
             Kind::Count => integer(text.parse().ok()),
             Kind::Bytes => integer(parse_bytes(text).ok().map(|bytes| bytes.0)),
             Kind::Duration => parse_duration(text).ok().map(|t| Value::Number(t.0 as f64 / 1e9)),
-            Kind::Ratio | Kind::Float | Kind::Most(_) | Kind::LatencyGap => number(),
+            Kind::Ratio
+            | Kind::Float
+            | Kind::Most(_)
+            | Kind::LatencyGap
+            | Kind::Nanoseconds
+            | Kind::Rate => number(),
             Kind::Switch => Some(Value::Switch(text == "on")),
             Kind::Choice(_) | Kind::Text => None,
         };

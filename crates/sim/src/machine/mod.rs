@@ -2,44 +2,49 @@
 
 mod offer;
 mod parse;
+pub(crate) mod part;
 mod presets;
 
 use crate::costs::Costs;
 use crate::error::SimError;
+use frostline_core::params::{Kind, Param};
 use frostline_core::types::*;
+use part::part;
 use serde::{Deserialize, Serialize};
 
 /// Longest latency or cost of a machine, in nanoseconds: 1000 s. Sums of them stay numbers.
 const LONGEST_NS: f64 = 1e12;
 /// Highest bandwidth, in bytes per second.
-const HIGHEST_RATE: f64 = 1e21;
+const HIGHEST_RATE: f64 = 1e18;
 
-/// A memory tier.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TierModel {
-    /// For people: `dram`, `nvm`.
-    pub name: String,
-    /// Unloaded latency of a load or fetch that missed all caches.
-    pub read_ns: f64,
-    /// Unloaded latency of a store that missed all caches (the line is read first).
-    pub write_ns: f64,
-    /// Bandwidth of reads.
-    pub read_bytes_per_second: f64,
-    /// Bandwidth of writes.
-    pub write_bytes_per_second: f64,
-    /// Part of the latency that queues behind other requests: the service time of the M/D/1 queue.
-    /// Default: half the read latency, which doubles the latency at 80 % load.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub service_ns: Option<f64>,
-    /// Capacity. Tier 0 gets it from the `--fast` option. Default of the others: as much as the
-    /// program can need.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub capacity_bytes: Option<u64>,
-    /// Whether the processor can load and store in it; false for swap tiers, where every touch
-    /// faults and brings the page in.
-    #[serde(default = "yes")]
-    pub direct_access: bool,
+part! {
+    /// A memory tier.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct TierModel in each "tiers.*" {
+        /// For people: `dram`, `nvm`.
+        name: String = Kind::Text, "";
+        /// Unloaded latency of a load or fetch that missed all caches.
+        read_ns: f64 = Kind::Nanoseconds, "";
+        /// Unloaded latency of a store that missed all caches (the line is read first).
+        write_ns: f64 = Kind::Nanoseconds, "";
+        /// Bandwidth of reads.
+        read_bytes_per_second: f64 = Kind::Rate, "";
+        /// Bandwidth of writes.
+        write_bytes_per_second: f64 = Kind::Rate, "";
+        /// Part of the latency that queues behind other requests: the service time of the M/D/1 queue.
+        /// Default: half the read latency, which doubles the latency at 80 % load.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        service_ns: Option<f64> = Kind::Nanoseconds, "";
+        /// Capacity. Tier 0 gets it from the `--fast` option. Default of the others: as much as the
+        /// program can need.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        capacity_bytes: Option<u64> = Kind::Bytes, "";
+        /// Whether the processor can load and store in it; false for swap tiers, where every touch
+        /// faults and brings the page in.
+        #[serde(default = "yes")]
+        direct_access: bool = Kind::Switch, "on";
+    }
 }
 
 fn yes() -> bool {
@@ -52,26 +57,22 @@ impl TierModel {
     }
 }
 
-/// The processor that runs the program.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct CpuModel {
-    /// Clock frequency.
-    pub ghz: f64,
-    /// Instructions per cycle while nothing waits for memory.
-    pub ipc: f64,
-    /// Memory-level parallelism: accesses in flight at once, per core; divides latencies.
-    pub mlp: f64,
-    /// Cores that the program's threads can use. Work is divided by the smaller of this and the
-    /// number of live threads.
-    pub cores: u32,
-    /// Whose processor time background workers use.
-    pub workers: Workers,
-}
-
-impl Default for CpuModel {
-    fn default() -> Self {
-        Self { ghz: 3.0, ipc: 2.0, mlp: 4.0, cores: 1, workers: Workers::Own }
+part! {
+    /// The processor that runs the program.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct CpuModel in "cpu" {
+        /// Clock frequency.
+        ghz: f64 = Kind::Float, "3";
+        /// Instructions per cycle while nothing waits for memory.
+        ipc: f64 = Kind::Float, "2";
+        /// Memory-level parallelism: accesses in flight at once, per core; divides latencies.
+        mlp: f64 = Kind::Float, "4";
+        /// Cores that the program's threads can use. Work is divided by the smaller of this and the
+        /// number of live threads.
+        cores: u32 = Kind::Count, "1";
+        /// Whose processor time background workers use.
+        workers: Workers = Kind::Choice(&["own", "shared"]), "own";
     }
 }
 
@@ -85,89 +86,64 @@ pub enum Workers {
     Shared,
 }
 
-/// A translation lookaside buffer of two levels, per thread.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct TlbModel {
-    /// First-level entries for 4 KiB pages.
-    pub l1_base_entries: u32,
-    /// First-level entries for 2 MiB folios.
-    pub l1_huge_entries: u32,
-    /// Associativity of the first level.
-    pub l1_ways: u32,
-    /// Second-level entries, shared by both sizes.
-    pub l2_entries: u32,
-    /// Associativity of the second level.
-    pub l2_ways: u32,
-    /// Added to an access that hits the second level only.
-    pub l2_hit_ns: f64,
-    /// Added to an access that walks the page table to a 4 KiB entry.
-    pub walk_base_ns: f64,
-    /// Added to an access that walks the page table to a 2 MiB entry.
-    pub walk_huge_ns: f64,
-    /// Added to an access in a guest that walks both page tables to entries of 2 MiB.
-    pub nested_ns: f64,
-    /// How many times as long a walk takes where the guest has a base page there and the host a
-    /// folio.
-    pub nested_host_huge: f64,
-    /// The same, where both have base pages.
-    pub nested_host_base: f64,
-}
-
-impl Default for TlbModel {
+part! {
+    /// A translation lookaside buffer of two levels, per thread.
+    ///
     /// Intel Ice Lake and Cascade Lake have 64 + 32 first-level entries, 4 ways, and 1536 or 2048
     /// second-level ones; seven cycles for a second-level hit (Intel optimisation manual). Walks:
     /// assumed one page-table entry from the last-level cache, and for 4 KiB pages every other
     /// time from memory. In guests, walks to two entries of 2 MiB are assumed twice as long as one,
     /// and others longer as measured by Merrifield and Taheri (VEE '16) with 64 GB.
-    fn default() -> Self {
-        Self {
-            l1_base_entries: 64,
-            l1_huge_entries: 32,
-            l1_ways: 4,
-            l2_entries: 1536,
-            l2_ways: 12,
-            l2_hit_ns: 2.3,
-            walk_base_ns: 30.0,
-            walk_huge_ns: 12.0,
-            nested_ns: 24.0,
-            nested_host_huge: 2.3,
-            nested_host_base: 4.2,
-        }
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct TlbModel in "tlb" {
+        /// First-level entries for 4 KiB pages.
+        l1_base_entries: u32 = Kind::Count, "64";
+        /// First-level entries for 2 MiB folios.
+        l1_huge_entries: u32 = Kind::Count, "32";
+        /// Associativity of the first level.
+        l1_ways: u32 = Kind::Count, "4";
+        /// Second-level entries, shared by both sizes.
+        l2_entries: u32 = Kind::Count, "1536";
+        /// Associativity of the second level.
+        l2_ways: u32 = Kind::Count, "12";
+        /// Added to an access that hits the second level only.
+        l2_hit_ns: f64 = Kind::Nanoseconds, "2.3";
+        /// Added to an access that walks the page table to a 4 KiB entry.
+        walk_base_ns: f64 = Kind::Nanoseconds, "30";
+        /// Added to an access that walks the page table to a 2 MiB entry.
+        walk_huge_ns: f64 = Kind::Nanoseconds, "12";
+        /// Added to an access in a guest that walks both page tables to entries of 2 MiB.
+        nested_ns: f64 = Kind::Nanoseconds, "24";
+        /// How many times as long a walk takes where the guest has a base page there and the host a
+        /// folio.
+        nested_host_huge: f64 = Kind::Float, "2.3";
+        /// The same, where both have base pages.
+        nested_host_base: f64 = Kind::Float, "4.2";
     }
 }
 
-/// How the operating system allocates memory.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct OsModel {
-    /// Transparent huge pages `always`: the first touch of a 2 MiB region that lies wholly in
-    /// anonymous memory maps a huge folio.
-    pub thp: bool,
-    /// Whether base pages can become a huge folio later. A program that refuses huge folios
-    /// (`MADV_NOHUGEPAGE`) has neither.
-    pub collapse: bool,
-    /// Whether the first touch can map a folio beyond tier 0, or after compaction. Linux's default
-    /// (`defrag` is `madvise`) gives such only to programs that ask (`MADV_HUGEPAGE`): others get a
-    /// folio where the processor's own node has a free block, else base pages.
-    pub thp_remote: bool,
-    /// Share of 2 MiB physical blocks that hold something unmovable, so that no folio fits; `[0,
-    /// 1]`. These are handed out first, by pieces of 8 pages wherever they lie; all others, where this is
-    /// above 0, in random order.
-    pub fragmentation: f64,
-    /// Low watermark: share of each tier that moves leave free for new memory, `[0, 1)`.
-    pub low_watermark: f64,
-}
-
-impl Default for OsModel {
-    fn default() -> Self {
-        Self {
-            thp: true,
-            collapse: true,
-            thp_remote: true,
-            fragmentation: 0.0,
-            low_watermark: 0.001,
-        }
+part! {
+    /// How the operating system allocates memory.
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct OsModel in "os" {
+        /// Transparent huge pages `always`: the first touch of a 2 MiB region that lies wholly in
+        /// anonymous memory maps a huge folio.
+        thp: bool = Kind::Switch, "on";
+        /// Whether base pages can become a huge folio later. A program that refuses huge folios
+        /// (`MADV_NOHUGEPAGE`) has neither.
+        collapse: bool = Kind::Switch, "on";
+        /// Whether the first touch can map a folio beyond tier 0, or after compaction. Linux's default
+        /// (`defrag` is `madvise`) gives such only to programs that ask (`MADV_HUGEPAGE`): others get a
+        /// folio where the processor's own node has a free block, else base pages.
+        thp_remote: bool = Kind::Switch, "on";
+        /// Share of 2 MiB physical blocks that hold something unmovable, so that no folio fits; `[0,
+        /// 1]`. These are handed out first, by pieces of 8 pages wherever they lie; all others, where this is
+        /// above 0, in random order.
+        fragmentation: f64 = Kind::Ratio, "0";
+        /// Low watermark: share of each tier that moves leave free for new memory, `[0, 1)`.
+        low_watermark: f64 = Kind::Ratio, "0.001";
     }
 }
 
@@ -210,6 +186,13 @@ pub struct SavingModel {
 }
 
 impl Machine {
+    /// Parameters of all parts. Those of a tier have `*` in place of its name.
+    pub fn params() -> impl Iterator<Item = &'static Param> {
+        let parts =
+            [TierModel::PARAMS, CpuModel::PARAMS, OsModel::PARAMS, TlbModel::PARAMS, Costs::PARAMS];
+        parts.into_iter().flatten()
+    }
+
     /// The slowest tier's index.
     pub fn slowest(&self) -> usize {
         self.tiers.len() - 1
@@ -316,7 +299,7 @@ impl Machine {
                 if !(value > 0.0 && value <= most) {
                     return fail(
                         format!("tier `{}`: {key} is {value}", tier.name),
-                        "latencies are above 0 and at most 1e12 ns, bandwidths above 0 and at most 1e21",
+                        "latencies are above 0 and at most 1e12 ns, bandwidths above 0 and at most 1e18",
                     );
                 }
             }

@@ -3,7 +3,8 @@
 use super::Machine;
 use super::presets::{PRESETS, preset};
 use crate::error::SimError;
-use frostline_core::spec::{self, Spec, SpecError};
+use frostline_core::params::{Kind, Param, Value};
+use frostline_core::spec::{Spec, SpecError};
 use std::path::Path;
 
 /// Short names of the parameters that are changed most.
@@ -64,9 +65,27 @@ impl Machine {
         Ok(machine)
     }
 
-    /// The whole description as TOML, for [`Self::from_toml`].
+    /// The whole description as TOML, for [`Self::from_toml`], with what each value does.
     pub fn to_toml(&self) -> String {
-        toml::to_string(self).unwrap_or_default()
+        let mut out = String::new();
+        let mut part = String::new();
+        for line in toml::to_string(self).unwrap_or_default().lines() {
+            if let Some(section) = line.strip_prefix('[') {
+                let each = if section.starts_with('[') { ".*." } else { "." };
+                part = section.trim_matches(['[', ']']).to_owned() + each;
+            } else if let Some((key, _)) = line.split_once(" = ") {
+                let name = format!("{part}{key}");
+                let about =
+                    Self::params().find(|param| param.name == name).map(|param| param.about);
+                about
+                    .into_iter()
+                    .flat_map(str::lines)
+                    .for_each(|line| out += &format!("#{line}\n"));
+            }
+            out += line;
+            out.push('\n');
+        }
+        out
     }
 
     fn from_file(path: &Path) -> Result<Self, SimError> {
@@ -100,7 +119,7 @@ impl Machine {
                     .collect();
                 return Err(SpecError::unknown("machine parameter", key, &known).into());
             };
-            *slot = value(path, text, slot)?;
+            *slot = value(path, text)?;
             name += &format!(":{key}={text}");
         }
         table.insert("name".into(), toml::Value::String(name));
@@ -154,26 +173,23 @@ fn paths(table: &toml::Table) -> Vec<String> {
     all
 }
 
-/// A value of the same type as the one it replaces.
-fn value(path: &str, text: &str, old: &toml::Value) -> Result<toml::Value, SpecError> {
-    Ok(match old {
-        toml::Value::Boolean(_) => toml::Value::Boolean(spec::parse_switch(text)?),
-        toml::Value::Integer(_) => {
-            let count = match spec::parse_count(text) {
-                Err(_) if path.ends_with("_bytes") => spec::parse_bytes(text)?.0,
-                other => other?,
-            };
-            toml::Value::Integer(i64::try_from(count).map_err(|_| {
-                SpecError::new(format!("`{text}` is too large"), "the most is 2^63 - 1")
-            })?)
-        }
-        toml::Value::Float(_) => toml::Value::Float(match text.parse::<f64>() {
-            Ok(number) => number,
-            Err(_) if path.ends_with("_ns") => spec::parse_duration(text)?.0 as f64,
-            Err(_) if path.ends_with("_bytes_per_second") => spec::parse_bytes(text)?.0 as f64,
-            Err(_) => spec::parse_float(text)?,
-        }),
-        _ => toml::Value::String(text.to_owned()),
+/// Parameter of a path in a description: that of `tiers.nvm.read_ns` is `tiers.*.read_ns`.
+fn param(path: &str) -> Option<&'static Param> {
+    let every = path.strip_prefix("tiers.").and_then(|rest| rest.rsplit_once('.'));
+    let every = every.map(|(_, key)| format!("tiers.*.{key}"));
+    Machine::params().find(|param| param.name == every.as_deref().unwrap_or(path))
+}
+
+fn value(path: &str, text: &str) -> Result<toml::Value, SpecError> {
+    let kind = param(path).map_or(Kind::Text, |param| param.kind);
+    if kind == Kind::Text {
+        return Ok(toml::Value::String(text.to_owned()));
+    }
+    Ok(match Value::read(kind, text, 0.0)? {
+        Value::Switch(on) => toml::Value::Boolean(on),
+        Value::Word(word) => toml::Value::String(word.to_owned()),
+        Value::Number(number) => toml::Value::Float(number),
+        Value::Integer(number) => toml::Value::Integer(i64::try_from(number).unwrap_or(i64::MAX)),
     })
 }
 
@@ -192,6 +208,31 @@ mod tests {
         let changed = Machine::parse(&format!("{text}:mlp=2"));
         assert_eq!(read.unwrap(), written);
         assert_eq!(changed.unwrap().cpu.mlp, 2.0);
+    }
+
+    #[test]
+    fn every_value_of_a_description_is_a_parameter_and_the_defaults_are_of_their_kinds() {
+        let machine = Machine::parse("dram-nvm").unwrap();
+        let Ok(toml::Value::Table(table)) = toml::Value::try_from(&machine) else { panic!() };
+        let paths = paths(&table);
+        assert!(paths.len() > 50);
+        for path in &paths {
+            let param = param(path).unwrap_or_else(|| panic!("{path} is no parameter"));
+            assert!(machine.to_toml().contains(param.about.lines().next().unwrap()), "{path}");
+        }
+        for param in Machine::params().filter(|param| !param.default.is_empty()) {
+            Value::read(param.kind, param.default, 0.0).expect(param.name);
+        }
+        for (bad, why) in [
+            ("os.fragmentation=2", "not a share"),
+            ("workers=mine", "unknown choice `mine`"),
+            ("costs.split_ns=-1", "out of range"),
+            ("costs.split_ns=1e13", "out of range"),
+            ("cores=many", "many"),
+        ] {
+            let error = Machine::parse(&format!("dram-nvm:{bad}")).unwrap_err().to_string();
+            assert!(error.contains(why), "{bad}: {error}");
+        }
     }
 
     #[test]

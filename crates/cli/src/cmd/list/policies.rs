@@ -110,6 +110,8 @@ fn kind(kind: Kind) -> String {
         Kind::Count => "count".into(),
         Kind::Bytes => "bytes".into(),
         Kind::Duration => "duration".into(),
+        Kind::Nanoseconds => "nanoseconds".into(),
+        Kind::Rate => "bytes per second".into(),
         Kind::Ratio => "ratio".into(),
         Kind::Float | Kind::Most(_) => "float".into(),
         Kind::Switch => "switch".into(),
