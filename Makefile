@@ -1,4 +1,4 @@
-# `make test` and `make demo` do their own set-up; see scripts/setup.
+# Targets of the repository. `make test` and `make demo` do their own set-up; see scripts/setup.
 
 CARGO ?= cargo
 export RUST_BACKTRACE ?= 1

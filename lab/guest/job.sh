@@ -1,4 +1,4 @@
-# Sourced before a job that is a shell script.
+# Functions for a job that is a shell script, sourced before it.
 
 # section NAME COMMAND ARGUMENTS...: runs the command, which may be a function, and frames what it
 # prints so that the host finds it by name, with its exit code.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
-   What system calls do to the program's address space and files, as events of the stream. */
+   Effects of system calls on the program's address space and files, as events of the stream. */
 #ifndef FROSTLINE_CALLS_H
 #define FROSTLINE_CALLS_H
 

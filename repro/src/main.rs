@@ -1,4 +1,4 @@
-//! `frostline-repro`: what it does is in the library beside this.
+//! The program `frostline-repro`; its code is in the library of this package.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! Runs the fuzzer: all targets or some, for a time each, and tells what it has found.
+//! Fuzzer: runs of all targets or of some, for a time each, and a table of the finds.
 
 mod outcome;
 

@@ -1,4 +1,4 @@
-//! Gathers hot pages, all the time or when asked.
+//! Consolidation of hot pages: continuous, or on request.
 
 use crate::work::own_memory;
 use crate::{remarks, words};

@@ -1,4 +1,4 @@
-//! Beginning and end of the agent's thread, as the program's threads and it agree on them.
+//! Start and end of the agent's thread: the handshake between it and the program's threads.
 
 use crate::remarks;
 use frostline_linux::inside::{self, Thread};

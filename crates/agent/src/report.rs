@@ -1,4 +1,4 @@
-//! The numbers of this process, for who wants to know.
+//! Published figures of this process: its status, and what its messages say.
 
 use crate::words;
 use crate::work::Work;

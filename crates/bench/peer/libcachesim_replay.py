@@ -1,4 +1,4 @@
-"""Runs a trace through a cache of libCacheSim and prints `accesses misses seconds`.
+"""Replay of a trace through a cache of libCacheSim; prints `accesses misses seconds`.
 
     libcachesim_replay.py TRACE lru|clock CAPACITY HASHPOWER
 

@@ -1,4 +1,4 @@
-//! Measures contestants in turn, so that a slow spell of the machine hits all of them.
+//! Measurement of contestants in turn, so that a slow spell of the machine hits all of them.
 
 use anyhow::Result;
 use std::time::{Duration, Instant};

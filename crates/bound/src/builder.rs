@@ -1,4 +1,4 @@
-//! Reads a trace once and sorts it by page.
+//! Builder of the matrix: one pass over a trace, sorted by page.
 
 use crate::matrix::{EpochChoice, EpochMatrix, FREED, entry};
 use frostline_core::types::{AccessKind, PageRun};

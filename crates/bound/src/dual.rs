@@ -1,4 +1,4 @@
-//! Finds prices at which the bound is low.
+//! Search for prices at which the bound is low.
 
 use crate::matrix::EpochMatrix;
 use crate::model::{BoundError, BoundModel};

@@ -1,4 +1,4 @@
-//! Turns what the pages ask for into a placement that keeps to the capacity.
+//! Repair of the residencies that pages ask for, so that the placement keeps to the capacity.
 //!
 //! One sweep over time. Where there is no room for a page that wants to come, whoever gets the
 //! least per rent stays out: the newcomer or one that is there. Room that becomes free goes to the

@@ -1,4 +1,4 @@
-//! `frostline`: what it does is in the library beside this.
+//! The program `frostline`; its code is in the library of this package.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

@@ -1,5 +1,5 @@
-//! Couples the engine to a live system: one loop that asks who is there and what is touched, tells
-//! the engine, and carries out what it wants.
+//! Driver of a live system: one loop that reads which processes exist and which pages they touch,
+//! passes this to the engine as events, and carries out its actions.
 //!
 //! Nothing here waits or owns a thread: [`Driver::step`] does what is due and says when it wants
 //! to be called again. However its process ends, the targets go on unharmed: pages stay readable

@@ -1,4 +1,4 @@
-//! From what the user asked for to a driver that can run here.
+//! Start of a driver: the options of the user, checked against what this system offers.
 
 use crate::driver::{Driver, Options};
 use crate::error::DriverError;

@@ -1,4 +1,4 @@
-//! Brings a library into a program that runs and was not started with it.
+//! Injection of a library into a running program that was not started with it.
 //!
 //! One of its threads, which waits for others in a system call, is stopped, made to call `dlopen`, and
 //! waits again as if nothing had been. No other thread is stopped, and nothing stays in the program

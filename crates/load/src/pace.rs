@@ -1,4 +1,4 @@
-//! Doing things at a rate.
+//! Pace of repeated work, as a rate.
 
 /// Most that is caught up with in one go, after a stall.
 const MOST_AT_ONCE: u64 = 1024;

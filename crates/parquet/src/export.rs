@@ -1,4 +1,4 @@
-//! Writes the two files.
+//! Export: the writer of the two files.
 
 use crate::files::{
     ACCESSES_SCHEMA, EVENTS_KEY, EVENTS_SCHEMA, HEADER_KEY, events_path, io_error, parquet_error,

@@ -1,4 +1,4 @@
-//! Reads the two files.
+//! Import: the reader of the two files.
 
 use crate::files::{EVENTS_KEY, HEADER_KEY, events_path};
 use crate::table::Table;

@@ -1,4 +1,4 @@
-//! Records memory traces of real, unmodified programs.
+//! Recorder of memory traces of real, unmodified programs.
 //!
 //! The program runs under a tool for Valgrind or a plugin for QEMU ([`Recorder`]) that models a cache
 //! hierarchy and sends what misses it through a pipe; this crate finds or builds it ([`Tool`]), starts

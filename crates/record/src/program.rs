@@ -1,4 +1,4 @@
-//! Can this program be run and recorded? Better said before than by the recorder's failure.
+//! Check that a program can be run and recorded, before the recorder would fail.
 
 use crate::error::RecordError;
 use rustix::fs::{Access, access};

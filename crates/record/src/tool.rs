@@ -1,4 +1,4 @@
-//! Finds a recorder, or builds it.
+//! Tool: a recorder, found or built.
 
 use crate::error::RecordError;
 use crate::kit::Kit;

@@ -1,5 +1,5 @@
-//! Turns the recorder's packets into a native trace: dense page, stream, process and file numbers,
-//! and one clock.
+//! Translation of the recorder's packets into a native trace: dense page, stream, process and file
+//! numbers, and one clock.
 
 use crate::address_space::AddressSpace;
 use crate::packet::{HEADER_BYTES, Header, Item, Items};

@@ -1,4 +1,4 @@
-//! Replays traces of real programs against a modelled tiered-memory machine.
+//! Simulator: replays of traces of real programs on a modelled machine with tiered memory.
 //!
 //! [`measure_footprint`] reads a trace once to learn how much memory its program has;
 //! [`simulate`] replays it on a [`Machine`] under a placement policy, on a virtual clock. Nothing

@@ -1,4 +1,4 @@
-//! Carries a study out.
+//! Execution of a study.
 
 use super::bounds::{self, BoundResult, NoBound};
 use super::input::{Input, Watched};

@@ -1,4 +1,4 @@
-//! Opens whatever a user may name as a trace.
+//! Sources of traces, opened by the names that users give them.
 
 use crate::from_spec;
 use frostline_trace::{TraceError, TraceReader, TraceSource};

@@ -1,5 +1,5 @@
-//! Runs jobs in the two-node guest, an emulated machine with a fast and a slow NUMA node under a
-//! stock kernel, and reads what they report. `docs/notes/guest.md` describes the guest; the work is done
+//! Jobs in the two-node guest, an emulated machine with a fast and a slow NUMA node under a stock
+//! kernel, and their reports. `docs/notes/guest.md` describes the guest; the work is done
 //! by the script `lab/guest/run`.
 //!
 //! A boot takes seconds. Tests of one configuration share one: the job is a script of

@@ -1,5 +1,5 @@
-//! The guest is what it claims to be: two nodes, two tiers where firmware tells of them, and
-//! everything at hand that the live engine uses.
+//! Tests of the guest itself: two nodes, two tiers where firmware describes them, and everything
+//! that the live engine uses.
 
 mod support;
 

@@ -1,2 +1,2 @@
-# Memory stays where it was allocated.
+# First touch: memory stays where it was allocated.
 start() { :; }

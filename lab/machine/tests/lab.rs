@@ -1,5 +1,4 @@
-//! The lab's machine does what it claims. One boot serves several tests, and two are needed to see
-//! that they are identical.
+//! Tests of the lab's machine. One boot serves several tests; two show that runs are identical.
 
 use frostline_guest::{Guest, LabOptions, Outcome, Report, program};
 use frostline_lab::truth::Truth;

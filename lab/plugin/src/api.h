@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
-   What is used of QEMU 10.0: its interface for plugins, version 4 (include/qemu/qemu-plugin.h of
+   The parts in use of QEMU 10.0: its interface for plugins, version 4 (include/qemu/qemu-plugin.h of
    QEMU), and a few functions that its program exports besides. Debian ships no headers. */
 #ifndef FROSTLINE_LAB_API_H
 #define FROSTLINE_LAB_API_H

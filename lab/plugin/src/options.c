@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
-   name=value, as QEMU hands them over. */
+   Options, as QEMU hands them over: name=value. */
 #include "lab.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
-   Whose memory is accessed. A processor's page tables change by a load of CR3; whose they are is
+   Owners of accessed memory. A processor's page tables change by a load of CR3; whose they are is
    found at the next return to user mode, where the kernel's `current` is right, and remembered. */
 #include "lab.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
-   What the plugin and programs of the guest share: docs/reference/formats/lab-memory.md describes it. */
+   Memory that the plugin and programs of the guest share: see docs/reference/formats/lab-memory.md. */
 #ifndef FROSTLINE_LAB_SHARED_H
 #define FROSTLINE_LAB_SHARED_H
 

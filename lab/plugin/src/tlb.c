@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
-   How long translations last. The processor sets the bit "accessed" of a page's entry when it loads
+   Lifetime of translations. The processor sets the bit "accessed" of a page's entry when it loads
    the translation, and not again while it has it. The emulator keeps as many as it can, so that a
    kernel which clears these bits would see pages in constant use as never used. */
 #include "lab.h"

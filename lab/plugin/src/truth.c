@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
-   What really happened: accesses that missed the last level, by process, node and kind. One JSON
+   Counts of what really happened: accesses that missed the last level, by process, node and kind. One JSON
    object a line: at every mark of the guest, every interval, and at the end. */
 #include "lab.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
-   What is used of QEMU's interface for plugins, version 1, as QEMU 7.2 exports it (documentation:
+   The parts in use of QEMU's interface for plugins, version 1, as QEMU 7.2 exports it (documentation:
    docs/devel/tcg-plugins.rst and include/qemu/qemu-plugin.h of QEMU). Debian ships no header. */
 #ifndef FROSTLINE_API_H
 #define FROSTLINE_API_H

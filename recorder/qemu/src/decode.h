@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
-   What must be known of instructions before they run. */
+   Properties of instructions that must be known before they run. */
 #ifndef FROSTLINE_DECODE_H
 #define FROSTLINE_DECODE_H
 

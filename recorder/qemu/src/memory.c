@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
-   QEMU knows which memory is the program's, /proc/self/maps which file it is of. */
+   Sources of the initial memory: QEMU knows which is the program's, /proc/self/maps of which file it is. */
 #include "memory.h"
 
 #include <sys/stat.h>

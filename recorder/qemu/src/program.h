@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
-   What the program does to its address space, files, threads and processes. */
+   Changes that the program makes to its address space, files, threads and processes. */
 #ifndef FROSTLINE_PROGRAM_H
 #define FROSTLINE_PROGRAM_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
-   What the kernel reads and writes for the program. */
+   Memory that the kernel reads and writes for the program. */
 #ifndef FROSTLINE_TRANSFER_H
 #define FROSTLINE_TRANSFER_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
-   From the instrumented code to the modelled caches; the sampling of stores. */
+   Path from the instrumented code to the modelled caches, and the sampling of stores. */
 #include "checks.h"
 
 #include "stream.h"

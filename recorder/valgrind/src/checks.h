@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
-   What the instrumented code checks by itself, and calls when that fails. */
+   Checks that the instrumented code makes by itself, and the functions it calls when they fail. */
 #ifndef FROSTLINE_CHECKS_H
 #define FROSTLINE_CHECKS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
-   Adds the cache checks and the instruction clock to translated code. */
+   Instrumentation of translated code: the cache checks and the instruction clock. */
 #ifndef FROSTLINE_INSTRUMENT_H
 #define FROSTLINE_INSTRUMENT_H
 

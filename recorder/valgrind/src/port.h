@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
-   What the code that the recorders share (`../common`) stands on: here Valgrind's core. */
+   Base of the code that the recorders share (`../common`): here Valgrind's core. */
 #ifndef FROSTLINE_PORT_H
 #define FROSTLINE_PORT_H
 

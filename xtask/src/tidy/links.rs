@@ -1,4 +1,4 @@
-//! Links between documents lead somewhere.
+//! Rule that links between documents lead somewhere.
 
 use super::files::{File, Tree};
 use super::problem::Findings;

@@ -1,4 +1,4 @@
-//! Two frostlines.
+//! Two frostlines side by side.
 
 use crate::load::Load;
 use crate::support::{Running, attach, status_of, text, wait_until};

@@ -1,4 +1,4 @@
-//! Without rights.
+//! Frostline without rights.
 
 use crate::load::Load;
 use crate::support::{Running, frostline, only_run, text};

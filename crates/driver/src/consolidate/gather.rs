@@ -1,4 +1,4 @@
-//! Moves pages of the own process into frames side by side.
+//! Gathering of pages of the own process into frames side by side.
 
 use super::numbers::{Numbers, Skipped};
 use crate::clock;

@@ -1,5 +1,5 @@
-//! Gathers hot base pages of the own process, which lie scattered, in few regions of 2 MiB, so that
-//! whoever tiers huge pages below, such as the host of a virtual machine, sees few dense ones (GPAC).
+//! Consolidation of scattered hot base pages of the own process into few regions of 2 MiB, so that a
+//! tiering of huge pages below, such as that of a virtual machine's host, finds few dense ones (GPAC).
 //!
 //! Virtual addresses stay. It works inside of the process only: see [`gather`]. Which pages are hot is
 //! told by writes: those that are written in two windows in succession, and by whoever has

@@ -1,4 +1,4 @@
-//! Has one thread of a program load a library, and go on as before.
+//! Load of a library by one thread of a program, which then goes on as before.
 //!
 //! At every moment the thread, let go, finishes by itself: it returns to a frame like that of a signal
 //! handler, which is all that is needed, on its stack. As long as we are there, its registers are set

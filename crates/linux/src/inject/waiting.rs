@@ -1,4 +1,4 @@
-//! In which system calls a thread may be made to do something else.
+//! System calls in which a thread may be made to do something else.
 //!
 //! Only where it waits for others, in a call that neither an allocator nor the C library makes while
 //! it holds a lock, and that can be made again.

@@ -1,4 +1,4 @@
-//! Runs real programs under the real recorder and reads their traces back.
+//! Runs of real programs under the real recorder, and their traces.
 #![allow(missing_docs, reason = "shared by test files, each of which uses a part")]
 #![allow(dead_code, reason = "shared by test files, each of which uses a part")]
 

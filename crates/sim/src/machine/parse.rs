@@ -1,4 +1,4 @@
-//! `dram-nvm`, `dram-nvm:mlp=8:costs.split_ns=1us`, `box.toml:cores=4`.
+//! Descriptions of machines: `dram-nvm`, `dram-nvm:mlp=8:costs.split_ns=1us`, `box.toml:cores=4`.
 
 use super::Machine;
 use super::presets::{PRESETS, preset};

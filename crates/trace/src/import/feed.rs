@@ -1,4 +1,4 @@
-//! From single accesses and events to batches.
+//! Batches made of single accesses and events.
 
 use crate::batch::{BLOCK_RECORDS, Batch, TraceSource};
 use crate::error::TraceError;

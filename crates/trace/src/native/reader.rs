@@ -1,4 +1,4 @@
-//! Reads the native format.
+//! Reader of the native format.
 
 use super::block::{EVENT_TAG, Found, take_event};
 use super::input::{Input, Source};

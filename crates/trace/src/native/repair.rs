@@ -1,4 +1,4 @@
-//! Makes checksums right again, for tests of what lies behind them.
+//! Repair of checksums, for tests of what lies behind them.
 
 use super::layout::{FRAME_HEADER_LEN, PREAMBLE_LEN};
 use super::wire::u32_at;

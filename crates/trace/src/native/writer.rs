@@ -1,4 +1,4 @@
-//! Writes the native format.
+//! Writer of the native format.
 
 use super::block::{BlockBuilder, Record, put_event};
 use super::layout::{End, FRAME_HEADER_LEN, FrameHeader, FrameKind, MAX_PAYLOAD, Totals, preamble};

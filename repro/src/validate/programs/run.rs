@@ -1,4 +1,4 @@
-//! Records a program while a driver puts load on it.
+//! Recording of a program while a driver puts load on it.
 
 use super::recipe::{Loading, Plan};
 use anyhow::{Context, anyhow, bail};

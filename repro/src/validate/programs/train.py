@@ -1,4 +1,4 @@
-"""Trains boosted trees on click logs of the shape of Criteo's: 13 counts and 26 categories."""
+"""Training of boosted trees on click logs of the shape of Criteo's: 13 counts and 26 categories."""
 
 import gc
 import os

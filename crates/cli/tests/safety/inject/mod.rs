@@ -1,4 +1,4 @@
-//! A library is brought into programs that run, and they go on.
+//! Injection of a library into running programs, which go on.
 
 use crate::consolidate::{HOT, Truth, load, possible, whole_at_end};
 use crate::inside::agent;

@@ -1,4 +1,4 @@
-//! Keeps the sampler below its share of a core by adapting the sampling period.
+//! Adaptation of the sampling period, which keeps the sampler below its share of a core.
 
 use crate::types::Nanos;
 

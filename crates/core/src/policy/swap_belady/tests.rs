@@ -1,4 +1,4 @@
-//! Held against Belady's algorithm, written down plainly.
+//! Tests of `swap-belady` against a plain implementation of Belady's algorithm.
 
 use crate::engine::{Engine, EngineConfig};
 use crate::event::{Event, Fault, MoveCause};

@@ -1,4 +1,4 @@
-//! See [`Userfault`].
+//! Userfault: see [`Userfault`].
 
 use super::calls::{self, Message, Uffd, feature, mode};
 use super::question::Question;

@@ -1,6 +1,6 @@
-//! Runs inside the guest: moves, splits and collapses the memory of another process by
-//! `frostline-linux` and looks at the result with the kernel's own counters. Ends with 0 where all
-//! was as it ought to be.
+//! Probe inside of the guest: it moves, splits and collapses the memory of another process by
+//! `frostline-linux` and checks the result by the kernel's own counters. It exits with 0 where every
+//! check holds.
 #![forbid(unsafe_code)]
 
 mod folios;

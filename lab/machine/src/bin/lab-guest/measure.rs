@@ -1,4 +1,4 @@
-//! Runs a program and measures what the guest spends between its lines `ready` and `done`.
+//! Measurement of what the guest spends between the lines `ready` and `done` of a program.
 
 use anyhow::{Context, ensure};
 use frostline_lab::measured::{DONE, Free, Measured, READY, Resident, Times, Watermarks};
