@@ -8,6 +8,11 @@ const MOST_LINES: usize = 800;
 /// Words with which questions begin.
 const QUESTIONS: [&str; 9] =
     ["What", "How", "Where", "When", "Who", "Whose", "Which", "Whether", "Why"];
+/// Words with which sentences without a subject begin, none of them a noun.
+const OPENERS: [&str; 18] = [
+    "Adds", "Boots", "Brings", "Builds", "Can", "Carries", "Doing", "Finds", "Gathers", "Has",
+    "Installs", "Keeps", "Makes", "Prepares", "Prints", "Reads", "See", "Writes",
+];
 /// Most lines of a policy's header.
 const MOST_HEADER_LINES: usize = 12;
 /// The folder whose programs link GPL code.
@@ -132,11 +137,32 @@ pub fn licence_tag(file: &File, _: &Tree, found: &mut Findings<'_>) {
     }
 }
 
-/// A header names what is in the file: it begins with a noun, not with a question.
+/// A header names what is in the file: it begins with a noun, not with a question or a verb.
 pub fn noun_header(file: &File, _: &Tree, found: &mut Findings<'_>) {
-    let first = file.text.strip_prefix("//! ").and_then(|text| text.split_whitespace().next());
-    if let Some(word) = first.filter(|word| file.extension() == "rs" && QUESTIONS.contains(word)) {
-        found(1, format!("the header begins with '{word}'; begin with a noun"));
+    let Some((number, text)) = header(file) else { return };
+    let word = text.split_whitespace().next().unwrap_or_default();
+    if QUESTIONS.contains(&word) || OPENERS.contains(&word) {
+        found(number, format!("the header begins with '{word}'; begin with a noun"));
+    }
+}
+
+/// First line of a file's header and its number, without marks of comments, in the languages that we write.
+fn header(file: &File) -> Option<(usize, &str)> {
+    let licence = concat!("SPDX-License-", "Identifier");
+    let mut lines = file.lines().take(4);
+    match file.extension() {
+        "rs" => lines.next().and_then(|(at, line)| Some((at, line.strip_prefix("//! ")?))),
+        "py" => lines.find_map(|(at, line)| Some((at, line.strip_prefix("\"\"\"")?))),
+        "c" | "h" => {
+            let marks = |line: &str| line.starts_with("/* ") || line.starts_with("   ");
+            let header = lines.find(|(_, line)| marks(line) && !line.contains(licence))?;
+            Some((header.0, &header.1[3..]))
+        }
+        "sh" | "toml" | "mk" | "" => {
+            let mut lines = lines.skip_while(|(_, l)| l.starts_with("#!") || l.contains(licence));
+            lines.next().and_then(|(at, line)| Some((at, line.strip_prefix("# ")?)))
+        }
+        _ => None,
     }
 }
 
@@ -268,14 +294,25 @@ mod tests {
 
     #[test]
     fn headers_begin_with_nouns() {
-        let found = |text: &str| {
-            let tree = Tree::of(&[("a.rs", text)]);
-            lines(noun_header, &tree, "a.rs")
-        };
-        assert_eq!(found("//! What leaves when memory is full.\n"), [1]);
-        assert_eq!(found("//! Whether it pays.\n"), [1]);
-        for good in ["//! Reclaim by second chance.\n", "//! Whatever.\n", "use x;\n// What\n"] {
-            assert_eq!(found(good), [0; 0], "{good}");
+        let tag = concat!("SPDX-License-", "Identifier: GPL-2.0-or-later");
+        for (path, text, wrong) in [
+            ("a.rs", "//! What leaves when memory is full.\n", &[1][..]),
+            ("a.rs", "//! Whether it pays.\n", &[1]),
+            ("a.rs", "//! Reads the format.\n", &[1]),
+            ("a.rs", "//! Reclaim by second chance.\n", &[]),
+            ("a.rs", "//! Whatever.\n", &[]),
+            ("a.rs", "//! Records of a ring.\n", &[]),
+            ("a.rs", "use x;\n// What\n", &[]),
+            ("scripts/a", "#!/bin/sh\n# Builds it.\n", &[2]),
+            ("scripts/a", "#!/bin/sh\n# Build of it.\n", &[]),
+            ("a.toml", "# How it is.\n", &[1]),
+            ("a.toml", "[x]\n# How it is.\n", &[]),
+            ("a.py", "#!/usr/bin/env python3\n\"\"\"Prints it.\"\"\"\n", &[2]),
+            ("a.c", &format!("/* {tag}\n\n   What is used. */\n"), &[3]),
+            ("a.c", &format!("/* {tag}\n\n   Uses. */\n"), &[]),
+            ("a.md", "What is this?\n", &[]),
+        ] {
+            assert_eq!(one(noun_header, path, text), wrong, "{text}");
         }
     }
 

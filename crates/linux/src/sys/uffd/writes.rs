@@ -1,4 +1,4 @@
-//! Writes to pages of this process.
+//! Tracking of writes to pages of this process.
 
 use super::calls::{self, Uffd, feature, mode};
 use crate::LinuxError;
