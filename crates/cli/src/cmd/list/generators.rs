@@ -1,5 +1,6 @@
 //! `frostline list generators`.
 
+use super::param::ListedParam;
 use frostline_core::spec::SpecError;
 use frostline_report::table::Table;
 use frostline_terminal::errors::usage;
@@ -33,14 +34,6 @@ struct Listed {
     source: &'static str,
     can_be_thinned: bool,
     params: Vec<ListedParam>,
-}
-
-#[derive(Serialize)]
-struct ListedParam {
-    name: &'static str,
-    /// None where it is not set unless given.
-    default: Option<&'static str>,
-    about: &'static str,
 }
 
 /// Lists the generators or shows one.
@@ -80,17 +73,12 @@ fn find(name: &str) -> anyhow::Result<&'static Generator> {
 }
 
 fn listed(generator: &Generator) -> Listed {
-    let params = generator.params.iter().map(|param| ListedParam {
-        name: param.name,
-        default: (!param.default.is_empty()).then_some(param.default),
-        about: param.about,
-    });
     Listed {
         name: generator.name,
         about: generator.about,
         source: generator.source,
         can_be_thinned: generator.unthinnable.is_none(),
-        params: params.collect(),
+        params: generator.params.iter().map(ListedParam::of).collect(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! `frostline list machines`.
 
+use super::param::ListedParam;
 use frostline_report::table::Table;
 use frostline_sim::Machine;
 use frostline_study::machine;
@@ -32,6 +33,7 @@ struct Listed {
     name: &'static str,
     summary: &'static str,
     machine: Machine,
+    params: Vec<ListedParam>,
 }
 
 /// Lists the machines or shows one.
@@ -50,7 +52,8 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
         None if args.json => {
             let listed = Machine::presets().map(|(name, summary)| {
                 let machine = machine(name)?;
-                Ok(Listed { name, summary, machine })
+                let params = Machine::params().map(ListedParam::of).collect();
+                Ok(Listed { name, summary, machine, params })
             });
             output::json(&listed.collect::<anyhow::Result<Vec<_>>>()?)?;
         }

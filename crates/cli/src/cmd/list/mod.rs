@@ -2,6 +2,7 @@
 
 mod generators;
 mod machines;
+mod param;
 mod policies;
 mod workloads;
 

@@ -1,6 +1,7 @@
 //! `frostline list policies`.
 
-use frostline_core::params::Kind;
+use super::param::ListedParam;
+use frostline_core::params::Param;
 use frostline_core::policy::registry::{self, REGISTRY};
 use frostline_core::policy::{Entry, Group};
 use frostline_report::table::Table;
@@ -31,16 +32,6 @@ struct Listed {
     summary: &'static str,
     citation: &'static str,
     params: Vec<ListedParam>,
-}
-
-#[derive(Serialize)]
-struct ListedParam {
-    key: &'static str,
-    kind: String,
-    default: &'static str,
-    unit: &'static str,
-    scaled: bool,
-    meaning: &'static str,
 }
 
 /// Lists the policies or shows one.
@@ -77,7 +68,8 @@ fn one(entry: &'static Entry) -> String {
     let mut table = Table::new(&["parameter", "default", "unit", "", "meaning"]).left(5);
     for param in listed(entry).params {
         let scaled = if param.scaled { "scaled" } else { "" };
-        let cells = [param.key, param.default, param.unit, scaled, param.meaning];
+        let default = param.default.unwrap_or_default();
+        let cells = [param.name, default, param.unit, scaled, param.about];
         table.row(cells.map(str::to_owned).to_vec());
     }
     let _ = write!(out, "\n{}", table.show(0));
@@ -88,13 +80,9 @@ fn one(entry: &'static Entry) -> String {
 }
 
 fn listed(entry: &'static Entry) -> Listed {
-    let params = entry.params.iter().map(|param| ListedParam {
-        key: param.name,
-        kind: kind(param.kind),
-        default: entry.default_of(param.name).unwrap_or(param.default),
-        unit: param.unit,
-        scaled: param.scaled,
-        meaning: param.about,
+    let params = entry.params.iter().map(|param| {
+        let default = entry.default_of(param.name).unwrap_or(param.default);
+        ListedParam::of(&Param { default, ..*param })
     });
     Listed {
         name: entry.name,
@@ -102,21 +90,5 @@ fn listed(entry: &'static Entry) -> Listed {
         summary: entry.summary,
         citation: entry.citation,
         params: params.collect(),
-    }
-}
-
-fn kind(kind: Kind) -> String {
-    match kind {
-        Kind::Count => "count".into(),
-        Kind::Bytes => "bytes".into(),
-        Kind::Duration => "duration".into(),
-        Kind::Nanoseconds => "nanoseconds".into(),
-        Kind::Rate => "bytes per second".into(),
-        Kind::Ratio => "ratio".into(),
-        Kind::Float | Kind::Most(_) => "float".into(),
-        Kind::Switch => "switch".into(),
-        Kind::Choice(words) => words.join("|"),
-        Kind::LatencyGap => "machine|float".into(),
-        Kind::Text => "text".into(),
     }
 }
