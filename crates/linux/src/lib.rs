@@ -18,6 +18,7 @@ pub mod groups;
 pub mod idle;
 pub mod inject;
 pub mod inside;
+#[cfg(feature = "lab")]
 pub mod lab;
 pub mod maps;
 pub mod migrate;

@@ -5,7 +5,6 @@ use super::allocations::Allocations;
 use super::damon::DamonPages;
 use super::hint_faults::HintFaults;
 use super::idle::IdlePages;
-use super::lab_pmu::LabPmu;
 use super::pmu::Pmu;
 use super::refaults::Refaults;
 use super::writes::Writes;
@@ -19,7 +18,6 @@ use frostline_linux::balancing::{self, Availability};
 use frostline_linux::changes::Changes;
 use frostline_linux::damon;
 use frostline_linux::files::closings::Closings;
-use frostline_linux::lab::LabMemory;
 use frostline_linux::perf::pmu::{self, PmuSource};
 use frostline_linux::{LinuxError, Root};
 use std::fmt;
@@ -101,7 +99,7 @@ pub struct Choice {
 fn loads_of(sources: &[Box<dyn Source>]) -> Sampling {
     let has = |names: &[&str]| sources.iter().any(|source| names.contains(&source.name()));
     let of = |origin, per_second| Sampling { origin, per_second, cost_ns: None };
-    if has(&["pmu-loads", LabPmu::NAME]) {
+    if has(&["pmu-loads", super::LAB_PMU]) {
         Sampling::HARDWARE
     } else if has(&["hint-faults"]) {
         of(Origin::HintFaults, Some(2500.0))
@@ -125,7 +123,7 @@ pub fn choose(
     places: &Places,
 ) -> Result<Choice, LinuxError> {
     let mut choice = of_loads(root, needs, options, places)?;
-    let counts_stores = |name| name == Pmu::STORES || name == LabPmu::NAME;
+    let counts_stores = |name| name == Pmu::STORES || name == super::LAB_PMU;
     let sampled = choice.sources.iter().any(|source| counts_stores(source.name()));
     if needs.store_sample_period > 0
         && !sampled
@@ -239,7 +237,7 @@ fn of_loads(
     choice.probes = swap && sources.is_empty();
     choice.sources.extend(sources);
     choice.loads = Some(loads_of(&choice.sources));
-    choice.brief = choice.sources.iter().any(|source| source.name() == LabPmu::NAME);
+    choice.brief = choice.sources.iter().any(|source| source.name() == super::LAB_PMU);
     choice.why = Some(why);
     Ok(choice)
 }
@@ -300,7 +298,9 @@ impl Here<'_> {
     }
 
     fn pmu(&self, needs: Telemetry) -> Result<Option<Found>, LinuxError> {
-        if let Some(memory) = LabMemory::find(self.root)? {
+        #[cfg(feature = "lab")]
+        if let Some(memory) = frostline_linux::lab::LabMemory::find(self.root)? {
+            use super::lab_pmu::LabPmu;
             let (loads, stores) = (needs.load_sample_period, needs.store_sample_period);
             let text = "samples come from the lab's machine";
             return Ok(Some((vec![Box::new(LabPmu::new(memory, loads, stores))], text.into())));

@@ -19,9 +19,6 @@ pub struct LabPmu {
 }
 
 impl LabPmu {
-    /// As users see it.
-    pub const NAME: &str = "lab-pmu";
-
     /// Samples one per so many loads and stores; watches nobody yet. 0 leaves a kind out.
     pub fn new(memory: LabMemory, loads: u32, stores: u32) -> Self {
         memory.skip();
@@ -34,7 +31,7 @@ impl LabPmu {
 
 impl Source for LabPmu {
     fn name(&self) -> &'static str {
-        Self::NAME
+        super::LAB_PMU
     }
 
     fn attach(&mut self, _root: &Root, pid: u32, _child: bool) -> Result<(), LinuxError> {

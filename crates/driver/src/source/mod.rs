@@ -6,6 +6,7 @@ pub mod damon;
 mod faults;
 pub mod hint_faults;
 pub mod idle;
+#[cfg(feature = "lab")]
 pub mod lab_pmu;
 pub mod pmu;
 pub mod refaults;
@@ -19,6 +20,8 @@ use frostline_linux::{LinuxError, Root};
 
 pub use frostline_daemon::{Assignment, Sampled, Touch, TouchKind};
 
+/// Name of the lab's source, which only builds with the feature `lab` have.
+const LAB_PMU: &str = "lab-pmu";
 /// Polls between two looks for threads that nobody watches.
 const RESCAN_POLLS: u32 = 16;
 

@@ -23,4 +23,5 @@ pub mod perf;
 pub mod ptrace;
 pub mod swap;
 pub mod uffd;
+#[cfg(feature = "lab")]
 pub mod words;
