@@ -27,6 +27,7 @@ lint:
 	$(CARGO) xtask tidy
 	$(CARGO) clippy --workspace --all-targets --features frostline-fuzz/libfuzzer --locked -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked --quiet
+	scripts/check-crates
 
 test:
 	@scripts/setup test
