@@ -109,7 +109,7 @@ impl Answer {
         let path = path.split('?').next();
         let mut answer = match method {
             "GET" | "HEAD" if path == Some("/metrics") => {
-                Self::new("200 OK", "text/plain; version=0.0.4; charset=utf-8", page())
+                Self::new("200 OK", super::CONTENT_TYPE, page())
             }
             "GET" | "HEAD" => Self::refusal("404 Not Found", "there is only /metrics\n"),
             _ => Self::refusal("405 Method Not Allowed", "there is only GET, and HEAD\n"),

@@ -1,6 +1,4 @@
-//! Numbers for Prometheus: base units, counters end in `_total`.
-//!
-//! Format: <https://prometheus.io/docs/instrumenting/exposition_formats/>, text, version 0.0.4.
+//! Numbers for Prometheus in the text format of OpenMetrics 1.0: base units, counters end in `_total`.
 
 mod connection;
 pub mod server;
@@ -10,33 +8,36 @@ mod tests;
 use frostline_core::types::PAGE_BYTES;
 use frostline_driver::Account;
 use frostline_driver::{Status, clock};
-use std::fmt::Write;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+use std::fmt;
+
+/// Type of the page's content.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// What a counter's name ends with; the encoder adds it.
+const TOTAL: &str = "_total";
 
 /// What one number is about, beside the target.
 type Labels<'a> = &'a [(&'a str, &'a str)];
 /// Takes the numbers of a family.
 type Sink<'a> = &'a mut dyn FnMut(Labels, f64);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Counter,
-    Gauge,
-}
-
 /// Numbers of one name.
 struct Family {
     name: &'static str,
-    kind: Kind,
+    kind: MetricType,
     help: &'static str,
     read: fn(&Status, Sink),
 }
 
 const fn gauge(name: &'static str, help: &'static str, read: fn(&Status, Sink)) -> Family {
-    Family { name, kind: Kind::Gauge, help, read }
+    Family { name, kind: MetricType::Gauge, help, read }
 }
 
 const fn counter(name: &'static str, help: &'static str, read: fn(&Status, Sink)) -> Family {
-    Family { name, kind: Kind::Counter, help, read }
+    Family { name, kind: MetricType::Counter, help, read }
 }
 
 /// All that is told of a target; docs/reference/metrics.md repeats it.
@@ -157,51 +158,67 @@ fn purposes(status: &Status, mut tell: impl FnMut(&str, &Account)) {
     tell("closed-file", &accounts.files);
 }
 
+/// What is read, and encoded at once.
+#[derive(Debug)]
+struct Page(Vec<Status>);
+
+impl Collector for Page {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        for family in FAMILIES {
+            write(&mut encoder, family.name, family.kind, family.help, |to| {
+                for status in &self.0 {
+                    (family.read)(status, &mut |labels, value| {
+                        let target = ("target", status.name.raw());
+                        to(&[&[target], labels].concat(), value);
+                    });
+                }
+            })?;
+        }
+        let own = [
+            ("process_cpu_seconds_total", MetricType::Counter, clock::process_cpu().as_secs_f64()),
+            ("process_resident_memory_bytes", MetricType::Gauge, clock::own_rss().0 as f64),
+        ];
+        for (name, kind, value) in own {
+            write(&mut encoder, name, kind, "Of the daemon.", |to| to(&[], value))?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes the numbers of one name.
+fn write(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    kind: MetricType,
+    help: &str,
+    numbers: impl FnOnce(Sink<'_>),
+) -> fmt::Result {
+    let stem = name.strip_suffix(TOTAL).unwrap_or(name);
+    let mut metric = encoder.encode_descriptor(stem, help, None, kind)?;
+    let mut ended = Ok(());
+    numbers(&mut |labels, value| {
+        let one = match labels {
+            [] => number(&mut metric, kind, value),
+            labels => metric.encode_family(&labels).and_then(|mut of| number(&mut of, kind, value)),
+        };
+        ended = ended.and(one);
+    });
+    ended
+}
+
+fn number(to: &mut MetricEncoder<'_>, kind: MetricType, value: f64) -> fmt::Result {
+    match kind {
+        MetricType::Counter => to.encode_counter::<NoLabelSet, _, f64>(&value, None),
+        _ => to.encode_gauge(&value),
+    }
+}
+
 /// The page that Prometheus reads.
 pub fn page(statuses: &[Status]) -> String {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Page(statuses.to_vec())));
     let mut text = String::new();
-    for family in FAMILIES {
-        head(&mut text, family.name, family.kind, family.help);
-        for status in statuses {
-            (family.read)(status, &mut |labels, value| {
-                let target = ("target", status.name.raw());
-                line(&mut text, family.name, std::iter::once(&target).chain(labels), value);
-            });
-        }
-    }
-    let own = [
-        ("process_cpu_seconds_total", Kind::Counter, clock::process_cpu().as_secs_f64()),
-        ("process_resident_memory_bytes", Kind::Gauge, clock::own_rss().0 as f64),
-    ];
-    for (name, kind, value) in own {
-        head(&mut text, name, kind, "Of the daemon.");
-        line(&mut text, name, [].iter(), value);
-    }
+    // Writing to a string does not fail.
+    let _ = text::encode(&mut text, &registry);
     text
-}
-
-fn head(text: &mut String, name: &str, kind: Kind, help: &str) {
-    let kind = match kind {
-        Kind::Counter => "counter",
-        Kind::Gauge => "gauge",
-    };
-    // Writing to a string does not fail, here and below.
-    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-}
-
-fn line<'a>(
-    text: &mut String,
-    name: &str,
-    labels: impl Iterator<Item = &'a (&'a str, &'a str)>,
-    value: f64,
-) {
-    let labels: Vec<String> =
-        labels.map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
-    let labels =
-        if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
-    let _ = writeln!(text, "{name}{labels} {value}");
-}
-
-fn escaped(value: &str) -> String {
-    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

@@ -214,7 +214,7 @@ mod tests {
         let server = Server::start("127.0.0.1:0", || "numbers\n".into()).unwrap();
         let text = ask(&server, SCRAPE);
         assert!(text.starts_with("HTTP/1.0 200 OK\r\n"), "{text}");
-        assert!(text.contains("Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"));
+        assert!(text.contains(&format!("Content-Type: {}\r\n", super::super::CONTENT_TYPE)));
         assert!(text.contains("Content-Length: 8\r\n"), "{text}");
         assert!(text.ends_with("\r\n\r\nnumbers\n"), "{text}");
         let head = ask(&server, b"HEAD /metrics HTTP/1.1\r\n\r\n");
