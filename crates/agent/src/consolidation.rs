@@ -1,11 +1,10 @@
 //! Consolidation of hot pages: continuous, or on request.
 
+use crate::remarks;
 use crate::work::own_memory;
-use crate::{remarks, words};
 use frostline_core::consolidation::ConsolidationLimit;
 use frostline_driver::consolidate::request::{self, Answer, Request};
 use frostline_driver::consolidate::{Consolidator, Numbers};
-use frostline_driver::environment::CONSOLIDATE;
 use frostline_linux::process::Identity;
 use frostline_linux::{LinuxError, Root};
 use std::time::{Duration, Instant};
@@ -26,14 +25,12 @@ pub struct Consolidation {
 }
 
 impl Consolidation {
-    /// As the environment says.
+    /// All the time, where there is a limit.
     ///
     /// # Errors
-    /// Where that makes no sense.
-    pub fn begin(root: &Root) -> Result<Self, String> {
-        let limit = words::get(CONSOLIDATE).map(ConsolidationLimit::parse).transpose();
-        let limit = limit.map_err(|error| format!("{CONSOLIDATE}: {error}"))?;
-        let own = Identity::own(root).map_err(|error| error.to_string())?;
+    /// Where this process cannot be read.
+    pub fn begin(root: &Root, limit: Option<ConsolidationLimit>) -> Result<Self, LinuxError> {
+        let own = Identity::own(root)?;
         request::forget_answer(root, own.pid);
         let root = root.clone();
         Ok(Self { root, own, limit, numbers: None, at_work: None, asked: None })

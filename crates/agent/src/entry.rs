@@ -3,6 +3,7 @@
 
 use crate::words::{self, WORDS};
 use crate::{life, work};
+use frostline_driver::environment::VARIABLE;
 use frostline_linux::inside;
 
 // SAFETY: the dynamic linker calls what stands in this section once, before the program's `main` or when
@@ -22,7 +23,7 @@ extern "C" fn begin() {
     if !words::follows_children() && !words::comes_late() {
         // SAFETY: the program's `main` has not begun, so that no other thread of it reads its
         // environment.
-        unsafe { words::ASKS.iter().for_each(|name| std::env::remove_var(name)) };
+        unsafe { std::env::remove_var(VARIABLE) };
     }
     if words::leaves_alone() {
         return;

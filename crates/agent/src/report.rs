@@ -2,7 +2,6 @@
 
 use crate::words;
 use crate::work::Work;
-use frostline_driver::environment::STATUS;
 use frostline_driver::instances::{self, Instance};
 use frostline_driver::{Driver, DriverError, Status, clock};
 use frostline_linux::Root;
@@ -33,9 +32,9 @@ impl Report {
             Some(other) => other.ok(),
             None => None,
         };
-        let folder = words::get(STATUS).filter(|folder| !folder.is_empty());
+        let folder = words::text("status");
         let file = folder.map(|folder| {
-            Path::new(folder).join(format!("{}-{}.json", status.pid, status.start_ticks))
+            Path::new(&folder).join(format!("{}-{}.json", status.pid, status.start_ticks))
         });
         let report = Self { name, instance, file, last: status };
         report.tell(&report.last);

@@ -3,7 +3,7 @@
 //! It is read from the kernel before `main`: later, the program may change it at any time.
 
 use frostline_driver::consolidate::request;
-use frostline_driver::environment::{CHILDREN, CONSOLIDATE, POLICY};
+use frostline_driver::environment::{self, VARIABLE};
 use frostline_driver::words::Collector;
 pub use frostline_driver::words::Words;
 use rustix::fs::{Mode, OFlags, open};
@@ -12,18 +12,17 @@ use std::sync::OnceLock;
 /// What the first thread has read.
 pub static WORDS: OnceLock<Words> = OnceLock::new();
 
-/// Those that ask for something.
-pub const ASKS: [&str; 2] = [POLICY, CONSOLIDATE];
+/// What asked for consolidation alone in former releases.
+const FORMER: &str = "FROSTLINE_CONSOLIDATE";
 
 /// The variables of this program; `None` where none asks for anything, and nobody else does. A program that
 /// has the library only because somebody has a question is left alone otherwise, its children too.
 pub fn read() -> Option<Words> {
-    let asks = |words: &Words| ASKS.iter().any(|name| words.get(name).is_some());
-    environment().filter(asks).or_else(|| {
-        let mut collector = Collector::new();
-        [CHILDREN, "=off\0"].iter().for_each(|piece| collector.add(piece.as_bytes()));
-        comes_late().then_some(collector.words())
-    })
+    let asks = |words: &Words| {
+        words.is_cut() || [VARIABLE, FORMER].iter().any(|name| words.get(name).is_some())
+    };
+    let nothing = || Collector::new().words();
+    environment().filter(asks).or_else(|| comes_late().then(nothing))
 }
 
 /// Whether the library is brought into a program that runs already: then there is a question. Nothing of
@@ -63,12 +62,26 @@ pub fn leaves_alone() -> bool {
     LEFT_ALONE.contains(&name[..read].trim_ascii_end())
 }
 
-/// Value of a variable.
-pub fn get(name: &str) -> Option<&'static str> {
-    WORDS.get()?.get(name)
+/// What the agent is asked for, as text.
+pub fn asked() -> Option<&'static str> {
+    WORDS.get()?.get(VARIABLE)
+}
+
+/// Text of a key.
+pub fn text(key: &str) -> Option<String> {
+    environment::text(asked()?, key)
 }
 
 /// Whether what the program forks and executes is tiered, too.
 pub fn follows_children() -> bool {
-    get(CHILDREN) != Some("off")
+    asked().is_some_and(|asked| environment::field(asked, "children") != Some("false"))
+}
+
+/// Says what takes the place of variables of former releases, where one is set.
+pub fn superseded() -> Option<String> {
+    let words = WORDS.get()?;
+    let (name, key) = environment::superseded().find(|(name, _)| words.get(name).is_some())?;
+    Some(format!(
+        "{name} is not read any more; hint: {VARIABLE}='{{\"policy\": ..., \"{key}\": ...}}' takes its place"
+    ))
 }

@@ -4,10 +4,11 @@ use crate::consolidation::Consolidation;
 use crate::report::Report;
 use crate::{life, remarks, words};
 use frostline_core::span::Span;
+use frostline_core::spec::SpecError;
 use frostline_core::types::{Bytes, Nanos, PAGE_BYTES, Vpn};
-use frostline_driver::environment::{AGENT_THREAD, POLICY};
+use frostline_driver::environment::{AGENT_THREAD, Settings, VARIABLE};
 use frostline_driver::start::Stopwatch;
-use frostline_driver::{Driver, DriverError, Options, SlowTier, environment, start_inside};
+use frostline_driver::{Driver, DriverError, Options, SlowTier, start_inside};
 use frostline_linux::inside::{Ending, Thread};
 use frostline_linux::process::{self, Identity, Target};
 use frostline_linux::topology::{self, Topology};
@@ -87,17 +88,23 @@ fn manage(files: Result<(), i32>) -> Result<End, Box<dyn Display>> {
         return Err(Box::new("the variables FROSTLINE... are too long"));
     }
     // What is asked for makes sense or not, however small the program is.
-    let options = words::get(POLICY).map(|_| {
-        environment::options(|name| words::get(name).map(str::to_owned), || choose(&root))
-    });
-    let options = options.transpose().map_err(boxed)?;
-    let consolidation = Consolidation::begin(&root).map_err(boxed)?;
+    let settings = match (words::asked(), words::superseded()) {
+        (None, Some(remark)) => return Err(Box::new(remark)),
+        (None, None) => Settings::default(),
+        (Some(asked), remark) => {
+            remark.iter().for_each(|remark| remarks::complain(remark));
+            settled(asked, &root).map_err(boxed)?
+        }
+    };
+    let Settings { options, consolidate, .. } = settings;
+    let consolidation = Consolidation::begin(&root, consolidate).map_err(boxed)?;
     files.map_err(|errno| boxed(LinuxError::call("close_range", 0, errno)))?;
-    let zram = |options: &Options| options.slow.zram().is_some() && options.swap_device.is_none();
+    let zram =
+        |options: &Options| options.tiers().zram().is_some() && options.swap_device.is_none();
     if options.as_ref().is_some_and(zram) {
         return Err(Box::new(
             "nobody has set up zram; hint: `frostline run --in-process` does, or take \
-             FROSTLINE_SLOW=swap",
+             \"slow\": \"swap\"",
         ));
     }
     let mut watch = Watch::new(&root, pid);
@@ -123,6 +130,21 @@ fn manage(files: Result<(), i32>) -> Result<End, Box<dyn Display>> {
         work.driver = Some(driver);
     }
     drive(work, &root, name, &mut watch).map_err(boxed)
+}
+
+/// What the variable asks for, with the slow tier chosen where it names none.
+fn settled(asked: &str, root: &Root) -> Result<Settings, SpecError> {
+    let mut settings = Settings::read(asked)?;
+    if let Some(options) = &mut settings.options {
+        options.settle(|| choose(root)).map_err(|SpecError { what, hint }| SpecError {
+            what: format!("{VARIABLE}: limit: {what}"),
+            hint,
+        })?;
+    } else if settings.consolidate.is_none() {
+        let hint = format!("write {VARIABLE}='{{\"policy\": \"hybridtier\", \"fast\": \"40%\"}}'");
+        return Err(SpecError::new(format!("{VARIABLE} has neither policy nor consolidate"), hint));
+    }
+    Ok(settings)
 }
 
 /// What the thread does.

@@ -56,6 +56,14 @@ impl SpecError {
         Self { what: what.into(), hint: Some(hint.into()) }
     }
 
+    /// From its text, with or without a `hint:` line.
+    pub fn of_text(text: &str) -> Self {
+        match text.split_once("\nhint: ") {
+            Some((what, hint)) => Self::new(what, hint),
+            None => Self { what: text.to_owned(), hint: None },
+        }
+    }
+
     /// "unknown `kind` `name`", with the nearest and all the known ones as a hint.
     pub fn unknown(kind: &str, name: &str, known: &[&str]) -> Self {
         let nearest = did_you_mean(name, known.iter().copied());

@@ -2,6 +2,7 @@
 
 use alloc::format;
 use core::fmt;
+use core::str::FromStr;
 use frostline_core::spec::SpecError;
 use frostline_core::types::Bytes;
 
@@ -48,6 +49,14 @@ impl Limit {
             Self::Size(bytes) => bytes,
             Self::Share(share) => Bytes((footprint.0 as f64 * share) as u64),
         }
+    }
+}
+
+impl FromStr for Limit {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        Self::parse(text)
     }
 }
 

@@ -1,13 +1,13 @@
 //! Live driver: a daemon on Linux.
 
-use crate::SlowTiers;
 use crate::closed_files::ClosedFiles;
 use crate::error::DriverError;
 use crate::groups::Groups;
 use crate::host::Linux;
 use crate::journal::{Journal, Setup};
+use crate::options::Options;
 use crate::place::Places;
-use crate::source::choice::{Choice, Samples};
+use crate::source::choice::Choice;
 use crate::watched::Selection;
 use frostline_core::span::Span;
 use frostline_core::types::*;
@@ -17,7 +17,6 @@ use frostline_linux::files::closings::Closings;
 use frostline_linux::next_touch::NextTouch;
 use frostline_linux::process::Target;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 #[cfg(test)]
 mod reserved_tests;
@@ -25,35 +24,6 @@ mod reserved_tests;
 mod testing;
 #[cfg(test)]
 mod tests;
-
-/// What to do.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Policy, with all its parameters.
-    pub policy: String,
-    /// Below fast memory.
-    pub slow: SlowTiers,
-    /// The only swap device that pages shall go to; `None` for whichever the kernel takes.
-    pub swap_device: Option<PathBuf>,
-    /// How much may be fast.
-    pub fast: Limit,
-    /// Our share of a core once the limit holds.
-    pub cpu_share: f64,
-    /// Our share of a core until then, for a minute at most.
-    pub settling_cpu_share: f64,
-    /// Most bytes per second that the policy may have moved.
-    pub migration_bytes_per_second: Option<Bytes>,
-    /// Seed of all random choices.
-    pub seed: u64,
-    /// Where samples of accesses shall come from.
-    pub samples: Samples,
-    /// Only watch: nothing is moved.
-    pub dry_run: bool,
-    /// Where to write the journal.
-    pub journal: Option<PathBuf>,
-    /// Follow allocations in the extents that were asked for, also where the policy does without.
-    pub extents: bool,
-}
 
 /// Drives one engine.
 pub struct Driver {
@@ -83,24 +53,25 @@ impl Driver {
             Selection::Process { pid, .. } => Some(Target::open(&root, pid)?),
             _ => None,
         };
+        let slow = options.tiers();
         let tiers = (0..places.tiers.len()).map(|index| TierId(index as u8));
         let tiers = tiers.map(|tier| Tier {
-            limit: if tier == TierId::FAST { Some(options.fast) } else { options.slow.limit(tier) },
+            limit: if tier == TierId::FAST { Some(*options.fast) } else { slow.limit(tier) },
             direct: places.is_direct(tier),
         });
         let settings = Settings {
             tiers: tiers.collect(),
             swap: places.swap(),
-            cpu_share: options.cpu_share,
-            settling_cpu_share: options.settling_cpu_share,
+            cpu_share: options.cpu_limit.get(),
+            settling_cpu_share: options.settling_cpu_limit.get(),
             dry_run: options.dry_run,
-            reclaims: !options.slow.is_empty() && !options.dry_run,
+            reclaims: !slow.is_empty() && !options.dry_run,
             probes: choice.probes,
             returns: choice.returns,
             wants_samples: engine.facts().needs.load_sample_period > 0,
             seed: options.seed,
         };
-        let swaps = !options.slow.is_empty() && places.swap().is_some();
+        let swaps = !slow.is_empty() && places.swap().is_some();
         let system = Linux {
             chosen,
             watched: BTreeMap::new(),

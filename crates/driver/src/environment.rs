@@ -1,234 +1,229 @@
-//! Settings of an agent inside of a program, as variables of its environment.
+//! Settings of an agent inside of a program, as one variable of its environment.
 
-use crate::driver::Options;
-use crate::source::choice::Samples;
-use crate::tier::{SlowTier, SlowTiers};
-use frostline_core::policy::{PolicyError, registry};
-use frostline_core::spec::{SpecError, parse_bytes, parse_count, parse_ratio};
-use frostline_daemon::Limit;
+use crate::options::Options;
+use frostline_core::consolidation::ConsolidationLimit;
+use frostline_core::spec::SpecError;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::{Map, Value};
 use std::ffi::CStr;
+use std::path::PathBuf;
 
 /// Name of an agent's thread.
 pub const AGENT_THREAD: &CStr = c"frostline-agent";
-/// Policy, with all its parameters. Without this variable an agent tiers nothing.
-pub const POLICY: &str = "FROSTLINE";
-/// Fast memory, as [`Limit::parse`] reads it.
-pub const FAST: &str = "FROSTLINE_FAST";
-/// Slow tiers, separated by commas; `auto` for what the system has.
-pub const SLOW: &str = "FROSTLINE_SLOW";
-/// Limits of slow tiers, separated by commas.
-pub const LIMIT: &str = "FROSTLINE_LIMIT";
-/// Share of a core.
-pub const CPU_LIMIT: &str = "FROSTLINE_CPU_LIMIT";
-/// Share of a core until the limit of fast memory holds.
-pub const SETTLING_CPU_LIMIT: &str = "FROSTLINE_SETTLING_CPU_LIMIT";
-/// Most bytes per second that the policy may have moved.
-pub const MIGRATION_LIMIT: &str = "FROSTLINE_MIGRATION_LIMIT";
-/// Source of samples.
-pub const SAMPLES: &str = "FROSTLINE_SAMPLES";
-/// Seed of random choices.
-pub const SEED: &str = "FROSTLINE_SEED";
-/// The only swap device that pages shall go to; whoever names it sees to it that it is there.
-pub const SWAP_DEVICE: &str = "FROSTLINE_SWAP_DEVICE";
-/// Where to write the journal, by its whole path; where there is such a file, its name gets the
-/// number of the process.
-pub const JOURNAL: &str = "FROSTLINE_JOURNAL";
-/// `on`: follow allocations also where the policy does without.
-pub const EXTENTS: &str = "FROSTLINE_EXTENTS";
-/// `on`, or `off`: what the program forks and executes is not tiered.
-pub const CHILDREN: &str = "FROSTLINE_CHILDREN";
-/// Hot pages are gathered: `auto`, or from how many of them on a region is dense. Without this variable and
-/// [`POLICY`] an agent does nothing.
-pub const CONSOLIDATE: &str = "FROSTLINE_CONSOLIDATE";
-/// A file that remarks are appended to, instead of the program's standard error.
-pub const LOG: &str = "FROSTLINE_LOG";
-/// A folder in which every process keeps a file with its numbers.
-pub const STATUS: &str = "FROSTLINE_STATUS";
-/// All of them.
-pub const VARIABLES: [&str; 16] = [
-    POLICY,
-    FAST,
-    SLOW,
-    LIMIT,
-    CPU_LIMIT,
-    SETTLING_CPU_LIMIT,
-    MIGRATION_LIMIT,
-    SAMPLES,
-    SEED,
-    SWAP_DEVICE,
-    JOURNAL,
-    EXTENTS,
-    CHILDREN,
-    CONSOLIDATE,
-    LOG,
-    STATUS,
-];
+/// The variable: a JSON object, or a policy's text, which is short for `{"policy": "..."}`. Without it an
+/// agent does nothing.
+pub const VARIABLE: &str = "FROSTLINE";
+/// Keys of the object beside those of [`Options`].
+const KEYS: [&str; 4] = ["consolidate", "children", "log", "status"];
 
-/// What holds where a variable is not set, here and on the command line.
-pub mod default {
-    /// Fast memory.
-    pub const FAST: &str = "50%";
-    /// Share of one core.
-    pub const CPU_LIMIT: &str = "1.5%";
-    /// Share of one core until the limit of fast memory holds.
-    pub const SETTLING_CPU_LIMIT: &str = "6%";
-    /// Source of samples.
-    pub const SAMPLES: &str = "auto";
-    /// Seed of random choices.
-    pub const SEED: u64 = 1;
+/// Variables of former releases, each with the key that takes its place.
+pub fn superseded() -> impl Iterator<Item = (String, &'static str)> {
+    let keys = Options::KEYS.iter().copied().filter(|key| !["policy", "dry_run"].contains(key));
+    keys.chain(KEYS).map(|key| (format!("{VARIABLE}_{}", key.to_uppercase()), key))
 }
 
-/// A variable says what makes no sense.
-#[derive(Debug, thiserror::Error)]
-pub enum EnvironmentError {
-    /// The policy does not exist, or not so.
-    #[error("{POLICY}: {0}")]
-    Policy(#[from] PolicyError),
-    /// Its text cannot be read.
-    #[error("{variable}: {error}")]
-    Text {
-        /// Its name.
-        variable: &'static str,
-        /// What is wrong.
-        error: SpecError,
-    },
-    /// A share of 0 %.
-    #[error("{variable}: no time at all is left\nhint: give a share such as 1.5%")]
-    NoTime {
-        /// Its name.
-        variable: &'static str,
-    },
+/// What an agent is asked for.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Settings {
+    /// Of tiering, where that is wanted.
+    #[serde(flatten)]
+    pub options: Option<Options>,
+    /// Hot pages are gathered.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "show")]
+    pub consolidate: Option<ConsolidationLimit>,
+    /// What the program forks and executes is tiered, too.
+    pub children: bool,
+    /// A file that remarks are appended to, instead of the program's standard error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log: Option<PathBuf>,
+    /// A folder in which every process keeps a file with its numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<PathBuf>,
 }
 
-/// The variables that make an agent do what a driver with these options would. A dry run is beyond
-/// an agent.
-pub fn variables(options: &Options) -> Vec<(&'static str, String)> {
-    let limits: Vec<String> = options
-        .slow
-        .iter()
-        .filter_map(|slow| Some(format!("{}={}", slow.tier.name(), slow.limit?)))
-        .collect();
-    let device = options.swap_device.as_ref().map(|path| path.display().to_string());
-    let journal = options.journal.as_ref().map(|path| path.display().to_string());
-    let migration = options.migration_bytes_per_second.map(|bytes| bytes.0.to_string());
-    let all = [
-        (POLICY, Some(options.policy.clone())),
-        (FAST, Some(options.fast.to_string())),
-        (SLOW, Some(options.slow.to_string())),
-        (LIMIT, Some(limits.join(",")).filter(|limits| !limits.is_empty())),
-        (CPU_LIMIT, Some(options.cpu_share.to_string())),
-        (SETTLING_CPU_LIMIT, Some(options.settling_cpu_share.to_string())),
-        (MIGRATION_LIMIT, migration),
-        (SAMPLES, Some(options.samples.to_string())),
-        (SEED, Some(options.seed.to_string())),
-        (SWAP_DEVICE, device),
-        (JOURNAL, journal),
-        (EXTENTS, options.extents.then(|| "on".into())),
-    ];
-    all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+impl Default for Settings {
+    fn default() -> Self {
+        Self { options: None, consolidate: None, children: true, log: None, status: None }
+    }
 }
 
-/// The options that variables ask for. `choose` gives the slow tier where none is named.
-///
-/// # Errors
-/// Where one of them cannot be read.
-pub fn options(
-    get: impl Fn(&'static str) -> Option<String>,
-    choose: impl FnOnce() -> SlowTier,
-) -> Result<Options, EnvironmentError> {
-    let policy = get(POLICY).unwrap_or_default();
-    registry::check(&policy)?;
-    let wrong = |variable| move |error| EnvironmentError::Text { variable, error };
-    let list = |variable| {
-        let text = get(variable).unwrap_or_default();
-        text.split(',').filter(|part| !part.is_empty()).map(str::to_owned).collect::<Vec<_>>()
-    };
-    let (tiers, limits) = (list(SLOW), list(LIMIT));
-    let slow = match &*tiers {
-        [] => SlowTiers::new([choose()], &limits).map_err(wrong(LIMIT))?,
-        [auto] if auto == "auto" => SlowTiers::new([choose()], &limits).map_err(wrong(LIMIT))?,
-        tiers => {
-            SlowTiers::parse(tiers, &[""; 0]).map_err(wrong(SLOW))?;
-            SlowTiers::parse(tiers, &limits).map_err(wrong(LIMIT))?
+fn show<S: Serializer>(limit: &Option<ConsolidationLimit>, to: S) -> Result<S::Ok, S::Error> {
+    limit.map(|limit| limit.to_string()).serialize(to)
+}
+
+impl Settings {
+    /// Reads the variable. Tiering is wanted where a policy is named.
+    ///
+    /// # Errors
+    /// What is no JSON object, a key that there is not, and a value that cannot be; the key is named.
+    pub fn read(text: &str) -> Result<Self, SpecError> {
+        let mut settings = Self::default();
+        let mut options = Options::default();
+        let all = match text.starts_with('{') {
+            true => serde_json::from_str::<Map<String, Value>>(text).map_err(|error| {
+                let hint =
+                    "write {\"policy\": \"hybridtier\", \"fast\": \"40%\"}, or a policy alone";
+                SpecError::new(format!("{VARIABLE} is no JSON object: {error}"), hint)
+            })?,
+            false => Map::from_iter([("policy".to_owned(), text.into())]),
+        };
+        let tiers = all.contains_key("policy");
+        for (key, value) in all {
+            let set = match &*key {
+                "consolidate" => String::deserialize(value).and_then(|text| {
+                    let limit = ConsolidationLimit::parse(&text);
+                    settings.consolidate = Some(limit.map_err(serde::de::Error::custom)?);
+                    Ok(())
+                }),
+                "children" => Deserialize::deserialize(value).map(|on| settings.children = on),
+                "log" => Deserialize::deserialize(value).map(|path| settings.log = Some(path)),
+                "status" => {
+                    Deserialize::deserialize(value).map(|path| settings.status = Some(path))
+                }
+                known if Options::KEYS.contains(&known) => options.set(known, value),
+                _ => {
+                    let known: Vec<&str> = Options::KEYS.iter().chain(&KEYS).copied().collect();
+                    let SpecError { what, hint } = SpecError::unknown("key", &key, &known);
+                    return Err(SpecError { what: format!("{VARIABLE}: {what}"), hint });
+                }
+            };
+            set.map_err(|error| SpecError::of_text(&format!("{VARIABLE}: {key}: {error}")))?;
         }
-    };
-    let share = |variable, default: &str| {
-        let text = get(variable).unwrap_or_else(|| default.into());
-        let share = parse_ratio(&text).map_err(wrong(variable))?;
-        if share > 0.0 { Ok(share) } else { Err(EnvironmentError::NoTime { variable }) }
-    };
-    let text = |variable, default: &str| get(variable).unwrap_or_else(|| default.into());
-    let seed = get(SEED).map(|text| parse_count(&text)).transpose().map_err(wrong(SEED))?;
-    let limit = get(MIGRATION_LIMIT).map(|text| parse_bytes(&text)).transpose();
-    Ok(Options {
-        policy,
-        slow,
-        swap_device: get(SWAP_DEVICE).map(Into::into),
-        fast: Limit::parse(&text(FAST, default::FAST)).map_err(wrong(FAST))?,
-        cpu_share: share(CPU_LIMIT, default::CPU_LIMIT)?,
-        settling_cpu_share: share(SETTLING_CPU_LIMIT, default::SETTLING_CPU_LIMIT)?,
-        migration_bytes_per_second: limit.map_err(wrong(MIGRATION_LIMIT))?,
-        seed: seed.unwrap_or(default::SEED),
-        samples: Samples::parse(&text(SAMPLES, default::SAMPLES)).map_err(wrong(SAMPLES))?,
-        dry_run: false,
-        journal: get(JOURNAL).map(Into::into),
-        extents: get(EXTENTS).as_deref() == Some("on"),
+        settings.options = tiers.then_some(options);
+        Ok(settings)
+    }
+
+    /// The variable's value.
+    ///
+    /// # Errors
+    /// A path that is no text.
+    pub fn text(&self) -> Result<String, serde_json::Error> {
+        serde_json::to_string(self)
+    }
+}
+
+/// Value of a key of the variable, as it stands there, without memory of an allocator; `None` where it is not there.
+/// What is wrong with the rest is not looked at.
+pub fn field<'a>(variable: &'a str, key: &str) -> Option<&'a str> {
+    if !variable.starts_with('{') {
+        return (key == "policy").then_some(variable);
+    }
+    let bytes = variable.as_bytes();
+    let (mut depth, mut at) = (0, 0);
+    // Where the value begins whose key is the one.
+    let mut value = None;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'"' => {
+                let begin = at + 1;
+                at = begin + string_len(&bytes[begin..])?;
+                let after = variable[at + 1..].trim_ascii_start();
+                if depth == 1
+                    && value.is_none()
+                    && &bytes[begin..at] == key.as_bytes()
+                    && let Some(rest) = after.strip_prefix(':')
+                {
+                    value = Some(bytes.len() - rest.len());
+                    at = bytes.len() - rest.len() - 1;
+                }
+            }
+            b',' | b'}' if depth == 1 => {
+                if let Some(begin) = value {
+                    return Some(variable[begin..at].trim_ascii());
+                }
+            }
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth -= 1,
+            _ => {}
+        }
+        at += 1;
+    }
+    None
+}
+
+/// Bytes until the quotation mark that ends it.
+fn string_len(text: &[u8]) -> Option<usize> {
+    let mut escaped = false;
+    text.iter().position(|byte| {
+        let ends = *byte == b'"' && !escaped;
+        escaped = *byte == b'\\' && !escaped;
+        ends
     })
+}
+
+/// Text of a key of the variable, whatever is wrong with the rest; `None` where there is none, or an empty
+/// one.
+pub fn text(variable: &str, key: &str) -> Option<String> {
+    let text: String = serde_json::from_str(field(variable, key)?).ok()?;
+    Some(text).filter(|text| !text.is_empty())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use frostline_core::types::Bytes;
-
-    fn read(variables: &[(&'static str, &str)]) -> Result<Options, EnvironmentError> {
-        let get = |name| {
-            let found = variables.iter().find(|(other, _)| *other == name);
-            found.map(|(_, value)| (*value).to_owned())
-        };
-        options(get, || SlowTier::Swap)
-    }
 
     #[test]
-    fn options_survive_the_way_through_the_environment() {
-        let slow = SlowTiers::parse(&["node:1", "zram:size=1GiB", "swap"], &["node:1=30%"]);
-        let mut all = read(&[(POLICY, "hybridtier:momentum=2")]).unwrap();
-        assert_eq!(all.slow.to_string(), "swap", "chosen");
-        for (fast, samples) in
-            [(Limit::Size(Bytes(77 << 20)), Samples::Auto), (Limit::Share(0.2), Samples::Damon)]
-        {
-            all.slow = slow.clone().unwrap();
-            (all.fast, all.samples, all.seed) = (fast, samples, 12_345);
-            (all.cpu_share, all.settling_cpu_share) = (0.015, 0.3);
-            all.migration_bytes_per_second = Some(Bytes(5 << 20));
-            all.swap_device = Some("/dev/zram3".into());
-            all.journal = Some("/tmp/a journal".into());
-            all.extents = true;
-            let variables = variables(&all);
-            let words: Vec<(&'static str, &str)> =
-                variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
-            assert!(words.iter().all(|(name, _)| VARIABLES.contains(name)));
-            assert_eq!(format!("{:?}", read(&words).unwrap()), format!("{all:?}"));
-        }
+    fn settings_survive_the_way_through_the_environment() {
+        let text = r#"{"policy":"hybridtier:momentum=2","fast":"1:8","slow":["node:1","zram:size=1GiB"],
+            "limit":"node:1=30%","seed":12345,"extents":true,"journal":"/tmp/a \"journal\"",
+            "consolidate":"auto","children":false,"log":"/l","status":"/s"}"#;
+        let all = Settings::read(text).unwrap();
+        assert_eq!(Settings::read(&all.text().unwrap()).unwrap(), all);
+        let options = all.options.unwrap();
+        assert_eq!((options.seed, options.fast.text(), all.children), (12_345, "1:8", false));
+        assert_eq!(all.consolidate, Some(ConsolidationLimit::Auto));
+        let short = Settings::read("memtis:alpha=0.8").unwrap();
+        assert_eq!(short, Settings::read(r#"{"policy": "memtis:alpha=0.8"}"#).unwrap());
+        let none = Settings::read(r#"{"consolidate":"32"}"#).unwrap();
+        assert_eq!(none.options, None);
+        assert_eq!(none.text().unwrap(), r#"{"consolidate":"32","children":true}"#);
     }
 
     #[test]
     fn what_cannot_be_read_is_named() {
-        for (variable, value) in [
-            (POLICY, "hybridtear"),
-            (FAST, "0%"),
-            (SLOW, "zarm"),
-            (LIMIT, "node:7=1GiB"),
-            (CPU_LIMIT, "0"),
-            (SETTLING_CPU_LIMIT, "much"),
-            (MIGRATION_LIMIT, "x"),
-            (SAMPLES, "tea"),
-            (SEED, "y"),
+        for (text, says) in [
+            ("hybridtear", "FROSTLINE: policy: unknown policy"),
+            ("", "FROSTLINE: policy: "),
+            (r#"{"fast":"0%"}"#, "FROSTLINE: fast: '0%'"),
+            (r#"{"fast":40}"#, "FROSTLINE: fast: invalid type"),
+            (r#"{"slow":"zarm"}"#, "FROSTLINE: slow: unknown slow tier"),
+            (r#"{"limit":"node:1"}"#, "FROSTLINE: limit: "),
+            (r#"{"cpu_limit":"0"}"#, "FROSTLINE: cpu_limit: "),
+            (r#"{"migration_limit":"x"}"#, "FROSTLINE: migration_limit: "),
+            (r#"{"samples":"tea"}"#, "FROSTLINE: samples: "),
+            (r#"{"seed":"y"}"#, "FROSTLINE: seed: "),
+            (r#"{"children":"off"}"#, "FROSTLINE: children: "),
+            (r#"{"consolidate":"0"}"#, "FROSTLINE: consolidate: "),
+            (
+                r#"{"polciy":"lru"}"#,
+                "FROSTLINE: unknown key `polciy`\nhint: did you mean `policy`?",
+            ),
+            (r#"{"policy""#, "FROSTLINE is no JSON object: "),
         ] {
-            let policy = [(POLICY, "hybridtier")].into_iter().filter(|_| variable != POLICY);
-            let words: Vec<_> = policy.chain([(variable, value)]).collect();
-            let error = read(&words).expect_err(variable).to_string();
-            assert!(error.starts_with(variable), "{variable}: {error}");
+            let error = Settings::read(text).expect_err(text).to_string();
+            assert!(error.starts_with(says), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn fields_are_found_without_memory() {
+        let object = r#"{ "slow": ["a", {"children": 1}], "x": "children\": false,",
+            "children" : false , "log":"/a \"b\", }"}"#;
+        assert_eq!(field(object, "children"), Some("false"));
+        assert_eq!(field(object, "slow"), Some(r#"["a", {"children": 1}]"#));
+        assert_eq!(text(object, "log").as_deref(), Some("/a \"b\", }"));
+        assert_eq!((field(object, "a"), field(object, "policy")), (None, None));
+        assert_eq!(field("memtis:alpha=1", "policy"), Some("memtis:alpha=1"));
+        assert_eq!(field("memtis", "log"), None);
+        for broken in ["{", "{\"", "{\"log\"", "{\"log\":", "{]]]]", "{}}}", "{\"log\":\"\\\""] {
+            assert_eq!(field(broken, "log"), None, "{broken}");
+        }
+    }
+
+    #[test]
+    fn variables_of_former_releases_have_keys() {
+        let all: Vec<(String, &str)> = superseded().collect();
+        assert_eq!(all.len(), 15);
+        assert!(all.contains(&("FROSTLINE_CPU_LIMIT".into(), "cpu_limit")));
     }
 }

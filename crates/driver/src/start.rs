@@ -1,9 +1,10 @@
 //! Start of a driver: the options of the user, checked against what this system offers.
 
-use crate::driver::{Driver, Options};
+use crate::driver::Driver;
 use crate::error::DriverError;
 use crate::journal::Setup;
 use crate::left_alone::LeftAlone;
+use crate::options::Options;
 use crate::place::{Place, Places};
 use crate::source::choice::choose;
 use crate::watched::Selection;
@@ -59,9 +60,9 @@ fn begin(
     own: Option<fn() -> Vec<Span>>,
 ) -> Result<(Driver, Notes), DriverError> {
     let mut notes = Notes::new();
-    let mut places = places(&root, &options.slow)?;
+    let mut places = places(&root, options.tiers())?;
     places.device = options.swap_device.clone();
-    if let (true, Some(SlowTier::Zram { size, .. })) = (options.dry_run, options.slow.zram()) {
+    if let (true, Some(SlowTier::Zram { size, .. })) = (options.dry_run, options.tiers().zram()) {
         places.planned = Some(size.map_or_else(|| process::total_memory(&root), Ok)?);
     }
     if let (Selection::Process { pid, .. }, None) = (&selection, own)
@@ -89,7 +90,7 @@ fn begin(
     let fast = options.fast.bytes(Bytes(resident)).pages();
     let mut offer =
         Offer { seed: options.seed, fast_pages: fast, total_pages_hint: pages, ..live() };
-    let asked = &*options.policy;
+    let asked = options.policy.text();
     let wished = terms(asked, &Offer::default())?.facts.needs;
     let direct = (1..places.tiers.len()).any(|tier| places.is_direct(TierId(tier as u8)));
     let arms = own.is_some() && direct && wished.faults && wished.swap_faults && !options.dry_run;
@@ -155,7 +156,7 @@ fn begin(
         let capacity = if tier == TierId::FAST {
             fast
         } else {
-            let most = options.slow.limit(tier).map_or(Bytes::MAX, |l| l.bytes(Bytes(resident)));
+            let most = options.tiers().limit(tier).map_or(Bytes::MAX, |l| l.bytes(Bytes(resident)));
             places.free(&root, tier, PageCount::ZERO)?.min(most).pages()
         };
         let direct_access = places.is_direct(tier);
@@ -169,7 +170,7 @@ fn begin(
         total_pages_hint: pages.0,
         latency_gap: offer.latency_gap(),
         tiers: (0..places.tiers.len()).map(limits).collect::<Result<_, _>>()?,
-        migration_bytes_per_second: options.migration_bytes_per_second,
+        migration_bytes_per_second: options.migration_limit.as_deref().map(|limit| limit.bytes()),
         migration_burst: BURST,
     };
     let closings = choice.closings.take();

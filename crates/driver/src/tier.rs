@@ -4,6 +4,7 @@ use frostline_core::spec::{Spec, SpecError};
 use frostline_core::types::{Bytes, MAX_TIERS, TierId};
 use frostline_daemon::Limit;
 use std::fmt;
+use std::str::FromStr;
 
 /// A tier below the fast one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,12 +26,11 @@ pub enum SlowTier {
     Observe,
 }
 
-impl SlowTier {
+impl FromStr for SlowTier {
+    type Err = SpecError;
+
     /// Reads `node:1`, `zram:size=4GiB`, `swap` or `none`.
-    ///
-    /// # Errors
-    /// Another name, or parameters that it does not have.
-    pub fn parse(text: &str) -> Result<Self, SpecError> {
+    fn from_str(text: &str) -> Result<Self, SpecError> {
         if let Some(number) = text.strip_prefix("node:") {
             return number.parse().map(Self::Node).map_err(|_| {
                 SpecError::new(
@@ -60,7 +60,9 @@ impl SlowTier {
         params.finish()?;
         Ok(tier)
     }
+}
 
+impl SlowTier {
     /// Whether programs cannot load and store in it directly.
     pub fn is_swap(&self) -> bool {
         matches!(self, Self::Zram { .. } | Self::Swap)
@@ -107,33 +109,16 @@ pub struct Slow {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SlowTiers(Vec<Slow>);
 
-impl SlowTiers {
-    /// Reads tiers, the fastest first, such as `node:1` and `zram:size=4GiB`, and limits such as
-    /// `node:1=2GiB` or `node:1=30%`.
-    ///
-    /// # Errors
-    /// What cannot be read; a tier given twice; one that cannot follow the one before it; a limit
-    /// of a tier that is not there.
-    pub fn parse<T: AsRef<str>, L: AsRef<str>>(
-        tiers: &[T],
-        limits: &[L],
-    ) -> Result<Self, SpecError> {
-        let tiers: Result<Vec<SlowTier>, SpecError> =
-            tiers.iter().map(|text| SlowTier::parse(text.as_ref())).collect();
-        Self::new(tiers?, limits)
-    }
+impl FromStr for SlowTiers {
+    type Err = SpecError;
 
-    /// Of tiers, the fastest first, with limits as [`Self::parse`] reads them.
-    ///
-    /// # Errors
-    /// As [`Self::parse`].
-    pub fn new<L: AsRef<str>>(
-        tiers: impl IntoIterator<Item = SlowTier>,
-        limits: &[L],
-    ) -> Result<Self, SpecError> {
-        let mut all = Self::default();
+    /// Reads tiers, the fastest first, such as `node:1,zram:size=4GiB`. Refuses a tier given twice, and one
+    /// that cannot follow the one before it.
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        let tiers: Result<Vec<SlowTier>, SpecError> = text.split(',').map(str::parse).collect();
+        let mut all = Self::NONE;
         let mut nothing = false;
-        for tier in tiers {
+        for tier in tiers? {
             if nothing || (tier == SlowTier::Observe && !all.0.is_empty()) {
                 return Err(SpecError::new(
                     "the slow tier 'none' stands beside others",
@@ -145,8 +130,43 @@ impl SlowTiers {
                 all.add(tier)?;
             }
         }
-        for text in limits {
-            all.set_limit(text.as_ref())?;
+        Ok(all)
+    }
+}
+
+/// Limits of slow tiers, whether there are such tiers or not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SlowLimits(Vec<(String, Limit)>);
+
+impl FromStr for SlowLimits {
+    type Err = SpecError;
+
+    /// Reads `node:1=2GiB,node:2=30%`.
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        let hint = "write TIER=SIZE, such as node:1=2GiB or node:1=30%";
+        let limit = |text: &str| {
+            let (name, size) = text.rsplit_once('=').ok_or_else(|| {
+                SpecError::new(format!("'{text}' is no limit of a slow tier"), hint)
+            })?;
+            Ok((name.to_owned(), size.parse()?))
+        };
+        text.split(',').map(limit).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl SlowTiers {
+    /// None: nothing is moved.
+    pub const NONE: Self = Self(Vec::new());
+
+    /// The same tiers with these limits instead of any others.
+    ///
+    /// # Errors
+    /// Two limits of a tier, and one of a tier that is not there.
+    pub fn limited(&self, limits: Option<&SlowLimits>) -> Result<Self, SpecError> {
+        let tiers = self.0.iter().map(|slow| Slow { tier: slow.tier.clone(), limit: None });
+        let mut all = Self(tiers.collect());
+        for (name, limit) in limits.iter().flat_map(|limits| &limits.0) {
+            all.set_limit(name, *limit)?;
         }
         Ok(all)
     }
@@ -187,12 +207,7 @@ impl SlowTiers {
         Ok(())
     }
 
-    fn set_limit(&mut self, text: &str) -> Result<(), SpecError> {
-        let hint = "write TIER=SIZE, such as node:1=2GiB or node:1=30%";
-        let Some((name, size)) = text.rsplit_once('=') else {
-            return Err(SpecError::new(format!("'{text}' is no limit of a slow tier"), hint));
-        };
-        let limit = Limit::parse(size)?;
+    fn set_limit(&mut self, name: &str, limit: Limit) -> Result<(), SpecError> {
         let spills = |tier: &SlowTier| matches!(tier, SlowTier::Zram { spills: true, .. });
         if let Some(slow) = self.0.iter_mut().find(|slow| slow.tier.name() == name)
             && !spills(&slow.tier)
@@ -260,18 +275,19 @@ mod tests {
     #[test]
     fn tiers_are_read_and_written() {
         for text in ["node:1", "zram", "swap", "none", "zram:size=4294967296"] {
-            assert_eq!(SlowTier::parse(text).unwrap().to_string(), text);
+            assert_eq!(text.parse::<SlowTier>().unwrap().to_string(), text);
         }
-        let zram = SlowTier::parse("zram:size=4GiB:algorithm=lz4").unwrap();
+        let zram: SlowTier = "zram:size=4GiB:algorithm=lz4".parse().unwrap();
         assert!(zram.is_swap());
         for bad in ["node:x", "zarm", "zram:sise=1", "swap:size=1", ""] {
-            assert!(SlowTier::parse(bad).is_err(), "{bad}");
+            assert!(bad.parse::<SlowTier>().is_err(), "{bad}");
         }
     }
 
     fn tiers(tiers: &str, limits: &str) -> Result<SlowTiers, SpecError> {
-        let limits: Vec<&str> = limits.split_whitespace().collect();
-        SlowTiers::parse(&tiers.split_whitespace().collect::<Vec<_>>(), &limits)
+        let limits = Some(limits.replace(' ', ",")).filter(|limits| !limits.is_empty());
+        let limits = limits.map(|limits| limits.parse::<SlowLimits>()).transpose()?;
+        tiers.replace(' ', ",").parse::<SlowTiers>()?.limited(limits.as_ref())
     }
 
     #[test]
@@ -284,7 +300,7 @@ mod tests {
         assert_eq!([limit(1), limit(2), limit(3)], [None, Some(Bytes(2 << 30)), Some(Bytes(300))]);
         assert_eq!(limit(4), None);
         assert!(all.zram().is_some() && tiers("swap", "").unwrap().zram().is_none());
-        assert!(tiers("none", "").unwrap().is_empty() && tiers("", "").unwrap().is_empty());
+        assert!(tiers("none", "").unwrap().is_empty() && tiers("", "").is_err());
         assert_eq!(tiers("none", "").unwrap().to_string(), "none");
     }
 

@@ -1,12 +1,12 @@
 //! Variables of a program's environment that are meant for an agent, without memory of an allocator: they are
 //! read before the program begins, and forked children have them, too.
 
-use crate::environment::POLICY;
+use crate::environment::VARIABLE;
 
 /// Room for all variables together.
 const ROOM: usize = 16 << 10;
 /// What their names begin with.
-const PREFIX: &[u8] = POLICY.as_bytes();
+const PREFIX: &[u8] = VARIABLE.as_bytes();
 
 /// Variables, each as `NAME=value` with a zero at its end.
 #[derive(Debug)]

@@ -2,10 +2,10 @@
 //! it maps, grows, moves and gives back memory, forks, and executes another program.
 
 use frostline_core::event::Event;
-use frostline_core::types::{Bytes, Nanos, PAGE_BYTES, PageRun, ProcessId};
+use frostline_core::types::{Nanos, PAGE_BYTES, PageRun, ProcessId};
 use frostline_driver::journal::{self, Entries, Entry};
 use frostline_driver::start::Stopwatch;
-use frostline_driver::{Driver, Limit, Options, Samples, Selection, SlowTiers, start};
+use frostline_driver::{Driver, Options, Selection, start};
 use frostline_linux::perf::tracefs::Tracefs;
 use frostline_linux::{Root, in_forked_child};
 use frostline_testing::{Requirement, skip};
@@ -167,18 +167,13 @@ fn the_engine_is_told_of_extents_as_they_were_asked_for() {
     let journal = folder.path().join("journal");
     let mut program = Watched::start();
     let options = Options {
-        policy: "first-touch".into(),
-        slow: SlowTiers::default(),
-        swap_device: None,
-        fast: Limit::Share(1.0),
-        cpu_share: 0.5,
-        settling_cpu_share: 0.5,
-        migration_bytes_per_second: None,
-        seed: 1,
-        dry_run: false,
+        policy: "first-touch".parse().unwrap(),
+        fast: "100%".parse().unwrap(),
+        cpu_limit: "50%".parse().unwrap(),
+        settling_cpu_limit: "50%".parse().unwrap(),
         journal: Some(journal.clone()),
         extents: true,
-        samples: Samples::Auto,
+        ..Options::default()
     };
     let selection = Selection::Process { pid: program.pid, tree: true };
     let (mut driver, notes) = match start(root.clone(), options, selection) {
@@ -271,18 +266,11 @@ fn without_tracepoints_extents_are_refused_with_a_reason() {
     file(&format!("/proc/{pid}/stat"), format!("{pid} (x) S 1 {}", "0 ".repeat(40)));
     file(&format!("/proc/{pid}/status"), "RssAnon: 8 kB\n".into());
     let options = Options {
-        policy: "first-touch".into(),
-        slow: SlowTiers::default(),
-        swap_device: None,
-        fast: Limit::Size(Bytes(1 << 20)),
-        cpu_share: 0.1,
-        settling_cpu_share: 0.1,
-        migration_bytes_per_second: None,
-        seed: 1,
+        policy: "first-touch".parse().unwrap(),
+        fast: "1MiB".parse().unwrap(),
         dry_run: true,
-        journal: None,
         extents: true,
-        samples: Samples::Auto,
+        ..Options::default()
     };
     let selection = Selection::Process { pid, tree: false };
     let started = start(root, options, selection);

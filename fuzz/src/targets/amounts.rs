@@ -7,7 +7,7 @@ use frostline_core::spec::{
     parse_bytes, parse_count, parse_duration, parse_float, parse_ratio, parse_switch, show_bytes,
 };
 use frostline_core::types::Bytes;
-use frostline_driver::{Limit, Samples};
+use frostline_driver::{Limit, Samples, Written};
 use frostline_sim::{FastSize, Footprint};
 
 pub const TARGET: Target = Target {
@@ -104,7 +104,7 @@ fn check(bytes: &[u8]) {
             sizes => assert_eq!(sizes.0, sizes.1),
         }
     }
-    if let Ok(samples) = Samples::parse(text) {
+    if let Ok(samples) = text.parse::<Written<Samples>>() {
         assert_eq!(samples.to_string(), text);
     }
     if let Ok(limit) = ConsolidationLimit::parse(text) {

@@ -67,14 +67,11 @@ fn check(bytes: &[u8]) {
     if let Ok(setup) = GuestSetup::parse(text) {
         assert!(setup.memory >= 1.0 && (0.0..1.0).contains(&setup.aged));
     }
-    if let Ok(tier) = SlowTier::parse(text) {
-        let again = SlowTier::parse(&tier.to_string()).expect("we printed it");
+    if let Ok(tier) = text.parse::<SlowTier>() {
+        let again = tier.to_string().parse::<SlowTier>().expect("we printed it");
         assert_eq!(again.to_string(), tier.to_string());
     }
-    let tiers: Vec<&str> = text.split(',').collect();
-    if let Ok(slow) = SlowTiers::parse(&tiers, &[""; 0]) {
-        let shown = slow.to_string();
-        let shown: Vec<&str> = shown.split(',').filter(|text| !text.is_empty()).collect();
-        SlowTiers::parse(&shown, &[""; 0]).expect("we printed them");
+    if let Ok(slow) = text.parse::<SlowTiers>() {
+        slow.to_string().parse::<SlowTiers>().expect("we printed them");
     }
 }

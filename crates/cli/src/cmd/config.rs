@@ -65,8 +65,8 @@ fn show(file: &File) -> anyhow::Result<()> {
     };
     let (tier, why) = slow::choose(&Root::system());
     for target in &mut config.targets {
-        if target.slow.is_empty() {
-            target.slow.push(tier.to_string());
+        if target.options.slow.is_none() {
+            target.options.set_words("slow", &[tier.to_string()])?;
         }
     }
     let from = path.map_or("built in".into(), |path| path.display().to_string());

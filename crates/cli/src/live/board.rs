@@ -36,7 +36,7 @@ impl Board {
         state.entries.retain(|name, _| config.targets.iter().any(|target| target.name == *name));
         for target in &config.targets {
             if let Some(entry) = state.entries.get_mut(&target.name) {
-                (entry.fast, entry.priority) = (target.fast(), target.priority);
+                (entry.fast, entry.priority) = (*target.options.fast, target.priority);
             }
         }
     }
@@ -48,7 +48,7 @@ impl Board {
 
     /// A target that is managed from now on.
     pub fn begins(&self, target: &Target, slow: &SlowTiers) {
-        let takes_part = !slow.is_empty() && !target.dry_run;
+        let takes_part = !slow.is_empty() && !target.options.dry_run;
         self.enter(
             target,
             takes_part,
@@ -60,7 +60,7 @@ impl Board {
         let mut state = self.lock();
         // Limits that it has already are of a later configuration.
         let known = state.entries.get(&target.name).map(|entry| (entry.fast, entry.priority));
-        let (fast, priority) = known.unwrap_or((target.fast(), target.priority));
+        let (fast, priority) = known.unwrap_or((*target.options.fast, target.priority));
         let entry = Entry { fast, priority, takes_part, status };
         state.entries.insert(target.name.clone(), entry);
     }
@@ -159,8 +159,8 @@ mod tests {
         let board = Board::default();
         board.configure(&config);
         for target in &config.targets {
-            let slow = target.slow.first().map_or("zram", String::as_str);
-            board.begins(target, &SlowTiers::parse(&[slow], &[""; 0]).unwrap());
+            let slow = target.options.slow.as_ref().map_or("zram", |slow| slow.text());
+            board.begins(target, &slow.parse().unwrap());
         }
         board
     }

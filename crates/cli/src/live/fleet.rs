@@ -2,8 +2,9 @@
 
 use super::board::Board;
 use super::config::{Config, Target};
+use super::options::Outputs;
 use super::session::Session;
-use super::slow::SlowMemory;
+use super::slow::{self, SlowMemory};
 use super::summary;
 use frostline_driver::instances::Instance;
 use frostline_driver::{Selection, SlowTier, SlowTiers, Status, clock};
@@ -226,16 +227,16 @@ impl Tender {
     /// Manages it until it ends or shall be let go.
     fn manage(&mut self, who: Selection) -> anyhow::Result<()> {
         let common = Arc::clone(&self.common);
-        let tiering = self.target.tiering();
-        let (mut options, why) = tiering.resolve(&common.root)?;
+        let mut options = self.target.options.clone();
+        let why = slow::settle(&common.root, &mut options)?;
         if !options.dry_run {
-            options.swap_device = common.prepare(&options.slow)?;
+            options.swap_device = common.prepare(options.tiers())?;
         }
-        let own_swap = options.slow.zram().is_some();
-        common.board.begins(&self.target, &options.slow);
+        let own_swap = options.tiers().zram().is_some();
+        common.board.begins(&self.target, options.tiers());
         let name = self.target.name.clone();
         let say = |text: &str| note(&format!("{name}: {text}"));
-        let begun = Session::on(&common.root, &tiering, options, who, &name, &say);
+        let begun = Session::on(&common.root, &Outputs::default(), options, who, &name, &say);
         let mut session = match begun {
             Ok(session) => session,
             Err(error) => {
@@ -278,8 +279,8 @@ impl Tender {
             pid: std::process::id(),
             start_ticks: identity.map_or(0, |identity| identity.start_ticks),
             name: self.target.name.clone().into(),
-            policy: self.target.policy.clone(),
-            dry_run: self.target.dry_run,
+            policy: self.target.options.policy.to_string(),
+            dry_run: self.target.options.dry_run,
             ..Status::default()
         };
         // Without the right to write there, a frostline runs unseen.

@@ -1,10 +1,10 @@
 //! Programs that tier themselves, by a library that is preloaded into them.
 
-use super::options::{Tiering, default};
+use super::options::{Outputs, Tiering, default};
 use super::slow::SlowMemory;
 use super::{consolidation, summary};
 use frostline_core::consolidation::ConsolidationLimit;
-use frostline_driver::environment::{self, CHILDREN, CONSOLIDATE, STATUS};
+use frostline_driver::environment::{self, Settings, VARIABLE};
 use frostline_driver::{Options, Status};
 use frostline_linux::Root;
 use frostline_record::Running;
@@ -93,13 +93,9 @@ fn beside() -> anyhow::Result<Option<PathBuf>> {
 #[derive(Debug)]
 pub struct Inside {
     agent: Agent,
-    /// Of tiering, where that is wanted.
-    options: Option<Options>,
-    consolidate: Option<ConsolidationLimit>,
+    settings: Settings,
     why: Option<String>,
-    summary: Option<PathBuf>,
-    series: Option<PathBuf>,
-    children: bool,
+    outputs: Outputs,
 }
 
 impl Inside {
@@ -115,9 +111,10 @@ impl Inside {
     ) -> anyhow::Result<Self> {
         let (mut options, why) = tiering.resolve(root)?;
         options.journal = options.journal.map(std::path::absolute).transpose()?;
-        let (summary, series) = (tiering.summary.clone(), tiering.series.clone());
-        let options = Some(options);
-        Ok(Self { agent, options, consolidate: None, why, summary, series, children })
+        // What is printed is what does the work.
+        options.dry_run = false;
+        let settings = settings(Some(options), children);
+        Ok(Self { agent, settings, why, outputs: tiering.outputs.clone() })
     }
 
     /// The program shall not tier itself.
@@ -134,7 +131,7 @@ impl Inside {
             (tiering.policy != default::POLICY, "--policy"),
             (tiering.fast != default::FAST, "--fast"),
             (tiering.journal.is_some(), "--journal"),
-            (tiering.series.is_some(), "--series"),
+            (tiering.outputs.series.is_some(), "--series"),
             (tiering.extents, "--extents"),
         ];
         if let Some((_, option)) = asked.into_iter().find(|(asked, _)| *asked) {
@@ -143,32 +140,23 @@ impl Inside {
                 "add --in-process to have the program do both",
             ));
         }
-        let summary = tiering.summary.clone();
-        Ok(Self {
-            agent,
-            options: None,
-            consolidate: None,
-            why: None,
-            summary,
-            series: None,
-            children,
-        })
+        let settings = settings(None, children);
+        Ok(Self { agent, settings, why: None, outputs: tiering.outputs.clone() })
     }
 
     /// It shall gather its hot pages, where there is a limit.
     #[must_use]
     pub fn consolidate(self, consolidate: Option<ConsolidationLimit>) -> Self {
-        Self { consolidate, ..self }
+        Self { settings: Settings { consolidate, ..self.settings }, ..self }
     }
 
-    fn variables(&self) -> Vec<(&'static str, OsString)> {
+    fn variables(&self) -> anyhow::Result<[(&'static str, OsString); 2]> {
         let preload = self.agent.preload(std::env::var_os(PRELOAD).as_deref());
-        let mut all = vec![(PRELOAD, preload)];
-        let words = self.options.iter().flat_map(environment::variables);
-        all.extend(words.map(|(name, value)| (name, value.into())));
-        all.extend(self.consolidate.map(|limit| (CONSOLIDATE, limit.to_string().into())));
-        all.push((CHILDREN, if self.children { "on" } else { "off" }.into()));
-        all
+        let settings = self.settings.text().map_err(|error| {
+            let hint = "choose paths whose names are UTF-8";
+            failure(format!("the program cannot be told: {error}"), hint)
+        })?;
+        Ok([(PRELOAD, preload), (VARIABLE, settings.into())])
     }
 
     /// Prints what would be set, as a shell understands it.
@@ -179,7 +167,8 @@ impl Inside {
         if let Some(why) = &self.why {
             note(why);
         }
-        if self.options.as_ref().is_some_and(|options| options.slow.swap().is_some()) {
+        let options = self.settings.options.as_ref();
+        if options.is_some_and(|options| options.tiers().swap().is_some()) {
             note(
                 "before that, vm.page-cluster is set to 0, and a zram device set up where asked for",
             );
@@ -193,7 +182,7 @@ impl Inside {
             }
         };
         let mut text = String::from("env");
-        for (name, value) in self.variables() {
+        for (name, value) in self.variables()? {
             text += &format!(" {name}={}", quoted(&value));
         }
         for word in program {
@@ -212,26 +201,33 @@ impl Inside {
             note(why);
         }
         let folder = temporary_folder("frostline-")?;
+        self.settings.status = Some(folder.path().into());
+        // What cannot be told is known before anything is set up.
+        self.variables()?;
         let mut slow = None;
-        if let Some(options) = &mut self.options {
-            let memory = SlowMemory::set_up(root, &options.slow)?;
-            options.swap_device = memory.only_device(&options.slow);
+        if let Some(options) = &mut self.settings.options {
+            let memory = SlowMemory::set_up(root, options.tiers())?;
+            options.swap_device = memory.only_device(options.tiers());
             slow = Some(memory);
+            if let Some(journal) = &options.journal {
+                // Who finds one there takes another name.
+                let _ = fs::remove_file(journal);
+            }
         }
-        for name in environment::VARIABLES {
+        let series = self.outputs.series.as_deref().map(summary::Series::create).transpose()?;
+        for (name, _) in environment::superseded() {
             command.env_remove(name);
         }
-        if let Some(log) = std::env::var_os(environment::LOG) {
-            command.env(environment::LOG, log);
-        }
-        if let Some(journal) = self.options.as_ref().and_then(|options| options.journal.as_ref()) {
-            // Who finds one there takes another name.
-            let _ = fs::remove_file(journal);
-        }
-        let series = self.series.as_deref().map(summary::Series::create).transpose()?;
-        command.envs(self.variables()).env(STATUS, folder.path());
-        Ok(Prepared { slow, folder, summary: self.summary, series })
+        command.envs(self.variables()?);
+        Ok(Prepared { slow, folder, summary: self.outputs.summary, series })
     }
+}
+
+/// Remarks go where those of our own environment would.
+fn settings(options: Option<Options>, children: bool) -> Settings {
+    let own = std::env::var(VARIABLE).unwrap_or_default();
+    let log = environment::text(&own, "log").map(PathBuf::from);
+    Settings { options, children, log, ..Settings::default() }
 }
 
 /// What was set up for a program that tiers itself.

@@ -2,18 +2,10 @@
 
 use super::slow;
 use anyhow::Context;
-use frostline_core::policy::registry;
-use frostline_core::spec::{parse_bytes, parse_ratio};
-use frostline_driver::{Limit, Options, Samples, SlowTiers};
+use frostline_driver::Options;
+pub use frostline_driver::options::default;
 use frostline_linux::Root;
 use std::path::PathBuf;
-
-/// What is done where nothing else is asked for.
-pub mod default {
-    pub use frostline_driver::environment::default::*;
-    /// Policy.
-    pub const POLICY: &str = frostline_core::policy::registry::DEFAULT;
-}
 
 /// Arguments of every command that tiers a running program.
 #[derive(clap::Args, Clone, Debug)]
@@ -70,6 +62,13 @@ pub struct Tiering {
     /// the policy does without; for journals that become traces
     #[arg(long, hide_short_help = true)]
     pub extents: bool,
+    #[command(flatten)]
+    pub outputs: Outputs,
+}
+
+/// Files that numbers are written to.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct Outputs {
     /// Write the numbers of every second to a CSV file
     #[arg(long, value_name = "FILE")]
     pub series: Option<PathBuf>,
@@ -79,46 +78,42 @@ pub struct Tiering {
 }
 
 impl Tiering {
-    /// The driver's options; the slow tier is chosen here where none is named. The text says why.
+    /// The options that are asked for.
     ///
     /// # Errors
-    /// What cannot be read, or does not exist.
-    pub fn resolve(&self, root: &Root) -> anyhow::Result<(Options, Option<String>)> {
-        registry::check(&self.policy).context("--policy")?;
-        let (slow, why) = match &*self.slow {
-            [] => {
-                let (slow, why) = slow::choose(root);
-                (SlowTiers::new([slow], &self.limit).context("--limit")?, Some(why))
-            }
-            // First without limits, so that the message names the right one.
-            tiers => {
-                SlowTiers::parse(tiers, &[""; 0]).context("--slow")?;
-                (SlowTiers::parse(tiers, &self.limit).context("--limit")?, None)
-            }
-        };
-        let share = |text: &str, name: &'static str| {
-            let share = parse_ratio(text).context(name)?;
-            anyhow::ensure!(share > 0.0, "{name}: '{text}' leaves no time at all");
-            Ok(share)
-        };
-        let limit = match &self.migration_limit {
-            Some(text) => Some(parse_bytes(text).context("--migration-limit")?),
-            None => None,
-        };
-        let options = Options {
-            policy: self.policy.clone(),
-            slow,
-            swap_device: None,
-            fast: Limit::parse(&self.fast).context("--fast")?,
-            cpu_share: share(&self.cpu_limit, "--cpu-limit")?,
-            settling_cpu_share: share(&self.settling_cpu_limit, "--settling-cpu-limit")?,
-            migration_bytes_per_second: limit,
-            samples: Samples::parse(&self.samples).context("--samples")?,
+    /// What cannot be read.
+    pub fn options(&self) -> anyhow::Result<Options> {
+        let mut options = Options {
             seed: self.seed,
             dry_run: self.dry_run,
             journal: self.journal.clone(),
             extents: self.extents,
+            ..Options::default()
         };
+        let one = std::slice::from_ref;
+        for (key, words) in [
+            ("policy", one(&self.policy)),
+            ("slow", &self.slow),
+            ("limit", &self.limit),
+            ("fast", one(&self.fast)),
+            ("cpu_limit", one(&self.cpu_limit)),
+            ("settling_cpu_limit", one(&self.settling_cpu_limit)),
+            ("samples", one(&self.samples)),
+            ("migration_limit", self.migration_limit.as_slice()),
+        ] {
+            let flag = || format!("--{}", key.replace('_', "-"));
+            options.set_words(key, words).with_context(flag)?;
+        }
+        Ok(options)
+    }
+
+    /// The same with the slow tier chosen where none is named. The text says why.
+    ///
+    /// # Errors
+    /// What cannot be read, or does not exist.
+    pub fn resolve(&self, root: &Root) -> anyhow::Result<(Options, Option<String>)> {
+        let mut options = self.options()?;
+        let why = slow::settle(root, &mut options).context("--limit")?;
         Ok((options, why))
     }
 }

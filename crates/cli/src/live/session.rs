@@ -1,6 +1,6 @@
 //! One driver at work, from its start to its end.
 
-use super::options::Tiering;
+use super::options::{Outputs, Tiering};
 use super::slow::SlowMemory;
 use super::summary;
 use frostline_core::types::Nanos;
@@ -12,6 +12,7 @@ use frostline_report::units::bytes;
 use frostline_terminal::errors::failure;
 use frostline_terminal::progress::note;
 use frostline_terminal::{files, output};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How often others are told; less often where that takes more than one part in so many of a core.
@@ -32,7 +33,7 @@ pub struct Session {
     instance: Option<Instance>,
     publish_due: Nanos,
     series: Option<summary::Series>,
-    tiering: Tiering,
+    summary: Option<PathBuf>,
     overseer: Option<Overseer>,
     /// Our memory exceeds its limit, and that was said.
     too_large: bool,
@@ -55,15 +56,15 @@ impl Session {
     ) -> anyhow::Result<Self> {
         let (mut options, why) = tiering.resolve(root)?;
         if let Some(why) = why {
-            if options.slow.is_empty() && !options.dry_run {
+            if options.tiers().is_empty() && !options.dry_run {
                 return Err(failure(why, "run as root, or choose --slow none to watch only"));
             }
             note(&why);
         }
         let slow =
-            if options.dry_run { None } else { Some(SlowMemory::set_up(root, &options.slow)?) };
-        options.swap_device = slow.as_ref().and_then(|slow| slow.only_device(&options.slow));
-        match Self::on(root, tiering, options, who, name, &note) {
+            if options.dry_run { None } else { Some(SlowMemory::set_up(root, options.tiers())?) };
+        options.swap_device = slow.as_ref().and_then(|slow| slow.only_device(options.tiers()));
+        match Self::on(root, &tiering.outputs, options, who, name, &note) {
             Ok(session) => Ok(Self { slow, ..session }),
             Err(error) => {
                 if let Some(slow) = slow {
@@ -74,20 +75,20 @@ impl Session {
         }
     }
 
-    /// As [`Self::begin`], with `options` that `tiering` was resolved to, on a slow tier that
+    /// As [`Self::begin`], with settled `options`, on a slow tier that
     /// somebody else sets up and takes down; remarks go to `say`.
     ///
     /// # Errors
     /// As [`Self::begin`].
     pub fn on(
         root: &Root,
-        tiering: &Tiering,
+        outputs: &Outputs,
         options: Options,
         who: Selection,
         name: &str,
         say: &dyn Fn(&str),
     ) -> anyhow::Result<Self> {
-        let series = tiering.series.as_deref().map(summary::Series::create).transpose()?;
+        let series = outputs.series.as_deref().map(summary::Series::create).transpose()?;
         let (driver, notes) = start(root.clone(), options, who)?;
         notes.iter().for_each(|text| say(text));
         let mut session = Self {
@@ -98,7 +99,7 @@ impl Session {
             instance: None,
             publish_due: Nanos::ZERO,
             series,
-            tiering: tiering.clone(),
+            summary: outputs.summary.clone(),
             overseer: None,
             too_large: false,
             scattered: false,
@@ -222,7 +223,7 @@ impl Session {
         if self.slow.as_ref().is_some_and(SlowMemory::is_own_swap) {
             self.bring_back()?;
         }
-        let path = self.tiering.summary.clone();
+        let path = self.summary.clone();
         self.give_up();
         if let Some(path) = path {
             files::write_whole(&path, output::envelope(&[status])?.as_bytes())?;

@@ -1,7 +1,8 @@
 //! Slow tiers: chosen, set up before, taken down afterwards.
 
+use frostline_core::spec::SpecError;
 use frostline_core::types::Bytes;
-use frostline_driver::{SlowTier, SlowTiers};
+use frostline_driver::{Options, SlowTier, SlowTiers};
 use frostline_linux::Root;
 use frostline_linux::changes::{Changes, SwapOff, restore};
 use frostline_linux::process;
@@ -30,6 +31,20 @@ pub fn choose(root: &Root) -> (SlowTier, String) {
         Some(topology::SlowTier::Zram) => none("setting up zram takes root"),
         None => none("there is no slower node, and no zram in this kernel"),
     }
+}
+
+/// Chooses the slow tier where the user names none, and says why it is that.
+///
+/// # Errors
+/// A limit of a tier that is not there.
+pub fn settle(root: &Root, options: &mut Options) -> Result<Option<String>, SpecError> {
+    let mut why = None;
+    options.settle(|| {
+        let (tier, because) = choose(root);
+        why = Some(because);
+        tier
+    })?;
+    Ok(why)
 }
 
 /// What was set up.

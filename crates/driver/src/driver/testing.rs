@@ -3,6 +3,7 @@
 use super::*;
 use crate::place::Place;
 use frostline_core::TierLimits;
+use std::path::PathBuf;
 
 /// `total_pages` is what tables are made for in the beginning.
 pub(super) fn driver(
@@ -18,21 +19,16 @@ pub(super) fn driver(
         direct_access: true,
     };
     let options = Options {
-        samples: Samples::Auto,
-        policy: "first-touch".into(),
-        slow: SlowTiers::default(),
-        swap_device: None,
-        fast: Limit::Share(1.0),
-        cpu_share: 1.0,
-        settling_cpu_share: 1.0,
-        migration_bytes_per_second: None,
-        seed: 1,
+        policy: "first-touch".parse().unwrap(),
+        fast: "100%".parse().unwrap(),
+        cpu_limit: "1".parse().unwrap(),
+        settling_cpu_limit: "1".parse().unwrap(),
         dry_run: true,
         journal,
-        extents: false,
+        ..Options::default()
     };
     let setup = Setup {
-        policy: options.policy.clone(),
+        policy: options.policy.to_string(),
         seed: 1,
         scale: 1.0,
         fast_pages: 1 << 20,

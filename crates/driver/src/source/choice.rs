@@ -8,7 +8,7 @@ use super::idle::IdlePages;
 use super::pmu::Pmu;
 use super::refaults::Refaults;
 use super::writes::Writes;
-use crate::driver::Options;
+use crate::options::Options;
 use crate::place::{Place, Places};
 use frostline_core::event::SampleKind;
 use frostline_core::policy::{Origin, Sampling, Telemetry};
@@ -20,8 +20,8 @@ use frostline_linux::damon;
 use frostline_linux::files::closings::Closings;
 use frostline_linux::perf::pmu::{self, PmuSource};
 use frostline_linux::{LinuxError, Root};
-use std::fmt;
 use std::num::NonZeroU32;
+use std::str::FromStr;
 
 /// Where samples of accesses shall come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,24 +51,17 @@ impl Samples {
         (Self::PageIdle, "page-idle"),
         (Self::Refaults, "refaults"),
     ];
+}
 
-    /// Reads a name.
-    ///
-    /// # Errors
-    /// Where there is no such source.
-    pub fn parse(text: &str) -> Result<Self, SpecError> {
+impl FromStr for Samples {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
         let names = Self::ALL.map(|(_, name)| name);
         let found = Self::ALL.into_iter().find(|(_, name)| *name == text);
         found
             .map(|(samples, _)| samples)
             .ok_or_else(|| SpecError::unknown("source of samples", text, &names))
-    }
-}
-
-impl fmt::Display for Samples {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = Self::ALL.into_iter().find(|(samples, _)| samples == self);
-        f.write_str(name.map_or("", |(_, name)| name))
     }
 }
 
@@ -127,7 +120,7 @@ pub fn choose(
     let sampled = choice.sources.iter().any(|source| counts_stores(source.name()));
     if needs.store_sample_period > 0
         && !sampled
-        && let Ok(writes) = Writes::new(root, options.cpu_share, needs.store_sample_period)
+        && let Ok(writes) = Writes::new(root, options.cpu_limit.get(), needs.store_sample_period)
     {
         choice.sources.push(Box::new(writes));
         let why = choice.why.get_or_insert_default();
@@ -136,14 +129,14 @@ pub fn choose(
         *why += "stores come from soft-dirty bits, which CRIU must not use meanwhile";
     }
     if needs.access_bits {
-        add_bits(root, options.cpu_share, needs.swap_faults, &mut choice)?;
+        add_bits(root, options.cpu_limit.get(), needs.swap_faults, &mut choice)?;
     }
     if needs.allocation_extents {
         choice.sources.push(Box::new(Allocations::new(root)?));
         let how = "allocations are followed by tracepoints, in the extents that were asked for";
         choice.allocations = Some(how.into());
     }
-    if needs.closed_files && !options.dry_run && !options.slow.is_empty() {
+    if needs.closed_files && !options.dry_run && !options.tiers().is_empty() {
         add_closings(&mut choice);
     }
     Ok(choice)
@@ -217,8 +210,8 @@ fn of_loads(
     if needs.load_sample_period == 0 {
         return Ok(choice);
     }
-    let here = Here { root, places, cpu_share: options.cpu_share, dry_run: options.dry_run };
-    let (sources, why) = match options.samples {
+    let here = Here { root, places, cpu_share: options.cpu_limit.get(), dry_run: options.dry_run };
+    let (sources, why) = match *options.samples {
         Samples::Auto => here.best(needs)?,
         Samples::Pmu => here
             .pmu(needs)?
@@ -405,7 +398,6 @@ impl Here<'_> {
 mod tests {
     use super::super::testing::two_tiers;
     use super::*;
-    use crate::{Limit, SlowTiers};
     use frostline_linux::balancing::{MODE, RATE};
 
     fn choose_here(root: &Root, samples: &str, places: &[Place], dry_run: bool) -> String {
@@ -421,18 +413,11 @@ mod tests {
         dry_run: bool,
     ) -> String {
         let options = Options {
-            policy: "memtis".into(),
-            slow: SlowTiers::parse(&["node:1"], &[""; 0]).expect("right"),
-            swap_device: None,
-            fast: Limit::Share(0.5),
-            cpu_share: 0.1,
-            settling_cpu_share: 0.1,
-            migration_bytes_per_second: None,
-            samples: Samples::parse(samples).unwrap(),
-            seed: 1,
+            slow: Some("node:1".parse().expect("right")),
+            cpu_limit: "10%".parse().expect("right"),
+            samples: samples.parse().expect("right"),
             dry_run,
-            extents: false,
-            journal: None,
+            ..Options::default()
         };
         let places = Places { tiers: places.to_vec(), device: None, planned: None, frames: None };
         match choose(root, needs, &options, &places) {
@@ -450,12 +435,9 @@ mod tests {
     #[test]
     fn names_are_read_and_written() {
         for (samples, name) in Samples::ALL {
-            assert_eq!(
-                (Samples::parse(name).unwrap(), samples.to_string()),
-                (samples, name.into())
-            );
+            assert_eq!(name.parse::<Samples>(), Ok(samples));
         }
-        let error = Samples::parse("damn").unwrap_err().to_string();
+        let error = "damn".parse::<Samples>().unwrap_err().to_string();
         assert!(error.contains("`damon`"), "{error}");
     }
 

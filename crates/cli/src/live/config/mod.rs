@@ -1,16 +1,16 @@
 //! The daemon's configuration: a TOML file in which every key is known and every value is checked
 //! before anything begins.
 
+mod target;
 #[cfg(test)]
 mod tests;
 mod values;
 
-use super::options::{Tiering, default};
 use frostline_core::Foreign;
-use frostline_core::spec::{SpecError, parse_bytes};
+use frostline_core::spec::SpecError;
 use frostline_core::types::Bytes;
 use frostline_driver::owner::Owner;
-use frostline_driver::{Limit, Selection, SlowTier, SlowTiers};
+use frostline_driver::{Options, Selection, Size, SlowTier, SlowTiers, Written};
 use frostline_linux::Root;
 use frostline_linux::groups::GroupName;
 use frostline_linux::users::User;
@@ -47,14 +47,14 @@ pub struct Config {
 #[serde(deny_unknown_fields, default)]
 pub struct Daemon {
     /// Fast memory for all targets together; without it each has what its own `fast` says.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "values::size")]
-    pub fast: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fast: Option<Written<Size>>,
 }
 
 impl Daemon {
     /// Fast memory for all targets together.
     pub fn fast(&self) -> Option<Bytes> {
-        self.fast.as_deref().and_then(|text| parse_bytes(text).ok())
+        self.fast.as_deref().map(|fast| fast.bytes())
     }
 }
 
@@ -71,64 +71,29 @@ pub struct Metrics {
 }
 
 /// A program, or several, with one policy and one limit.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Target {
     /// As `status` and metrics show it.
-    #[serde(deserialize_with = "values::name")]
     pub name: String,
     /// One process, by its number.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "values::pid")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
     /// All processes of a cgroup.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<GroupName>,
     /// All processes of a program, by its name.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "values::command"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// Whose processes these are, by name or number, or `*`; none for those of who runs the daemon.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "values::user")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// Also the processes that they start.
-    #[serde(default = "values::yes")]
     pub children: bool,
-    #[serde(default = "values::default_policy", deserialize_with = "values::policy")]
-    pub policy: String,
-    #[serde(default = "values::default_fast", deserialize_with = "values::fast")]
-    pub fast: String,
-    /// The fastest first; none for what suits this machine best.
-    #[serde(
-        default,
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "values::slow",
-        serialize_with = "values::show_list"
-    )]
-    pub slow: Vec<String>,
-    /// Limits of slow tiers: `node:1=2GiB`.
-    #[serde(
-        default,
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "values::limits",
-        serialize_with = "values::show_list"
-    )]
-    pub limit: Vec<String>,
-    #[serde(default = "values::default_cpu_limit", deserialize_with = "values::share")]
-    pub cpu_limit: String,
-    #[serde(default = "values::default_settling_cpu_limit", deserialize_with = "values::share")]
-    pub settling_cpu_limit: String,
-    #[serde(default = "values::default_samples", deserialize_with = "values::samples")]
-    pub samples: String,
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "values::size")]
-    pub migration_limit: Option<String>,
+    /// What is asked of tiering.
+    #[serde(flatten)]
+    pub options: Options,
     /// From 1, which gives way first, to 100.
-    #[serde(default = "values::default_priority", deserialize_with = "values::priority")]
     pub priority: u8,
-    #[serde(default)]
-    pub dry_run: bool,
 }
 
 /// As it stands in a file.
@@ -219,15 +184,17 @@ impl Config {
             if target.pid == Some(0) {
                 return wrong(format!("target '{name}' has no process 0"), "numbers begin at 1");
             }
-            if target.slow.is_empty() && !target.limit.is_empty() {
+            let (slow, limit) = (&target.options.slow, &target.options.limit);
+            if slow.is_none() && limit.is_some() {
                 let hint = "say where: slow = [\"node:1\", \"zram\"]";
                 return wrong(
                     format!("target '{name}' limits slow tiers that it leaves open"),
                     hint,
                 );
             }
-            let slow = match SlowTiers::parse(&target.slow, &target.limit) {
-                Ok(slow) => slow,
+            let limited = slow.as_ref().map(|slow| slow.limited(limit.as_deref())).transpose();
+            let slow = match limited {
+                Ok(slow) => slow.unwrap_or(SlowTiers::NONE),
                 Err(SpecError { what, hint }) => {
                     return Some((
                         index,
@@ -297,35 +264,10 @@ impl Target {
         Some(format!("those of {shown}{more} are left alone: user = \"{}\" takes them", one.name))
     }
 
-    /// What is asked of tiering.
-    pub fn tiering(&self) -> Tiering {
-        Tiering {
-            policy: self.policy.clone(),
-            fast: self.fast.clone(),
-            slow: self.slow.clone(),
-            limit: self.limit.clone(),
-            cpu_limit: self.cpu_limit.clone(),
-            settling_cpu_limit: self.settling_cpu_limit.clone(),
-            samples: self.samples.clone(),
-            migration_limit: self.migration_limit.clone(),
-            seed: default::SEED,
-            dry_run: self.dry_run,
-            journal: None,
-            extents: false,
-            series: None,
-            summary: None,
-        }
-    }
-
-    /// Fast memory that it wants.
-    pub fn fast(&self) -> Limit {
-        // Checked when the file was read.
-        Limit::parse(&self.fast).unwrap_or(Limit::Share(1.0))
-    }
-
     /// Whether the two differ in nothing but what can be changed while they are managed.
     pub fn differs_in_limits_only(&self, other: &Self) -> bool {
-        let same = Self { fast: other.fast.clone(), priority: other.priority, ..self.clone() };
+        let mut same = Self { priority: other.priority, ..self.clone() };
+        same.options.fast = other.options.fast.clone();
         same == *other
     }
 }

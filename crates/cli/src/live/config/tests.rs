@@ -1,4 +1,5 @@
 use super::*;
+use crate::live::options::Tiering;
 use clap::Parser;
 
 /// Arguments of `run` and `attach`.
@@ -19,9 +20,8 @@ fn target(text: &str) -> Target {
 
 #[test]
 fn defaults_are_those_of_the_command_line() {
-    let theirs = CommandLine::parse_from(["frostline"]).tiering;
-    let ours = target("").tiering();
-    assert_eq!(format!("{ours:?}"), format!("{theirs:?}"));
+    let theirs = CommandLine::parse_from(["frostline"]).tiering.options().unwrap();
+    assert_eq!(target("").options, theirs);
 }
 
 #[test]
@@ -144,10 +144,10 @@ fn a_command_is_of_the_user_who_runs_the_daemon_unless_another_is_named() {
 
 #[test]
 fn slow_tiers_are_one_or_several() {
-    assert_eq!(target("slow = \"zram\"").slow, ["zram"]);
+    assert_eq!(target("slow = \"zram\"").options.slow.unwrap().text(), "zram");
     let text = "slow = [\"node:1\", \"zram\"]\nlimit = [\"node:1=2GiB\", \"zram=10%\"]";
     let both = target(text);
-    assert_eq!((both.slow.len(), both.limit.len()), (2, 2));
+    assert_eq!(both.options.slow.as_ref().unwrap().iter().count(), 2);
     let shown = toml::to_string(&both).unwrap();
     assert!(shown.contains(text), "{shown}");
     assert!(toml::to_string(&target("slow = \"zram\"")).unwrap().contains("slow = \"zram\"\n"));

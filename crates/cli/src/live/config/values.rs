@@ -1,46 +1,12 @@
-//! Values of single keys: their defaults, and what is refused.
+//! Values of single keys, and what is refused.
 
-use crate::live::options::default;
 use frostline_core::foreign::leads;
-use frostline_core::policy::registry;
-use frostline_core::spec::{SpecError, parse_bytes, parse_ratio};
+use frostline_core::spec::SpecError;
 use frostline_driver::owner::Owner;
-use frostline_driver::{Limit, Samples, SlowTiers};
+use serde::Deserialize;
 use serde::de::{Deserializer, Error};
-use serde::{Deserialize, Serialize, Serializer};
 use std::fmt::Display;
 use std::net::SocketAddr;
-
-/// Between the two ends.
-const PRIORITY: u8 = 50;
-
-pub fn yes() -> bool {
-    true
-}
-
-pub fn default_policy() -> String {
-    default::POLICY.into()
-}
-
-pub fn default_fast() -> String {
-    default::FAST.into()
-}
-
-pub fn default_cpu_limit() -> String {
-    default::CPU_LIMIT.into()
-}
-
-pub fn default_settling_cpu_limit() -> String {
-    default::SETTLING_CPU_LIMIT.into()
-}
-
-pub fn default_samples() -> String {
-    default::SAMPLES.into()
-}
-
-pub fn default_priority() -> u8 {
-    PRIORITY
-}
 
 fn text<'de, D: Deserializer<'de>, T, E: Display>(
     from: D,
@@ -113,73 +79,6 @@ fn plain(text: &str, key: &str, hint: &str) -> Result<(), SpecError> {
         }
         false => Ok(()),
     }
-}
-
-pub fn policy<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
-    text(from, registry::check)
-}
-
-pub fn fast<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
-    text(from, Limit::parse)
-}
-
-pub fn samples<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
-    text(from, Samples::parse)
-}
-
-/// One text or several.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum OneOrMore {
-    One(String),
-    More(Vec<String>),
-}
-
-impl OneOrMore {
-    fn read<'de, D: Deserializer<'de>>(from: D, what: &str) -> Result<Vec<String>, D::Error> {
-        match Self::deserialize(from) {
-            Ok(Self::One(text)) => Ok(vec![text]),
-            Ok(Self::More(texts)) => Ok(texts),
-            Err(_) => Err(D::Error::custom(SpecError::new(
-                format!("expected a string, or several in brackets, for {what}"),
-                "slow = \"zram\", or slow = [\"node:1\", \"zram\"]",
-            ))),
-        }
-    }
-}
-
-pub fn slow<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
-    let texts = OneOrMore::read(from, "slow tiers")?;
-    SlowTiers::parse(&texts, &[""; 0]).map_err(D::Error::custom)?;
-    Ok(texts)
-}
-
-/// Whether there are such tiers is seen when the target is known as a whole.
-pub fn limits<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
-    OneOrMore::read(from, "limits")
-}
-
-/// One text as it is, several as a list.
-pub fn show_list<S: Serializer>(texts: &[String], to: S) -> Result<S::Ok, S::Error> {
-    match texts {
-        [one] => one.serialize(to),
-        texts => texts.serialize(to),
-    }
-}
-
-pub fn size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
-    let check = |text: &str| match parse_bytes(text)?.0 {
-        0 => Err(SpecError::new("0 bytes are too few", "leave the line out for no limit")),
-        bytes => Ok(bytes),
-    };
-    text(from, check).map(Some)
-}
-
-pub fn share<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
-    text(from, |text| match parse_ratio(text)? {
-        share if share > 0.0 => Ok(share),
-        _ => Err(SpecError::new(format!("'{text}' leaves no time at all"), "write 1.5%")),
-    })
 }
 
 pub fn priority<'de, D: Deserializer<'de>>(from: D) -> Result<u8, D::Error> {

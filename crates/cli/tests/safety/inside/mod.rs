@@ -409,18 +409,19 @@ fn what_is_refused_leaves_the_program_alone() {
 #[test]
 fn by_hand_what_cannot_be_read_is_said_in_one_line() {
     let Some(built) = Built::new() else { return };
-    for (variables, why) in [
-        (&[("FROSTLINE", "hybridtear")][..], "unknown policy"),
-        (&[("FROSTLINE", "hybridtier"), ("FROSTLINE_FAST", "0%")], "FROSTLINE_FAST: "),
-        (&[("FROSTLINE", "hybridtier"), ("FROSTLINE_SLOW", "zram")], "nobody has set up zram"),
+    for (settings, why) in [
+        (r#""policy": "hybridtear""#, "unknown policy"),
+        (r#""policy": "hybridtier", "fast": "0%""#, "FROSTLINE: fast: "),
+        (r#""policy": "hybridtier", "slow": "zram""#, "nobody has set up zram"),
+        (r#""fast": "40%""#, "neither policy nor consolidate"),
     ] {
         let log = built.path("log");
         for to_file in [false, true] {
             let mut command = Command::new(built.path("program"));
-            command.args(["plain", "0.5"]).env("LD_PRELOAD", agent()).envs(variables.to_vec());
-            if to_file {
-                command.env("FROSTLINE_LOG", &log);
-            }
+            command.args(["plain", "0.5"]).env("LD_PRELOAD", agent());
+            let log =
+                if to_file { format!(", \"log\": \"{}\"", log.display()) } else { String::new() };
+            command.env("FROSTLINE", format!("{{{settings}{log}}}"));
             let output = command.output().expect("it runs");
             assert_eq!(text(&output.stdout), "whole\n");
             let told = match to_file {
@@ -446,9 +447,11 @@ fn a_dry_run_prints_what_it_would_set() {
     let line = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(line.starts_with(&format!("env LD_PRELOAD={} ", agent().display())), "{line}");
-    for part in
-        [" FROSTLINE=hybridtier:momentum=2 ", " FROSTLINE_SLOW=swap ", " FROSTLINE_CHILDREN=off "]
-    {
+    for part in [
+        r#" FROSTLINE='{"policy":"hybridtier:momentum=2","#,
+        r#""slow":"swap","#,
+        r#""children":false}' "#,
+    ] {
         assert!(line.contains(part), "{part}: {line}");
     }
     assert!(line.ends_with(" './no such program' 'it'\\''s'\n"), "{line}");

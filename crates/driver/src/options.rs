@@ -1,0 +1,260 @@
+//! Options of tiering: the one set that the command line, the daemon's file and an agent's variable fill.
+
+use crate::source::choice::Samples;
+use crate::tier::{SlowLimits, SlowTier, SlowTiers};
+use crate::written::{CpuShare, Policy, Size, Written};
+use frostline_core::spec::SpecError;
+use frostline_daemon::Limit;
+use serde::de::value::Error as TextError;
+use serde::de::{Deserializer, Error, IntoDeserializer};
+use serde::{Deserialize, Serialize, Serializer};
+use std::fmt::Display;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// What holds where nothing else is asked for.
+pub mod default {
+    /// Policy.
+    pub const POLICY: &str = frostline_core::policy::registry::DEFAULT;
+    /// Fast memory.
+    pub const FAST: &str = "50%";
+    /// Share of one core.
+    pub const CPU_LIMIT: &str = "1.5%";
+    /// Share of one core until the limit of fast memory holds.
+    pub const SETTLING_CPU_LIMIT: &str = "6%";
+    /// Source of samples.
+    pub const SAMPLES: &str = "auto";
+    /// Seed of random choices.
+    pub const SEED: u64 = 1;
+}
+
+/// What to do. [`Self::set`] reads it key by key, so that an error has the key's place in its file.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Options {
+    /// Policy, with all its parameters.
+    pub policy: Written<Policy>,
+    /// How much may be fast.
+    pub fast: Written<Limit>,
+    /// Below fast memory; `None` for what suits the system best.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "show_list")]
+    pub slow: Option<Written<SlowTiers>>,
+    /// Limits of slow tiers.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "show_list")]
+    pub limit: Option<Written<SlowLimits>>,
+    /// Our share of a core once the limit holds.
+    pub cpu_limit: Written<CpuShare>,
+    /// Our share of a core until then, for a minute at most.
+    pub settling_cpu_limit: Written<CpuShare>,
+    /// Where samples of accesses shall come from.
+    pub samples: Written<Samples>,
+    /// Most bytes per second that the policy may have moved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub migration_limit: Option<Written<Size>>,
+    /// Seed of all random choices.
+    #[serde(skip_serializing_if = "is_default_seed")]
+    pub seed: u64,
+    /// The only swap device that pages shall go to; `None` for whichever the kernel takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub swap_device: Option<PathBuf>,
+    /// Where to write the journal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub journal: Option<PathBuf>,
+    /// Follow allocations in the extents that were asked for, also where the policy does without.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub extents: bool,
+    /// Only watch: nothing is moved.
+    pub dry_run: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        fn read<T: FromStr<Err: Display>>(text: &str) -> T {
+            text.parse().unwrap_or_else(|error| panic!("the default {text}: {error}"))
+        }
+        Self {
+            policy: read(default::POLICY),
+            fast: read(default::FAST),
+            slow: None,
+            limit: None,
+            cpu_limit: read(default::CPU_LIMIT),
+            settling_cpu_limit: read(default::SETTLING_CPU_LIMIT),
+            samples: read(default::SAMPLES),
+            migration_limit: None,
+            seed: default::SEED,
+            swap_device: None,
+            journal: None,
+            extents: false,
+            dry_run: false,
+        }
+    }
+}
+
+impl Options {
+    /// What [`Self::set`] knows.
+    pub const KEYS: &'static [&'static str] = &[
+        "policy",
+        "fast",
+        "slow",
+        "limit",
+        "cpu_limit",
+        "settling_cpu_limit",
+        "samples",
+        "migration_limit",
+        "seed",
+        "swap_device",
+        "journal",
+        "extents",
+        "dry_run",
+    ];
+
+    /// Sets one of them.
+    ///
+    /// # Errors
+    /// A key that is not known, and a value that cannot be.
+    pub fn set<'de, D: Deserializer<'de>>(&mut self, key: &str, from: D) -> Result<(), D::Error> {
+        match key {
+            "policy" => self.policy = Deserialize::deserialize(from)?,
+            "fast" => self.fast = Deserialize::deserialize(from)?,
+            "slow" => self.slow = list(from, "slow tiers")?,
+            "limit" => self.limit = list(from, "limits")?,
+            "cpu_limit" => self.cpu_limit = Deserialize::deserialize(from)?,
+            "settling_cpu_limit" => self.settling_cpu_limit = Deserialize::deserialize(from)?,
+            "samples" => self.samples = Deserialize::deserialize(from)?,
+            "migration_limit" => self.migration_limit = Some(Deserialize::deserialize(from)?),
+            "seed" => self.seed = Deserialize::deserialize(from)?,
+            "swap_device" => self.swap_device = Some(Deserialize::deserialize(from)?),
+            "journal" => self.journal = Some(Deserialize::deserialize(from)?),
+            "extents" => self.extents = Deserialize::deserialize(from)?,
+            "dry_run" => self.dry_run = Deserialize::deserialize(from)?,
+            _ => return Err(D::Error::unknown_field(key, Self::KEYS)),
+        }
+        Ok(())
+    }
+
+    /// Sets one of them from the words of a command line; none leave it as it is.
+    ///
+    /// # Errors
+    /// As [`Self::set`].
+    pub fn set_words(&mut self, key: &str, words: &[String]) -> Result<(), SpecError> {
+        let result = match words {
+            [] => Ok(()),
+            [word] => self.set(key, IntoDeserializer::<TextError>::into_deserializer(&**word)),
+            words => {
+                self.set(key, IntoDeserializer::<TextError>::into_deserializer(words.to_vec()))
+            }
+        };
+        result.map_err(|error| SpecError::of_text(&error.to_string()))
+    }
+
+    /// Puts limits to slow tiers; `choose` gives the tier where none is named.
+    ///
+    /// # Errors
+    /// A limit of a tier that is not there.
+    pub fn settle(&mut self, choose: impl FnOnce() -> SlowTier) -> Result<(), SpecError> {
+        let mut slow: Written<SlowTiers> = match &self.slow {
+            Some(slow) => slow.clone(),
+            None => choose().to_string().parse()?,
+        };
+        slow.replace(slow.limited(self.limit.as_deref())?);
+        self.slow = Some(slow);
+        Ok(())
+    }
+
+    /// The tiers below the fast one; none where they are not known yet.
+    pub fn tiers(&self) -> &SlowTiers {
+        self.slow.as_deref().unwrap_or(&NOWHERE)
+    }
+}
+
+/// Nothing is moved.
+static NOWHERE: SlowTiers = SlowTiers::NONE;
+
+fn is_default_seed(seed: &u64) -> bool {
+    *seed == default::SEED
+}
+
+/// One text or several.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrMore {
+    One(String),
+    More(Vec<String>),
+}
+
+fn list<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
+    from: D,
+    what: &str,
+) -> Result<Option<T>, D::Error> {
+    let text = match OneOrMore::deserialize(from) {
+        Ok(OneOrMore::One(text)) => text,
+        Ok(OneOrMore::More(texts)) if texts.is_empty() => return Ok(None),
+        Ok(OneOrMore::More(texts)) => texts.join(","),
+        Err(_) => {
+            return Err(D::Error::custom(SpecError::new(
+                format!("expected a string, or several in brackets, for {what}"),
+                "slow = \"zram\", or slow = [\"node:1\", \"zram\"]",
+            )));
+        }
+    };
+    text.parse().map(Some).map_err(D::Error::custom)
+}
+
+/// One text as it is, several as a list.
+fn show_list<T, S: Serializer>(list: &Option<Written<T>>, to: S) -> Result<S::Ok, S::Error> {
+    let texts: Vec<&str> = list.iter().flat_map(|list| list.text().split(',')).collect();
+    match &*texts {
+        [one] => one.serialize(to),
+        texts => texts.serialize(to),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_is_read_as_it_is_written() {
+        let mut all = Options::default();
+        for (key, text) in [
+            ("policy", "hybridtier:momentum=2"),
+            ("fast", "1:8"),
+            ("slow", "node:1,zram:size=1GiB:algorithm=lz4"),
+            ("limit", "node:1=30%"),
+            ("cpu_limit", "1/3"),
+            ("settling_cpu_limit", "0.4"),
+            ("samples", "damon"),
+            ("migration_limit", "5MiB"),
+            ("swap_device", "/dev/zram3"),
+            ("journal", "/tmp/a journal"),
+        ] {
+            all.set_words(key, &[text.into()]).expect(key);
+        }
+        (all.seed, all.extents, all.dry_run) = (7, true, true);
+        let serde_json::Value::Object(written) = serde_json::to_value(&all).unwrap() else {
+            panic!("an object");
+        };
+        assert_eq!(written.len(), Options::KEYS.len());
+        let mut again = Options::default();
+        for (key, value) in written {
+            assert!(Options::KEYS.contains(&&*key), "{key}");
+            again.set(&key, value).expect(&key);
+        }
+        assert_eq!(again, all);
+        assert_eq!(again.slow.as_ref().unwrap().text(), "node:1,zram:size=1GiB:algorithm=lz4");
+    }
+
+    #[test]
+    fn limits_are_put_to_tiers_that_are_there() {
+        let mut options = Options::default();
+        assert!(options.tiers().is_empty());
+        options.set_words("limit", &["node:1=30%".into()]).unwrap();
+        assert!(options.clone().settle(|| SlowTier::Swap).is_err());
+        options.settle(|| SlowTier::Node(1)).unwrap();
+        options.settle(|| SlowTier::Swap).expect("settled already");
+        assert_eq!(
+            options.tiers().limit(frostline_core::types::TierId(1)),
+            Some(Limit::Share(0.3))
+        );
+        assert!(options.set_words("limit", &["node:1".into()]).is_err());
+    }
+}
