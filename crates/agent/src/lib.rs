@@ -1,5 +1,6 @@
-//! Tiers the memory of the program that it is preloaded into: `LD_PRELOAD=libfrostline_agent.so`
-//! and `FROSTLINE=hybridtier`; or is brought into, when it runs, to gather its hot pages when asked.
+//! Agent: a library that tiers the memory of the program that it is preloaded into
+//! (`LD_PRELOAD=libfrostline_agent.so`, `FROSTLINE=hybridtier`), or that is injected into a running
+//! program to gather its hot pages on request.
 //!
 //! The dynamic linker calls `entry`, which starts one thread; a forked child gets one of its own.
 //! That thread drives the same engine as a frostline outside. It has memory and files of its own,

@@ -1,4 +1,4 @@
-//! Published figures of this process: its status, and what its messages say.
+//! Published status of this process: for `frostline status`, and as a JSON file.
 
 use crate::words;
 use crate::work::Work;

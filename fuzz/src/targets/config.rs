@@ -15,7 +15,7 @@ pub const DAEMON: Target = Target {
         assert_eq!(again.unwrap_or_else(|error| panic!("{error}\n{shown}")), config, "{shown}");
         let _ = config.daemon.fast();
         for target in &config.targets {
-            let _ = (target.selection(), target.fast(), target.tiering());
+            let _ = (target.selection(), target.options.tiers());
         }
     },
     seeds: || {

@@ -1,4 +1,4 @@
-//! One who asks for the page: what has come of the request, and what is left of the answer.
+//! Connection of a reader of the page: the part of the request that has come, and the rest of the answer.
 
 use rustix::event::PollFlags;
 use std::io::{self, Read, Write};

@@ -1,4 +1,4 @@
-//! Userfault: see [`Userfault`].
+//! Pages of this process out of their places, by userfaultfd.
 
 use super::calls::{self, Message, Uffd, feature, mode};
 use super::question::Question;
