@@ -3,6 +3,7 @@
 use crate::target::Target;
 use crate::target::texts;
 use frostline_cli::readers::Config;
+use frostline_driver::SlowTier;
 use frostline_repro::readers::Experiment;
 
 pub const DAEMON: Target = Target {
@@ -15,7 +16,7 @@ pub const DAEMON: Target = Target {
         assert_eq!(again.unwrap_or_else(|error| panic!("{error}\n{shown}")), config, "{shown}");
         let _ = config.daemon.fast();
         for target in &config.targets {
-            let _ = (target.selection(), target.options.tiers());
+            let _ = (target.selection(), target.options.clone().settle(|| SlowTier::Swap));
         }
     },
     seeds: || {

@@ -419,9 +419,9 @@ fn by_hand_what_cannot_be_read_is_said_in_one_line() {
         for to_file in [false, true] {
             let mut command = Command::new(built.path("program"));
             command.args(["plain", "0.5"]).env("LD_PRELOAD", agent());
-            let log =
+            let key =
                 if to_file { format!(", \"log\": \"{}\"", log.display()) } else { String::new() };
-            command.env("FROSTLINE", format!("{{{settings}{log}}}"));
+            command.env("FROSTLINE", format!("{{{settings}{key}}}"));
             let output = command.output().expect("it runs");
             assert_eq!(text(&output.stdout), "whole\n");
             let told = match to_file {
