@@ -6,6 +6,7 @@ mod architecture;
 mod circles;
 mod code;
 mod files;
+mod glossary;
 mod links;
 mod manifest;
 mod policies;
@@ -30,6 +31,7 @@ const RULES: &[Rule] = &[
     text::crate_root,
     text::unsafe_stays_put,
     text::statics_own_nothing,
+    glossary::terms,
     links::relative_links,
     manifest::inherits,
     manifest::layers,
