@@ -26,7 +26,7 @@ static OFF: AtomicBool = AtomicBool::new(false);
 /// This process was forked by one that has an agent.
 static CHILD: AtomicBool = AtomicBool::new(false);
 
-/// For so long the end of a program waits for the last numbers.
+/// Longest time that the end of a program waits for the last numbers.
 const LAST_NUMBERS: Duration = Duration::from_millis(250);
 
 fn own_thread() -> u32 {

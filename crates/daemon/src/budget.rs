@@ -8,7 +8,8 @@ use frostline_core::types::Nanos;
 
 /// A footprint that exceeds its limit by this share is still settling.
 const SETTLING: f64 = 1.02;
-/// For so long, the larger share of a core is the daemon's: what has not settled by then does not.
+/// Longest time that the daemon has the larger share of a core. A footprint that is above its limit for
+/// longer does not count as settling.
 const SETTLES: Nanos = Nanos(60_000_000_000);
 
 /// Processor time that may be used, and when to use it.
@@ -20,7 +21,7 @@ pub(crate) struct Budget {
     pub(crate) auditor: Pacer,
     /// Rounds of the audit.
     pub(crate) rounds: Rounds,
-    /// Looks at who is there.
+    /// Times to look for processes that have come or gone.
     pub(crate) refreshes: Refreshes,
     settling_since: Option<Nanos>,
 }

@@ -414,7 +414,7 @@ impl System for Linux {
     fn arm(&mut self, process: ProcessId, pages: &[Vpn], known: &[Span]) -> u64 {
         let Some(next_touch) = self.next_touch_of(process) else { return 0 };
         let Some(watched) = self.watched.get(&process.0) else { return 0 };
-        // As it is now: who takes out what it needs itself waits for ever.
+        // Read anew: a thread that takes out pages which it needs itself would never wake up.
         let own = self.left_out();
         let is_theirs = |mapping: &Span| difference(&[*mapping], &own) == [*mapping];
         let mut spans: Vec<(Span, Span)> = Vec::new();

@@ -61,7 +61,7 @@ struct Process {
     store_samples: u64,
     /// Exit code, once it has said so.
     exit: Option<i32>,
-    /// The last that was heard of it is that it is about to execute another program.
+    /// Its last event says that it is about to execute another program.
     executes: bool,
     /// Its exit has been written.
     gone: bool,

@@ -30,7 +30,7 @@ Examples:
 
 /// A look takes a second, and as long as the program keeps the thread from working.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// For so long a thread is waited for that can be made to load the library.
+/// Longest wait for a thread that can be made to load the library.
 const THREAD_PATIENCE: Duration = Duration::from_secs(10);
 /// Between two looks whether something has come.
 const LOOK: Duration = Duration::from_millis(20);

@@ -82,7 +82,7 @@ impl Truth {
     }
 }
 
-/// For so long a load goes on after its hot pages were gathered.
+/// Time that a load goes on after its hot pages were gathered.
 const WHILE: Duration = Duration::from_secs(3);
 
 /// Whether pages can be moved here.

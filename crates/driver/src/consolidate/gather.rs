@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// Pages for which a mapping is registered, and forks wait, at a time.
 const BATCH: usize = 16;
-/// For so long nothing is taken from where contents were being thrown away: that may still go on.
+/// Time during which nothing is taken from memory that was being discarded, because that may go on.
 const REMOVAL: Duration = Duration::from_secs(10);
 
 /// Where pages are put, and what has to be known about the program meanwhile.

@@ -19,9 +19,9 @@ use std::time::{Duration, Instant};
 
 const PAGE: usize = 4096;
 const WORDS: usize = PAGE / 8;
-/// For so long memory is used while everything happens to it.
+/// Time of use, during which everything happens to the memory.
 const LONG: Duration = Duration::from_millis(1500);
-/// For so long what is slow is waited for.
+/// Longest wait for what is slow.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 extern "C" fn in_child() {

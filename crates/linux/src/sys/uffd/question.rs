@@ -42,7 +42,7 @@ impl Question {
         }
     }
 
-    /// Whether somebody changes mappings and waits until that is heard of, or did a moment ago.
+    /// Whether a thread changes mappings and waits until that event is read, or did a moment ago.
     pub fn are_mappings_changing(&self, fd: &Uffd) -> bool {
         calls::move_page(fd, self.nothing, self.nothing) == Err(libc::EAGAIN)
     }

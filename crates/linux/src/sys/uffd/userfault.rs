@@ -186,7 +186,7 @@ impl Userfault {
         Ok(())
     }
 
-    /// Whether somebody waits until we have heard of a change, or did a moment ago.
+    /// Whether a thread waits until the event of its change is read, or did a moment ago.
     pub(super) fn are_mappings_changing(&self) -> bool {
         self.question.are_mappings_changing(&self.fd)
     }
