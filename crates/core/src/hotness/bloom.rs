@@ -292,7 +292,7 @@ mod tests {
     }
 
     /// Share of 100000 keys never counted that seem counted, after 20000 others were.
-    fn strangers<const BLOCKED: bool>() -> f64 {
+    fn false_positives<const BLOCKED: bool>() -> f64 {
         let size = (20_000.0 * counters_per_key(0.001)) as u64;
         let mut filter = CountingBloom::<4, BLOCKED>::new(size, Increment::Conservative);
         (0..20_000).for_each(|key| {
@@ -304,10 +304,10 @@ mod tests {
 
     #[test]
     fn errs_as_rarely_as_it_was_sized_for() {
-        let standard = strangers::<false>();
+        let standard = false_positives::<false>();
         assert!((0.0005..0.0015).contains(&standard), "{standard}");
         // Blocks are filled unevenly: that costs some precision (Putze, Sanders, Singler 2007).
-        let blocked = strangers::<true>();
+        let blocked = false_positives::<true>();
         assert!((0.0005..0.003).contains(&blocked), "{blocked}");
     }
 

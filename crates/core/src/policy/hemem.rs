@@ -70,7 +70,7 @@ fn facts(settings: &Settings) -> Facts {
 #[derive(Clone, Copy, Debug, Default)]
 struct Counters {
     samples: u64,
-    strangers: u64,
+    unknown_pages: u64,
     lost: u64,
     promoted: u64,
     demoted: u64,
@@ -112,7 +112,7 @@ impl Hemem {
         let counts = || !self.extents.is_small(sample.page, fast);
         match self.units.sample(sample.page, sample.kind == SampleKind::Store, counts, view) {
             Some(cooled) => self.cooled |= cooled,
-            None => self.counters.strangers += 1,
+            None => self.counters.unknown_pages += 1,
         }
     }
 
@@ -252,7 +252,7 @@ impl Policy for Hemem {
         let c = &self.counters;
         for (name, value) in [
             ("samples_total", c.samples),
-            ("samples_unknown_page_total", c.strangers),
+            ("samples_unknown_page_total", c.unknown_pages),
             ("samples_lost_total", c.lost),
             ("coolings_total", self.units.coolings()),
             ("promotions_proposed_pages_total", c.promoted),

@@ -185,7 +185,7 @@ fn cache<R: Replacement + 'static>(
 #[derive(Clone, Copy, Debug, Default)]
 struct Counters {
     samples: u64,
-    strangers: u64,
+    unknown_pages: u64,
     too_large: u64,
     /// References of pages in each list, and in none.
     found: [u64; 5],
@@ -207,7 +207,7 @@ impl<R: Replacement> Caching<R> {
     fn sample(&mut self, sample: &Sample, view: &View<'_>) {
         self.counters.samples += 1;
         if !view.state(sample.page).is_resident() {
-            self.counters.strangers += 1;
+            self.counters.unknown_pages += 1;
             return;
         }
         let unit = view.unit(sample.page);
@@ -367,7 +367,7 @@ impl<R: Replacement> Policy for Caching<R> {
         let [newcomers, again, ghosts, others, none] = c.found;
         for (name, value) in [
             ("samples_total", c.samples),
-            ("samples_unknown_page_total", c.strangers),
+            ("samples_unknown_page_total", c.unknown_pages),
             ("samples_too_large_total", c.too_large),
             ("references_in_first_list_total", newcomers),
             ("references_in_second_list_total", again),

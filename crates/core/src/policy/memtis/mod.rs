@@ -63,7 +63,7 @@ const MOST_STORES: u32 = 1_500_003;
 #[derive(Clone, Copy, Debug, Default)]
 struct Counters {
     samples: u64,
-    strangers: u64,
+    unknown_pages: u64,
     lost: u64,
     adapted: u64,
     cooled: u64,
@@ -197,7 +197,7 @@ impl Memtis {
             }
         }
         self.counters.samples += count;
-        self.counters.strangers += count - known;
+        self.counters.unknown_pages += count - known;
         self.shape.hits.samples += known;
         self.shape.hits.ideal += ideal;
         self.shape.hits.fast += on_fast;
@@ -563,7 +563,7 @@ impl Policy for Memtis {
         let c = &self.counters;
         for (name, value) in [
             ("samples_total", c.samples),
-            ("samples_unknown_page_total", c.strangers),
+            ("samples_unknown_page_total", c.unknown_pages),
             ("samples_lost_total", c.lost),
             ("adaptations_total", c.adapted),
             ("coolings_total", c.cooled),

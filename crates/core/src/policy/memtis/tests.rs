@@ -113,8 +113,8 @@ fn both_kinds_of_samples_count_and_strangers_do_not() {
     w.populate(PageRun::between(0, 1), false);
     let before = w.metric("hot_threshold_bin");
     let store = w.sample_of(0, SampleKind::Store);
-    let stranger = w.sample_of(4711, SampleKind::LoadMiss);
-    w.feed(&[store, stranger, Event::SamplesLost { count: 5 }]);
+    let unknown = w.sample_of(4711, SampleKind::LoadMiss);
+    w.feed(&[store, unknown, Event::SamplesLost { count: 5 }]);
     assert_eq!(before, 1.0, "the hot threshold starts at 1");
     assert_eq!(w.metric("samples_total"), 2.0);
     assert_eq!(w.metric("samples_unknown_page_total"), 1.0);
