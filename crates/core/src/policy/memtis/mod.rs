@@ -54,7 +54,7 @@ const CHUNK: usize = 128;
 
 /// Load periods are this much longer while nothing has been gained for long: samples then serve
 /// trials only.
-const IDLE_THRIFT: u32 = 4;
+const IDLE_PERIOD_FACTOR: u32 = 4;
 
 /// Longest store period of the published code.
 const MOST_STORES: u32 = 1_500_003;
@@ -94,7 +94,7 @@ struct Sampling {
     /// The sampler does not know of the period yet.
     changed: bool,
     /// Factor on the load period that the sampler was told.
-    thrift: u32,
+    period_factor: u32,
 }
 
 /// Estimation of what splitting would gain, and regions whose shape is to change.
@@ -158,7 +158,11 @@ impl Memtis {
         Self {
             bounds: Bounds::new(&tracker),
             tracker,
-            sampling: Sampling { period: config::period(settings), changed: false, thrift: 1 },
+            sampling: Sampling {
+                period: config::period(settings),
+                changed: false,
+                period_factor: 1,
+            },
             due: Due { adaptation: config.adaptation, cooling: config.cooling },
             growth: Growth::default(),
             shape: Shape { due: 1, ..Shape::default() },
@@ -201,7 +205,7 @@ impl Memtis {
         self.shape.hits.samples += known;
         self.shape.hits.ideal += ideal;
         self.shape.hits.fast += on_fast;
-        if self.sampling.thrift > 1 && self.calm.observe(known as u32, on_fast as u32) {
+        if self.sampling.period_factor > 1 && self.calm.observe(known as u32, on_fast as u32) {
             self.payoff.wake();
         }
         self.shape.hits.hot += hot;
@@ -336,8 +340,9 @@ impl Memtis {
                 self.rearm();
             }
             Event::CpuUsage { wall, sampler } => {
-                // As if nothing were paused: the controller knows the period without thrift.
-                let sampler = Nanos(sampler.0.saturating_mul(u64::from(self.sampling.thrift)));
+                // As if nothing were paused: the controller knows the period without the factor.
+                let sampler =
+                    Nanos(sampler.0.saturating_mul(u64::from(self.sampling.period_factor)));
                 self.sampling.changed |= self.sampling.period.observe(*wall, sampler);
             }
             Event::SamplesLost { count } => self.counters.lost += count,
@@ -484,15 +489,17 @@ impl Memtis {
     /// Tells the sampler of a new period. Where nothing is to be gained, even sampling costs more
     /// than it brings.
     fn set_sampling(&mut self, plan: &mut Plan) {
-        let thrift = if self.is_idle() { IDLE_THRIFT } else { 1 };
-        if !core::mem::take(&mut self.sampling.changed) && thrift == self.sampling.thrift {
+        let period_factor = if self.is_idle() { IDLE_PERIOD_FACTOR } else { 1 };
+        if !core::mem::take(&mut self.sampling.changed)
+            && period_factor == self.sampling.period_factor
+        {
             return;
         }
-        if thrift != self.sampling.thrift {
+        if period_factor != self.sampling.period_factor {
             self.calm = Calm::default();
         }
-        self.sampling.thrift = thrift;
-        let period = self.sampling.period.period().saturating_mul(thrift);
+        self.sampling.period_factor = period_factor;
+        let period = self.sampling.period.period().saturating_mul(period_factor);
         plan.push(Action::SetSampling { kind: SampleKind::LoadMiss, period });
         if self.sampling.period.drives_stores() && self.config.store_period > 0 {
             let period = self.sampling.period.scaled(self.config.store_period, MOST_STORES);

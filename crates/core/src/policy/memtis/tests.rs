@@ -597,7 +597,7 @@ fn a_long_pause_samples_less_until_something_changes() {
     assert_eq!(periods(&mut s)[..2], [800, 200], "moves paid again");
     let mut open = Stream::new(&alloc::format!("{PAYING}:payoff=off"));
     open.run(200, even);
-    assert_eq!(periods(&mut open), [], "no pause, no thrift");
+    assert_eq!(periods(&mut open), [], "no pause, no longer period");
 }
 
 /// 100 pages fast, 300 in the middle, the rest below.
