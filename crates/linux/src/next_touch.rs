@@ -8,9 +8,9 @@
 //! Sources: `mm/userfaultfd.c`, `fs/userfaultfd.c` of the kernel.
 
 use crate::LinuxError;
-use crate::sys::alone::Alone;
 use crate::sys::away::{self, Away};
 use crate::sys::inside::thread_blocks;
+use crate::sys::spin_lock::SpinLock;
 use crate::sys::uffd::{Event, Taken, Userfault};
 use frostline_core::span::{Span, difference, joined};
 use frostline_core::types::{PAGE_BYTES, Vpn};
@@ -66,7 +66,7 @@ pub struct NextTouch {
 
 #[derive(Debug)]
 struct Shared {
-    state: Alone<State>,
+    state: SpinLock<State>,
     /// Readable when the thread shall end.
     end: OwnedFd,
 }
@@ -130,7 +130,7 @@ impl NextTouch {
             out: 0,
             ended: false,
         };
-        let shared = Arc::new(Shared { state: Alone::new(state), end });
+        let shared = Arc::new(Shared { state: SpinLock::new(state), end });
         let (tell, told) = std::sync::mpsc::sync_channel(1);
         let theirs = Arc::clone(&shared);
         let thread = std::thread::Builder::new()

@@ -4,7 +4,7 @@
 //! given back; what lies in large free blocks is. A forked child has none of it
 //! (`MADV_DONTFORK`): there, [`Arena::forget`] must come before anything else.
 
-use super::alone::Alone;
+use super::spin_lock::SpinLock;
 use frostline_core::span::Span;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use std::alloc::{GlobalAlloc, Layout};
@@ -23,7 +23,7 @@ const PAGE: usize = 4096;
 /// See the module.
 #[derive(Debug)]
 pub struct Arena {
-    state: Alone<State>,
+    state: SpinLock<State>,
     /// Called where the kernel has no more memory; instead of ending the program, it must not
     /// return.
     exhausted: fn() -> !,
@@ -145,7 +145,7 @@ impl Class {
 impl Arena {
     /// An arena without memory. `exhausted` is called where the kernel has none.
     pub const fn new(exhausted: fn() -> !) -> Self {
-        Self { state: Alone::new(State::EMPTY), exhausted }
+        Self { state: SpinLock::new(State::EMPTY), exhausted }
     }
 
     /// Begins anew in a forked child, whose only thread this is, and which has none of the memory.

@@ -2,7 +2,6 @@
 //!
 //! Every function here is safe to call with any argument; what makes it so stands at each block.
 
-pub mod alone;
 pub mod arena;
 pub mod away;
 pub mod file_window;
@@ -21,6 +20,7 @@ pub mod pagemap;
 pub mod perf;
 #[cfg(target_arch = "x86_64")]
 pub mod ptrace;
+pub mod spin_lock;
 pub mod swap;
 pub mod uffd;
 #[cfg(feature = "lab")]

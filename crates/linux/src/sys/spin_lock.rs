@@ -1,12 +1,12 @@
-//! A lock that neither allocates nor looks at what belongs to a thread: for code inside of other
-//! people's programs, where both may lead into memory that is away.
+//! Spin lock that neither allocates nor reads thread-local memory: for code inside of other people's
+//! programs, where both may lead into memory that is away.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A value that one thread at a time has to itself.
 #[derive(Debug)]
-pub struct Alone<T> {
+pub struct SpinLock<T> {
     locked: AtomicBool,
     value: UnsafeCell<T>,
 }
@@ -20,7 +20,7 @@ impl Drop for Unlock<'_> {
     }
 }
 
-impl<T> Alone<T> {
+impl<T> SpinLock<T> {
     /// With this value.
     pub const fn new(value: T) -> Self {
         Self { locked: AtomicBool::new(false), value: UnsafeCell::new(value) }
@@ -44,4 +44,4 @@ impl<T> Alone<T> {
 }
 
 // SAFETY: the value is reached by `with` alone, which lets one thread in at a time.
-unsafe impl<T: Send> Sync for Alone<T> {}
+unsafe impl<T: Send> Sync for SpinLock<T> {}
