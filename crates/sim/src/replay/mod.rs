@@ -63,7 +63,7 @@ use programs::{Programs, exit_a_process};
 use served::Served;
 use setup::Setup;
 use time::Time;
-use together::{Alone, Feed, Turn};
+use together::{Feed, SingleTrace, Turn};
 use translations::{Guests, Translations};
 use usage::Usage;
 use watch::Watch;
@@ -112,7 +112,7 @@ fn replay(
         careful,
     };
     let replay = Replay::new(&header, setup, policy, None)?;
-    run(&mut Alone(source), replay, observer)
+    run(&mut SingleTrace(source), replay, observer)
 }
 
 /// As [`simulate`], for programs side by side; `footprint` is that of [`Together::footprint`].

@@ -28,9 +28,9 @@ pub(super) trait Feed {
 }
 
 /// A trace by itself.
-pub(super) struct Alone<'s>(pub(super) &'s mut dyn TraceSource);
+pub(super) struct SingleTrace<'s>(pub(super) &'s mut dyn TraceSource);
 
-impl Feed for Alone<'_> {
+impl Feed for SingleTrace<'_> {
     fn next(&mut self, _: &mut Replay<'_>, batch: &mut Batch) -> Result<bool, SimError> {
         Ok(self.0.next_batch(batch)?)
     }
