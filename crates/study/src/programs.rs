@@ -63,7 +63,7 @@ impl Programs {
 }
 
 /// All programs that run at once, ready to be read any number of times.
-pub struct Company {
+pub struct CoRunners {
     /// Those beside the first one.
     others: Vec<Input>,
     /// Of all, the first one first.
@@ -74,7 +74,7 @@ pub struct Company {
     waits: Option<(usize, f64)>,
 }
 
-impl Company {
+impl CoRunners {
     /// Opens the programs beside the first one by `open`; `measure` gives footprints.
     ///
     /// # Errors

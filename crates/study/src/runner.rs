@@ -4,7 +4,7 @@ use super::bounds::{self, BoundResult, NoBound};
 use super::input::{Input, Watched};
 use super::labels::{is_offline, labels};
 use super::oracle::{LazyOrder, MatrixOracle};
-use super::programs::{Company, Programs};
+use super::programs::{CoRunners, Programs};
 use super::{PolicyStudy, SizeStudy, Study, TraceStudy};
 use crate::{Monitor, Pass, StudyError, error};
 use anyhow::Context;
@@ -143,7 +143,7 @@ struct Prepared<'a> {
     matrix: Option<Arc<EpochMatrix>>,
     order: Arc<LazyOrder>,
     /// Where several programs run at once, or in virtual machines.
-    company: Option<Company>,
+    co_runners: Option<CoRunners>,
 }
 
 struct Job {
@@ -170,16 +170,16 @@ fn run_trace(
     let header = input.source()?.header().clone();
     let mut footprint = footprint(&input, &inside, monitor)?;
     let together = programs.are_several() || !request.guests.is_empty();
-    let company = match together {
+    let co_runners = match together {
         true => {
             let open = |name: &str| open(name, passes);
             let measure = |input: &Input| self::footprint(input, &inside, monitor);
-            Some(Company::open(programs, &footprint, seeds[0], open, measure)?)
+            Some(CoRunners::open(programs, &footprint, seeds[0], open, measure)?)
         }
         false => None,
     };
-    if let Some(company) = &company {
-        footprint = company.footprint(&request.guests);
+    if let Some(co_runners) = &co_runners {
+        footprint = co_runners.footprint(&request.guests);
     }
 
     let wanted = match request.bound {
@@ -222,7 +222,7 @@ fn run_trace(
     let input = Arc::new(input);
     let order = Arc::new(LazyOrder::new(Arc::clone(&input)));
     let prepared =
-        Prepared { request, monitor, input, footprint, scale_of, scale, matrix, order, company };
+        Prepared { request, monitor, input, footprint, scale_of, scale, matrix, order, co_runners };
     let outcomes = run_all(&prepared, &sizes, seeds)?;
     collect(&mut sizes, &labels(&request.policies, &request.guests), seeds.len(), outcomes);
     Ok(TraceStudy { name: name.clone(), header, footprint: prepared.footprint, scale, sizes })
@@ -341,9 +341,9 @@ impl Prepared<'_> {
             seen = progress.records;
             !self.monitor.stops()
         };
-        let outcome = match &self.company {
-            Some(company) => {
-                let programs = company.together(&self.input, guest, self.scale, job.seed)?;
+        let outcome = match &self.co_runners {
+            Some(co_runners) => {
+                let programs = co_runners.together(&self.input, guest, self.scale, job.seed)?;
                 simulate_together(programs, &self.footprint, policy, &options, &mut observer)
             }
             None => {
