@@ -65,8 +65,8 @@ pub(crate) fn disarm<S: System>(cx: &mut Cx<'_, S>, run: PageRun) {
     }
 }
 
-/// Tells which pages were touched, and moves those that the policy wants elsewhere.
-pub(crate) fn hear_touches<S: System>(
+/// Drains faults of armed pages: reports the touches, and moves the pages that the policy wants elsewhere.
+pub(crate) fn drain_faults<S: System>(
     cx: &mut Cx<'_, S>,
     referenced: &mut Bitmap,
     events: &mut Vec<Event>,

@@ -90,7 +90,7 @@ impl Daemon {
             sight.report(cx, &mut events);
             arming::arm_again(cx, spaces);
         }
-        arming::hear_touches(cx, &mut limits.referenced, &mut events)?;
+        arming::drain_faults(cx, &mut limits.referenced, &mut events)?;
         sight.listen(cx, &mut limits.referenced, &mut events)?;
         cx.system.hear(now, &mut events)?;
         audit.go_on(cx, spaces, &mut events)?;
