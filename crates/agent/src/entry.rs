@@ -1,7 +1,7 @@
 //! Entry points for the dynamic linker, `fork` and the end of the program, on the program's own
 //! threads: nothing here allocates, and nothing takes longer than it must.
 
-use crate::words::{self, WORDS};
+use crate::variables::{self, VARIABLES};
 use crate::{life, work};
 use frostline_driver::environment::VARIABLE;
 use frostline_linux::inside;
@@ -18,14 +18,14 @@ static BEGIN: extern "C" fn() = begin;
 static END: extern "C" fn() = life::end_of_program;
 
 extern "C" fn begin() {
-    let Some(words) = words::read() else { return };
-    let _ = WORDS.set(words);
-    if !words::follows_children() && !words::comes_late() {
+    let Some(variables) = variables::read() else { return };
+    let _ = VARIABLES.set(variables);
+    if !variables::follows_children() && !variables::comes_late() {
         // SAFETY: the program's `main` has not begun, so that no other thread of it reads its
         // environment.
         unsafe { std::env::remove_var(VARIABLE) };
     }
-    if words::leaves_alone() {
+    if variables::leaves_alone() {
         return;
     }
     // Without it, children have no thread, and all else is as it should be.
@@ -36,5 +36,5 @@ extern "C" fn begin() {
 extern "C" fn forked() {
     crate::ARENA.forget();
     inside::forget_pages_away();
-    life::forked(&work::THREAD, words::follows_children());
+    life::forked(&work::THREAD, variables::follows_children());
 }

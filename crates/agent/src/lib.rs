@@ -13,7 +13,7 @@ mod entry;
 mod life;
 mod remarks;
 mod report;
-mod words;
+mod variables;
 mod work;
 
 use frostline_linux::inside::Arena;

@@ -1,6 +1,6 @@
 //! Remarks of the agent: on the program's standard error, one line each, or in a file.
 
-use crate::{life, words};
+use crate::{life, variables};
 use frostline_core::foreign::Plain;
 use frostline_linux::inside::standard_error;
 use std::fs::File;
@@ -16,7 +16,7 @@ pub fn complain(text: &str) {
 
 /// Writes a remark to the file, where there is one; whether there is.
 pub fn note(text: &str) -> bool {
-    let Some(path) = words::text("log") else { return false };
+    let Some(path) = variables::text("log") else { return false };
     let file = File::options().append(true).create(true).open(path);
     // One call, so that the lines of several processes do not mix.
     file.and_then(|mut file| file.write_all(line(text).as_bytes())).is_ok()

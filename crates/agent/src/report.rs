@@ -1,6 +1,6 @@
 //! Published status of this process: for `frostline status`, and as a JSON file.
 
-use crate::words;
+use crate::variables;
 use crate::work::Work;
 use frostline_driver::instances::{self, Instance};
 use frostline_driver::{Driver, DriverError, Status, clock};
@@ -32,7 +32,7 @@ impl Report {
             Some(other) => other.ok(),
             None => None,
         };
-        let folder = words::text("status");
+        let folder = variables::text("status");
         let file = folder.map(|folder| {
             Path::new(&folder).join(format!("{}-{}.json", status.pid, status.start_ticks))
         });

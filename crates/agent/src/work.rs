@@ -2,7 +2,7 @@
 
 use crate::consolidation::Consolidation;
 use crate::report::Report;
-use crate::{life, remarks, words};
+use crate::{life, remarks, variables};
 use frostline_core::span::Span;
 use frostline_core::spec::SpecError;
 use frostline_core::types::{Bytes, Nanos, PAGE_BYTES, Vpn};
@@ -84,11 +84,11 @@ fn refuse(why: &dyn Display) {
 fn manage(files: Result<(), i32>) -> Result<End, Box<dyn Display>> {
     let root = Root::system();
     let pid = std::process::id();
-    if words::WORDS.get().is_none_or(words::Words::is_cut) {
+    if variables::VARIABLES.get().is_none_or(variables::Variables::is_cut) {
         return Err(Box::new("the variables FROSTLINE... are too long"));
     }
     // What is asked for makes sense or not, however small the program is.
-    let settings = match (words::asked(), words::superseded()) {
+    let settings = match (variables::asked(), variables::superseded()) {
         (None, Some(remark)) => return Err(Box::new(remark)),
         (None, None) => Settings::default(),
         (Some(asked), remark) => {

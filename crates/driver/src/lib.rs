@@ -24,8 +24,8 @@ pub mod source;
 pub mod start;
 pub mod status;
 mod tier;
+pub mod variables;
 mod watched;
-pub mod words;
 mod written;
 
 pub use driver::Driver;

@@ -5,7 +5,7 @@ use crate::target::texts;
 use frostline_core::types::TierId;
 use frostline_driver::SlowTier;
 use frostline_driver::environment::{Settings, VARIABLE, field, text};
-use frostline_driver::words::{Collector, Words};
+use frostline_driver::variables::{Collector, Variables};
 
 pub const TARGET: Target = Target {
     name: "environment",
@@ -45,10 +45,10 @@ pub const TARGET: Target = Target {
     ],
 };
 
-fn collected(bytes: &[u8], piece: usize) -> Words {
+fn collected(bytes: &[u8], piece: usize) -> Variables {
     let mut collector = Collector::new();
     bytes.chunks(piece).for_each(|piece| collector.add(piece));
-    collector.words()
+    collector.variables()
 }
 
 /// The same in the obvious way.
@@ -60,16 +60,16 @@ fn obvious<'a>(bytes: &'a [u8], name: &str) -> Option<&'a str> {
 }
 
 fn check(bytes: &[u8]) {
-    let words = collected(bytes, 4096);
+    let variables = collected(bytes, 4096);
     for piece in [1, 7] {
         let other = collected(bytes, piece);
-        assert_eq!(other.is_cut(), words.is_cut());
-        assert_eq!(other.get(VARIABLE), words.get(VARIABLE), "in pieces of {piece}");
+        assert_eq!(other.is_cut(), variables.is_cut());
+        assert_eq!(other.get(VARIABLE), variables.get(VARIABLE), "in pieces of {piece}");
     }
-    if !words.is_cut() {
-        assert_eq!(words.get(VARIABLE), obvious(bytes, VARIABLE));
+    if !variables.is_cut() {
+        assert_eq!(variables.get(VARIABLE), obvious(bytes, VARIABLE));
     }
-    let Some(value) = words.get(VARIABLE) else { return };
+    let Some(value) = variables.get(VARIABLE) else { return };
     for key in ["policy", "children", "log", "status"] {
         let _ = (field(value, key), text(value, key));
     }

@@ -4,24 +4,24 @@
 
 use frostline_driver::consolidate::request;
 use frostline_driver::environment::{self, VARIABLE};
-use frostline_driver::words::Collector;
-pub use frostline_driver::words::Words;
+use frostline_driver::variables::Collector;
+pub use frostline_driver::variables::Variables;
 use rustix::fs::{Mode, OFlags, open};
 use std::sync::OnceLock;
 
 /// What the first thread has read.
-pub static WORDS: OnceLock<Words> = OnceLock::new();
+pub static VARIABLES: OnceLock<Variables> = OnceLock::new();
 
 /// What asked for consolidation alone in former releases.
 const FORMER: &str = "FROSTLINE_CONSOLIDATE";
 
 /// The variables of this program; `None` where none asks for anything, and nobody else does. A program that
 /// has the library only because somebody has a question is left alone otherwise, its children too.
-pub fn read() -> Option<Words> {
-    let asks = |words: &Words| {
-        words.is_cut() || [VARIABLE, FORMER].iter().any(|name| words.get(name).is_some())
+pub fn read() -> Option<Variables> {
+    let asks = |variables: &Variables| {
+        variables.is_cut() || [VARIABLE, FORMER].iter().any(|name| variables.get(name).is_some())
     };
-    let nothing = || Collector::new().words();
+    let nothing = || Collector::new().variables();
     environment().filter(asks).or_else(|| comes_late().then(nothing))
 }
 
@@ -31,7 +31,7 @@ pub fn comes_late() -> bool {
     request::is_asked(std::process::id())
 }
 
-fn environment() -> Option<Words> {
+fn environment() -> Option<Variables> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let file = open(c"/proc/self/environ", flags, Mode::empty()).ok()?;
     let mut collector = Collector::new();
@@ -44,7 +44,7 @@ fn environment() -> Option<Words> {
             Err(_) => return None,
         }
     }
-    Some(collector.words())
+    Some(collector.variables())
 }
 
 /// Programs that change rights or name spaces of single threads, or as a single thread only, and
@@ -64,7 +64,7 @@ pub fn leaves_alone() -> bool {
 
 /// What the agent is asked for, as text.
 pub fn asked() -> Option<&'static str> {
-    WORDS.get()?.get(VARIABLE)
+    VARIABLES.get()?.get(VARIABLE)
 }
 
 /// Text of a key.
@@ -79,8 +79,8 @@ pub fn follows_children() -> bool {
 
 /// Says what takes the place of variables of former releases, where one is set.
 pub fn superseded() -> Option<String> {
-    let words = WORDS.get()?;
-    let (name, key) = environment::superseded().find(|(name, _)| words.get(name).is_some())?;
+    let variables = VARIABLES.get()?;
+    let (name, key) = environment::superseded().find(|(name, _)| variables.get(name).is_some())?;
     Some(format!(
         "{name} is not read any more; hint: {VARIABLE}='{{\"policy\": ..., \"{key}\": ...}}' takes its place"
     ))

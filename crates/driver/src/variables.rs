@@ -10,14 +10,14 @@ const PREFIX: &[u8] = VARIABLE.as_bytes();
 
 /// Variables, each as `NAME=value` with a zero at its end.
 #[derive(Debug)]
-pub struct Words {
+pub struct Variables {
     bytes: [u8; ROOM],
     len: usize,
     /// Some did not fit.
     cut: bool,
 }
 
-impl Words {
+impl Variables {
     const fn new() -> Self {
         Self { bytes: [0; ROOM], len: 0, cut: false }
     }
@@ -39,7 +39,7 @@ impl Words {
 /// Takes variables out of an environment that comes in pieces.
 #[derive(Debug)]
 pub struct Collector {
-    words: Words,
+    variables: Variables,
     /// Where the present variable began.
     begin: usize,
     /// It is not one of ours.
@@ -55,7 +55,7 @@ impl Default for Collector {
 impl Collector {
     /// Of no environment yet.
     pub fn new() -> Self {
-        Self { words: Words::new(), begin: 0, skips: false }
+        Self { variables: Variables::new(), begin: 0, skips: false }
     }
 
     /// Takes the next piece.
@@ -64,31 +64,31 @@ impl Collector {
     }
 
     /// What was found.
-    pub fn words(self) -> Words {
-        self.words
+    pub fn variables(self) -> Variables {
+        self.variables
     }
 
     fn push(&mut self, byte: u8) {
-        let words = &mut self.words;
+        let variables = &mut self.variables;
         if byte != 0 && self.skips {
             return;
         }
-        let at = words.len - self.begin;
+        let at = variables.len - self.begin;
         let foreign = match byte {
             0 => at < PREFIX.len(),
             byte => PREFIX.get(at).is_some_and(|wanted| *wanted != byte),
         };
-        let full = words.len == ROOM;
+        let full = variables.len == ROOM;
         if foreign || full {
-            words.cut |= full && !foreign;
-            words.len = self.begin;
+            variables.cut |= full && !foreign;
+            variables.len = self.begin;
             self.skips = byte != 0;
             return;
         }
-        words.bytes[words.len] = byte;
-        words.len += 1;
+        variables.bytes[variables.len] = byte;
+        variables.len += 1;
         if byte == 0 {
-            self.begin = words.len;
+            self.begin = variables.len;
             self.skips = false;
         }
     }
@@ -98,10 +98,10 @@ impl Collector {
 mod tests {
     use super::*;
 
-    fn collected(environment: &[u8], piece: usize) -> Words {
+    fn collected(environment: &[u8], piece: usize) -> Variables {
         let mut collector = Collector::new();
         environment.chunks(piece).for_each(|piece| collector.add(piece));
-        collector.words()
+        collector.variables()
     }
 
     #[test]
@@ -110,23 +110,23 @@ mod tests {
             b"HOME=/\0FROSTLINE=hybridtier:momentum=2\0FROST=x\0\0PATH=a:FROSTLINE=b\0\
             FROSTLINE_FAST=40%\0FROSTLINE_SLOW=\0LAST=1\0";
         for piece in [1, 2, 7, 1000] {
-            let words = collected(environment, piece);
-            assert_eq!(words.get("FROSTLINE"), Some("hybridtier:momentum=2"));
-            assert_eq!(words.get("FROSTLINE_FAST"), Some("40%"));
-            assert_eq!(words.get("FROSTLINE_SLOW"), Some(""));
-            assert_eq!((words.get("HOME"), words.get("FROSTLINE_SEED")), (None, None));
-            assert!(!words.is_cut());
+            let variables = collected(environment, piece);
+            assert_eq!(variables.get("FROSTLINE"), Some("hybridtier:momentum=2"));
+            assert_eq!(variables.get("FROSTLINE_FAST"), Some("40%"));
+            assert_eq!(variables.get("FROSTLINE_SLOW"), Some(""));
+            assert_eq!((variables.get("HOME"), variables.get("FROSTLINE_SEED")), (None, None));
+            assert!(!variables.is_cut());
         }
     }
 
     #[test]
     fn what_does_not_fit_is_known_to_be_missing() {
         let long = "x".repeat(ROOM);
-        let words = collected(format!("A={long}\0FROSTLINE=a\0").as_bytes(), 4096);
-        assert_eq!((words.get("FROSTLINE"), words.is_cut()), (Some("a"), false));
+        let variables = collected(format!("A={long}\0FROSTLINE=a\0").as_bytes(), 4096);
+        assert_eq!((variables.get("FROSTLINE"), variables.is_cut()), (Some("a"), false));
         let text = format!("FROSTLINE_LOG={long}\0FROSTLINE=a\0");
-        let words = collected(text.as_bytes(), 4096);
-        assert_eq!((words.get("FROSTLINE"), words.get("FROSTLINE_LOG")), (Some("a"), None));
-        assert!(words.is_cut());
+        let variables = collected(text.as_bytes(), 4096);
+        assert_eq!((variables.get("FROSTLINE"), variables.get("FROSTLINE_LOG")), (Some("a"), None));
+        assert!(variables.is_cut());
     }
 }
