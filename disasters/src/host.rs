@@ -39,9 +39,9 @@ pub struct Abilities {
     pub sees_slower_tiers: bool,
 }
 
-/// Dice for disasters.
+/// Injector of disasters, from a seed.
 #[derive(Debug)]
-pub struct Dice {
+pub struct Injector {
     /// For what is done.
     pub rng: Rng,
     /// How often each disaster has happened.
@@ -52,8 +52,8 @@ pub struct Dice {
     pub calm: bool,
 }
 
-impl Dice {
-    /// Whether a disaster happens, at one chance in `one_in`. The dice are thrown in any case, so that the
+impl Injector {
+    /// Whether a disaster happens, at one chance in `one_in`. The number is drawn in any case, so that the
     /// rest is the same without it.
     pub fn strikes(&mut self, disaster: Disaster, one_in: u64) -> bool {
         let strikes = self.rng.below(one_in) == 0 && !self.calm && !self.without.has(disaster);
@@ -69,7 +69,7 @@ pub struct Host {
     /// The truth.
     pub kernel: Kernel,
     /// What goes wrong.
-    pub dice: Dice,
+    pub injector: Injector,
     /// What the daemon was heard to want.
     pub record: Record,
     abilities: Abilities,
@@ -90,10 +90,10 @@ pub struct Host {
 
 impl Host {
     /// Of a kernel.
-    pub fn new(kernel: Kernel, dice: Dice, abilities: Abilities) -> Self {
+    pub fn new(kernel: Kernel, injector: Injector, abilities: Abilities) -> Self {
         Self {
             kernel,
-            dice,
+            injector,
             record: Record::default(),
             abilities,
             managed: BTreeMap::new(),
@@ -126,7 +126,7 @@ impl Host {
         if !self.abilities.follows || !self.managed.contains_key(&pid) {
             return;
         }
-        if !self.dice.strikes(Disaster::LostCalls, 64) {
+        if !self.injector.strikes(Disaster::LostCalls, 64) {
             self.calls.push((ProcessId(pid), change));
         }
     }
@@ -156,13 +156,13 @@ impl Host {
             true if self.watched.contains(&(pid, vpn.0)) => {
                 TouchKind::Sample(SampleKind::LoadMiss.into())
             }
-            true if tier != TierId::FAST && self.dice.rng.below(4) == 0 => TouchKind::Fault,
+            true if tier != TierId::FAST && self.injector.rng.below(4) == 0 => TouchKind::Fault,
             true if self.abilities.sees_slower_tiers => {
                 TouchKind::Sample(SampleKind::LoadMiss.into())
             }
             true => return,
         };
-        if self.dice.strikes(Disaster::LostSamples, 16) {
+        if self.injector.strikes(Disaster::LostSamples, 16) {
             self.lost += 1;
         } else {
             self.touches.push(Touch { pid, page: vpn, kind });
@@ -198,7 +198,7 @@ impl Host {
     /// Time passes, and something may happen in the middle of a call.
     fn call(&mut self, ns: u64) {
         self.cpu.set(self.cpu.get() + ns);
-        if self.dice.strikes(Disaster::Race, 24) {
+        if self.injector.strikes(Disaster::Race, 24) {
             programs::act(self);
         }
     }
@@ -216,7 +216,7 @@ impl Host {
     }
 
     fn permitted(&mut self) -> Result<(), End> {
-        match self.dice.strikes(Disaster::NotPermitted, 200_000) {
+        match self.injector.strikes(Disaster::NotPermitted, 200_000) {
             true => Err(End::NotPermitted),
             false => Ok(()),
         }
@@ -268,7 +268,7 @@ impl System for Host {
             }
         }
         let resident = self.kernel.tiers.iter().map(|tier| tier.used).sum();
-        Ok(Refreshed { resident: PageCount(resident), changed: self.dice.rng.below(8) == 0 })
+        Ok(Refreshed { resident: PageCount(resident), changed: self.injector.rng.below(8) == 0 })
     }
 
     fn mappings(
@@ -280,7 +280,7 @@ impl System for Host {
     ) -> Result<bool, End> {
         self.call(2000);
         let is_there = self.kernel.processes.contains_key(&process.0);
-        if !is_there || self.dice.strikes(Disaster::Gone, 2000) {
+        if !is_there || self.injector.strikes(Disaster::Gone, 2000) {
             self.forget(process.0);
             return Ok(false);
         }
@@ -318,7 +318,7 @@ impl System for Host {
         if !self.is_open(process) {
             return Ok(None);
         }
-        let most = if self.dice.rng.below(16) == 0 { 1 } else { most };
+        let most = if self.injector.rng.below(16) == 0 { 1 } else { most };
         let mut found = 0;
         let mut end = span.end();
         for (start, area) in &self.kernel.processes[&process.0].areas {
@@ -366,10 +366,10 @@ impl System for Host {
         self.call(3000);
         self.permitted()?;
         for unit in units {
-            if self.dice.strikes(Disaster::Race, 64) {
+            if self.injector.strikes(Disaster::Race, 64) {
                 programs::act(self);
             }
-            let gone = !self.is_open(process) || self.dice.strikes(Disaster::Gone, 500);
+            let gone = !self.is_open(process) || self.injector.strikes(Disaster::Gone, 500);
             for vpn in unit.span.iter() {
                 self.armed.remove(&(process.0, vpn.0));
                 self.cpu.set(self.cpu.get() + 500);
@@ -379,11 +379,11 @@ impl System for Host {
                 };
                 let outcome = if page == 0 {
                     MoveOutcome::Gone
-                } else if self.dice.strikes(Disaster::Busy, 32) {
+                } else if self.injector.strikes(Disaster::Busy, 32) {
                     MoveOutcome::Busy
-                } else if self.dice.strikes(Disaster::Shared, 64) {
+                } else if self.injector.strikes(Disaster::Shared, 64) {
                     MoveOutcome::Shared
-                } else if self.dice.strikes(Disaster::NoMemory, 64)
+                } else if self.injector.strikes(Disaster::NoMemory, 64)
                     || !self.kernel.move_to(process.0, vpn, to)
                 {
                     MoveOutcome::NoSpace
@@ -401,7 +401,7 @@ impl System for Host {
 
     fn reshape(&mut self, process: ProcessId, page: Vpn, split: bool) -> Result<bool, End> {
         self.call(20_000);
-        if !self.is_open(process) || self.dice.strikes(Disaster::Busy, 8) {
+        if !self.is_open(process) || self.injector.strikes(Disaster::Busy, 8) {
             return Ok(false);
         }
         Ok(match split {

@@ -20,34 +20,34 @@ const AREAS: usize = 8;
 /// One thing happens.
 pub fn act(host: &mut Host) {
     let pids: Vec<u32> = host.kernel.processes.keys().copied().collect();
-    if (pids.len() as u64) < PROCESSES && host.dice.rng.below(8) == 0 || pids.is_empty() {
-        let pid = 100 + host.dice.rng.below(4 * PROCESSES) as u32;
+    if (pids.len() as u64) < PROCESSES && host.injector.rng.below(8) == 0 || pids.is_empty() {
+        let pid = 100 + host.injector.rng.below(4 * PROCESSES) as u32;
         if !host.kernel.processes.contains_key(&pid) {
             host.kernel.start(pid);
             map(host, pid);
         }
         return;
     }
-    let pid = pids[host.dice.rng.below(pids.len() as u64) as usize];
-    match host.dice.rng.below(100) {
+    let pid = pids[host.injector.rng.below(pids.len() as u64) as usize];
+    match host.injector.rng.below(100) {
         0..8 => map(host, pid),
         8..60 => touch(host, pid),
         60..67 => {
-            if host.dice.strikes(Disaster::Unmap, 2) {
+            if host.injector.strikes(Disaster::Unmap, 2) {
                 let span = part(host, pid);
                 let change = host.kernel.unmap(pid, span);
                 host.called(pid, Change::Extent(change));
             }
         }
         67..74 => {
-            if host.dice.strikes(Disaster::DontNeed, 1) {
+            if host.injector.strikes(Disaster::DontNeed, 1) {
                 let span = part(host, pid);
                 host.kernel.dont_need(pid, span);
             }
         }
         74..80 => {
             let (from, to) = (part(host, pid), free_place(host));
-            if host.dice.strikes(Disaster::Remap, 2)
+            if host.injector.strikes(Disaster::Remap, 2)
                 && let Some(change) = host.kernel.remap(pid, from, to)
             {
                 host.called(pid, Change::Extent(change));
@@ -55,21 +55,21 @@ pub fn act(host: &mut Host) {
         }
         80..83 => {
             let vpn = part(host, pid).start;
-            if host.dice.strikes(Disaster::Split, 1) {
+            if host.injector.strikes(Disaster::Split, 1) {
                 host.kernel.split(pid, vpn);
             }
         }
         83..88 => {
             let vpn = part(host, pid).start;
-            if host.dice.strikes(Disaster::Collapse, 1) {
+            if host.injector.strikes(Disaster::Collapse, 1) {
                 fill(host, pid, Span::region_of(vpn));
                 host.kernel.collapse(pid, vpn);
             }
         }
         88..94 => {
             let span = part(host, pid);
-            let tier = TierId(host.dice.rng.below(host.kernel.tiers.len() as u64) as u8);
-            if host.dice.strikes(Disaster::Elsewhere, 1) {
+            let tier = TierId(host.injector.rng.below(host.kernel.tiers.len() as u64) as u8);
+            if host.injector.strikes(Disaster::Elsewhere, 1) {
                 for vpn in span.iter().take(64) {
                     host.moved_by_others(pid, vpn, tier);
                 }
@@ -83,12 +83,12 @@ pub fn act(host: &mut Host) {
 
 /// A process begins, replaces or ends itself.
 fn life(host: &mut Host, pid: u32, processes: u64) {
-    let child = 100 + host.dice.rng.below(4 * PROCESSES) as u32;
-    match host.dice.rng.below(4) {
-        0 if processes < PROCESSES && host.dice.strikes(Disaster::Fork, 1) => {
+    let child = 100 + host.injector.rng.below(4 * PROCESSES) as u32;
+    match host.injector.rng.below(4) {
+        0 if processes < PROCESSES && host.injector.strikes(Disaster::Fork, 1) => {
             host.kernel.fork(pid, child);
         }
-        1 if host.dice.strikes(Disaster::Exec, 1) => {
+        1 if host.injector.strikes(Disaster::Exec, 1) => {
             let areas = &host.kernel.processes[&pid].areas;
             let (first, last) = (areas.first_key_value(), areas.last_key_value());
             if let (Some((first, _)), Some((last, area))) = (first, last) {
@@ -99,8 +99,8 @@ fn life(host: &mut Host, pid: u32, processes: u64) {
             host.called(pid, Change::Executed);
             map(host, pid);
         }
-        2 if host.dice.strikes(Disaster::Exit, 1) => host.kernel.exit(pid),
-        3 if host.dice.strikes(Disaster::Reuse, 1) => {
+        2 if host.injector.strikes(Disaster::Exit, 1) => host.kernel.exit(pid),
+        3 if host.injector.strikes(Disaster::Reuse, 1) => {
             host.kernel.exit(pid);
             host.kernel.start(pid);
             map(host, pid);
@@ -111,14 +111,14 @@ fn life(host: &mut Host, pid: u32, processes: u64) {
 
 /// Others fill tiers, or limits change.
 fn others(host: &mut Host) {
-    let tier = 1 + host.dice.rng.below(host.kernel.tiers.len() as u64 - 1) as usize;
-    let share = host.dice.rng.below(5);
-    if host.dice.strikes(Disaster::Full, 2) {
+    let tier = 1 + host.injector.rng.below(host.kernel.tiers.len() as u64 - 1) as usize;
+    let share = host.injector.rng.below(5);
+    if host.injector.strikes(Disaster::Full, 2) {
         let tier = &mut host.kernel.tiers[tier];
         tier.others = (tier.capacity - tier.used.min(tier.capacity)) * share / 4;
     }
     if let Some(swap) = host.kernel.swap
-        && host.dice.strikes(Disaster::GroupLimit, 2)
+        && host.injector.strikes(Disaster::GroupLimit, 2)
     {
         let capacity = host.kernel.tiers[swap.index()].capacity;
         host.kernel.swap_limit = if share == 4 { u64::MAX } else { capacity * share / 4 };
@@ -126,19 +126,19 @@ fn others(host: &mut Host) {
 }
 
 fn free_place(host: &mut Host) -> Vpn {
-    let aligned = host.dice.rng.below(2) == 0;
-    let at = host.dice.rng.below(ROOM);
+    let aligned = host.injector.rng.below(2) == 0;
+    let at = host.injector.rng.below(ROOM);
     Vpn(FIRST + if aligned { at / 512 * 512 } else { at })
 }
 
 fn map(host: &mut Host, pid: u32) {
     let start = free_place(host);
-    let pages = match host.dice.rng.below(3) {
-        0 => 1 + host.dice.rng.below(40),
-        1 => 512 * (1 + host.dice.rng.below(2)),
-        _ => 1 + host.dice.rng.below(1500),
+    let pages = match host.injector.rng.below(3) {
+        0 => 1 + host.injector.rng.below(40),
+        1 => 512 * (1 + host.injector.rng.below(2)),
+        _ => 1 + host.injector.rng.below(1500),
     };
-    let backing = match host.dice.rng.below(3) {
+    let backing = match host.injector.rng.below(3) {
         0 => Backing::Heap,
         1 => Backing::Stack,
         _ => Backing::Anonymous,
@@ -154,7 +154,7 @@ fn map(host: &mut Host, pid: u32) {
 /// A part of what a process has mapped, in one mapping.
 fn part(host: &mut Host, pid: u32) -> Span {
     let (which, from, to) =
-        (host.dice.rng.next_u64(), host.dice.rng.next_u64(), host.dice.rng.next_u64());
+        (host.injector.rng.next_u64(), host.injector.rng.next_u64(), host.injector.rng.next_u64());
     let Some(process) = host.kernel.processes.get(&pid).filter(|p| !p.areas.is_empty()) else {
         return Span::new(Vpn(FIRST), 1);
     };
@@ -169,7 +169,7 @@ fn part(host: &mut Host, pid: u32) -> Span {
 
 fn touch(host: &mut Host, pid: u32) {
     let span = part(host, pid);
-    let (step, write) = (1 + host.dice.rng.below(8), host.dice.rng.below(3) == 0);
+    let (step, write) = (1 + host.injector.rng.below(8), host.injector.rng.below(3) == 0);
     for vpn in span.iter().step_by(step as usize).take(48) {
         host.touch(pid, vpn, write);
     }

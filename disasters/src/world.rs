@@ -1,7 +1,7 @@
 //! World: a daemon, its host, and what must hold of both.
 
 use crate::disaster::{Disaster, Tally, Without};
-use crate::host::{Abilities, Dice, End, Host};
+use crate::host::{Abilities, End, Host, Injector};
 use crate::kernel::{HUGE, Kernel, tier_of};
 use crate::programs;
 use frostline_core::placement::TierLimits;
@@ -121,8 +121,8 @@ impl World {
             direct_access: direct(tier),
         });
         let tiers: Vec<TierLimits> = tiers.collect();
-        let dice = Dice { rng, tally: Tally::default(), without, calm: false };
-        let host = Host::new(Kernel::new(&capacities, swap), dice, abilities);
+        let injector = Injector { rng, tally: Tally::default(), without, calm: false };
+        let host = Host::new(Kernel::new(&capacities, swap), injector, abilities);
         let daemon = daemon(policy, seed, &settings, &tiers, &host);
         let (now, played) = (Nanos::ZERO, Played::default());
         Self { daemon, host, settings, tiers, seed, policy, now, played }
@@ -133,7 +133,7 @@ impl World {
             self.step(step).map_err(|what| self.find(what))?;
         }
         self.calm().map_err(|what| self.find(what))?;
-        self.played.tally = self.host.dice.tally;
+        self.played.tally = self.host.injector.tally;
         self.played.moves += self.host.record.ended();
         Ok(self.played)
     }
@@ -150,11 +150,11 @@ impl World {
     }
 
     fn step(&mut self, step: u64) -> Result<(), String> {
-        for _ in 0..self.host.dice.rng.below(4) {
+        for _ in 0..self.host.injector.rng.below(4) {
             programs::act(&mut self.host);
         }
-        self.meddle()?;
-        let pause = self.host.dice.rng.below(2 * STEP.0);
+        self.interfere()?;
+        let pause = self.host.injector.rng.below(2 * STEP.0);
         self.now = self.now.saturating_add(Nanos(pause));
         self.daemon_steps()?;
         if step.is_multiple_of(LOOK) {
@@ -167,20 +167,20 @@ impl World {
     }
 
     /// What the daemon's owner and its clock do.
-    fn meddle(&mut self) -> Result<(), String> {
-        let (jump, share) = (self.host.dice.rng.below(7200), self.host.dice.rng.unit_f64());
-        if self.host.dice.strikes(Disaster::ClockJump, 200) {
+    fn interfere(&mut self) -> Result<(), String> {
+        let (jump, share) = (self.host.injector.rng.below(7200), self.host.injector.rng.unit_f64());
+        if self.host.injector.strikes(Disaster::ClockJump, 200) {
             self.now = self.now.saturating_add(Nanos(jump * 1_000_000_000));
         }
-        if self.host.dice.strikes(Disaster::NoTime, 50) {
+        if self.host.injector.strikes(Disaster::NoTime, 50) {
             self.host.spend(jump * 100_000);
         }
-        if self.host.dice.strikes(Disaster::Reload, 300) {
+        if self.host.injector.strikes(Disaster::Reload, 300) {
             let limit = Limit::Share(share.max(0.01));
             self.settings.tiers[0].limit = Some(limit);
             self.daemon.set_fast(limit);
         }
-        if self.host.dice.strikes(Disaster::Stop, 2000) {
+        if self.host.injector.strikes(Disaster::Stop, 2000) {
             let mut calls = 0;
             self.host.record.lift_limits();
             let ended = self.daemon.bring_back(&mut self.host, |_| {
@@ -190,7 +190,7 @@ impl World {
             judge(ended)?;
             self.begin_again();
         }
-        if self.host.dice.strikes(Disaster::Kill, 2000) {
+        if self.host.injector.strikes(Disaster::Kill, 2000) {
             self.begin_again();
         }
         Ok(())
@@ -256,7 +256,7 @@ impl World {
     /// Nothing happens any more: all moves end, the daemon finds out where everything is, and limits
     /// hold.
     fn calm(&mut self) -> Result<(), String> {
-        self.host.dice.calm = true;
+        self.host.injector.calm = true;
         let others: Vec<u64> = self.host.kernel.tiers.iter().map(|tier| tier.others).collect();
         let swap_limit = std::mem::replace(&mut self.host.kernel.swap_limit, u64::MAX);
         self.host.kernel.tiers.iter_mut().for_each(|tier| tier.others = 0);
@@ -274,7 +274,7 @@ impl World {
         self.host.kernel.swap_limit = swap_limit;
         let tiers = self.host.kernel.tiers.iter_mut();
         tiers.zip(others).for_each(|(tier, others)| tier.others = others);
-        self.host.dice.calm = false;
+        self.host.injector.calm = false;
         Ok(())
     }
 
