@@ -18,6 +18,8 @@ use std::fmt;
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// What a counter's name ends with; the encoder adds it.
 const TOTAL: &str = "_total";
+/// Whole numbers below are exact.
+const MOST_WHOLE: f64 = (1u64 << f64::MANTISSA_DIGITS) as f64;
 
 /// What one number is about, beside the target.
 type Labels<'a> = &'a [(&'a str, &'a str)];
@@ -206,10 +208,15 @@ fn write(
     ended
 }
 
+/// Whole numbers are written without a fraction.
 fn number(to: &mut MetricEncoder<'_>, kind: MetricType, value: f64) -> fmt::Result {
-    match kind {
-        MetricType::Counter => to.encode_counter::<NoLabelSet, _, f64>(&value, None),
-        _ => to.encode_gauge(&value),
+    let whole =
+        (value >= 0.0 && value.fract() == 0.0 && value < MOST_WHOLE).then_some(value as u64);
+    match (kind, whole) {
+        (MetricType::Counter, Some(whole)) => to.encode_counter::<NoLabelSet, _, f64>(&whole, None),
+        (MetricType::Counter, None) => to.encode_counter::<NoLabelSet, _, f64>(&value, None),
+        (_, Some(whole)) => to.encode_gauge(&whole),
+        (_, None) => to.encode_gauge(&value),
     }
 }
 

@@ -64,6 +64,10 @@ fn a_page_holds_every_number_in_base_units() {
     let failed = number("frostline_failed_bytes_total", ",purpose=\"limit\",reason=\"no_space\"");
     assert_eq!(failed, 4096.0);
     assert_eq!(number("frostline_touches_total", ",source=\"refaults\""), 9.0);
+    assert!(
+        page(&[status()]).contains("source=\"refaults\"} 9\n"),
+        "whole numbers are written as such"
+    );
     assert!(found["process_resident_memory_bytes"] > 0.0);
 }
 
