@@ -2,20 +2,20 @@
 
 use super::palette::Palette;
 use super::rows::Rows;
-use super::svg::{frame, number, round_up, spec};
+use super::svg::{frame, number, round_up, slowest_shown, spec};
 use frostline_study::stats::Stat;
 use frostline_study::{PolicyStudy, SizeStudy};
 
-/// Run time against all-fast. Bars begin at 0: their lengths compare as the times do.
+/// Run time against all-fast. Bars begin at 1: their lengths compare as the time that is lost does. One that
+/// would squeeze all others ends at the border, and its number says how long it is.
 pub fn slowdown(size: &SizeStudy, palette: &Palette) -> String {
     let stat = |policy: &PolicyStudy| policy.stat(|run| run.slowdown_vs_all_fast);
     let upper = |p: &&PolicyStudy| stat(p).mean + stat(p).half_width.unwrap_or(0.0);
     let ranked = size.ranked();
-    let worst = ranked.iter().map(upper).fold(1.0, f64::max);
-    let mut rows = Rows::new("", [0.0, above(worst)], "run time, all memory fast = 1", |v| {
+    let worst = slowest_shown(ranked.iter().map(upper));
+    let mut rows = Rows::new("", [1.0, above(worst)], "run time, all memory fast = 1", |v| {
         format!("{} ×", number(v))
     });
-    rows.limit(1.0);
     for policy in &ranked {
         let picture = rows.bar(&palette.look(&policy.spec).fill, stat(policy).mean)
             + &rows.whisker(stat(policy).mean, stat(policy).half_width);
@@ -23,7 +23,8 @@ pub fn slowdown(size: &SizeStudy, palette: &Palette) -> String {
     }
     frame(
         "Slowdown",
-        "Modelled run time against all memory being fast (dashed). Shorter is better.",
+        "Modelled run time against all memory being fast (1, the left edge). Shorter is better; a bar that \
+         reaches the right edge may be longer.",
         &rows.show(&format!("Slowdown of every policy at {}, the fastest first", size.fast)),
     )
 }
@@ -68,8 +69,8 @@ pub fn share_of_bound(size: &SizeStudy, palette: &Palette) -> String {
 
 /// The next round value that leaves some room.
 fn above(value: f64) -> f64 {
-    let step = round_up(value / 8.0);
-    (value / step * 1.001).ceil() * step
+    let step = round_up((value - 1.0) / 8.0);
+    1.0 + ((value - 1.0) / step * 1.001).ceil().max(1.0) * step
 }
 
 /// `1.234 ±0.005 ×`, the interval less prominent than the mean.
@@ -87,7 +88,9 @@ mod tests {
 
     #[test]
     fn axes_end_above_the_longest_bar() {
-        for (longest, end) in [(1.0, 1.2), (1.63, 2.0), (2.42, 2.5), (7.9, 8.0), (120.0, 140.0)] {
+        for (longest, end) in
+            [(1.0, 2.0), (1.08, 1.09), (1.63, 1.7), (2.42, 2.6), (7.9, 8.0), (121.0, 141.0)]
+        {
             assert!((above(longest) - end).abs() < 1e-9, "{longest}: {}", above(longest));
         }
     }

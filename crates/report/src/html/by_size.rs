@@ -2,12 +2,16 @@
 
 use super::palette::Palette;
 use super::plot::{Entry, Plot, legend};
-use super::svg::{Unit, data, frame, number, round_up};
+use super::svg::{Unit, data, frame, number, round_up, slowest_shown};
+use crate::units;
 use frostline_core::policy::registry;
-use frostline_study::{PolicyStudy, TraceStudy};
+use frostline_study::{PolicyStudy, SizeStudy, TraceStudy};
 
 const PERCENT: Unit = Unit { divisor: 0.01, name: "%" };
 const TIMES: Unit = Unit { divisor: 1.0, name: "×" };
+
+/// Slowdown that most can live with; a dashed line.
+const GOAL: f64 = 1.05;
 
 /// The chart; empty where there is one size only.
 pub fn chart(trace: &TraceStudy, palette: &Palette) -> String {
@@ -19,13 +23,15 @@ pub fn chart(trace: &TraceStudy, palette: &Palette) -> String {
     let share = |bytes: u64| bytes as f64 / footprint.max(1.0);
     let stat = |policy: &PolicyStudy| policy.stat(|run| run.slowdown_vs_all_fast);
     let upper = |p: &PolicyStudy| stat(p).mean + stat(p).half_width.unwrap_or(0.0);
-    let worst = sizes.iter().flat_map(|s| s.policies.iter().map(upper)).fold(1.0, f64::max);
+    let all = || sizes.iter().flat_map(|size| &size.policies);
+    let worst = slowest_shown(all().map(upper));
     let step = round_up((worst - 1.0) / 5.0);
     let top = 1.0 + ((worst - 1.0) / step).ceil().max(1.0) * step;
 
     let mut plot = Plot::new(260.0, [0.0, share(largest.fast_bytes) * 1.02], [1.0, top]);
     plot.x_axis(PERCENT, "fast memory (% of the footprint)", number);
     plot.y_axis(TIMES, "slowdown (×)", number);
+    plot.limit(GOAL);
     for size in &sizes {
         plot.note(share(size.fast_bytes), &size.fast.to_string());
     }
@@ -39,9 +45,14 @@ pub fn chart(trace: &TraceStudy, palette: &Palette) -> String {
             Some((share(size.fast_bytes), stat(policy)))
         });
         let points: Vec<_> = of_spec.collect();
-        let line: Vec<(f64, f64)> = points.iter().map(|(x, stat)| (*x, stat.mean)).collect();
+        let line: Vec<(f64, f64)> =
+            points.iter().map(|(x, stat)| (*x, stat.mean.min(top))).collect();
         plot.curve(&look.stroke, &line, spec, Some(i + 1));
         for (x, stat) in points {
+            if stat.mean > top {
+                plot.beyond(x, &format!("↑ {} ×", number((stat.mean * 10.0).round() / 10.0)));
+                continue;
+            }
             plot.dot(&look.fill, x, stat.mean, stat.half_width);
         }
         entries.push(Entry::Line(&look.stroke, Some(i + 1), spec));
@@ -66,8 +77,23 @@ pub fn chart(trace: &TraceStudy, palette: &Palette) -> String {
     frame(
         "How much fast memory is enough?",
         &format!(
-            "Modelled run time against all memory being fast (1, the bottom). Lower is better.{whiskers}"
+            "Modelled run time against all memory being fast (1, the bottom). Lower is better.{whiskers} {}",
+            goal(&sizes, &shown)
         ),
         &(plot.show(label, &description) + &legend(&entries) + &data(&headings, &rows)),
     )
+}
+
+/// The smallest size, of ascending ones, at which a policy of `shown` loses no more than [`GOAL`] says.
+fn goal(sizes: &[&SizeStudy], shown: &[&str]) -> String {
+    let mean = |policy: &PolicyStudy| policy.stat(|run| run.slowdown_vs_all_fast).mean;
+    let reached = sizes.iter().find_map(|size| {
+        let ranked = size.ranked();
+        let best = ranked.into_iter().find(|policy| shown.contains(&&*policy.spec))?;
+        (mean(best) <= GOAL).then(|| {
+            let bytes = units::bytes(size.fast_bytes as f64);
+            format!("5 % (dashed) is reached at {bytes} ({}), by {}.", size.fast, best.spec)
+        })
+    });
+    reached.unwrap_or_else(|| "5 % (dashed) is not reached at any of these sizes.".to_owned())
 }

@@ -80,6 +80,16 @@ impl Plot {
         );
     }
 
+    /// A word at the upper edge, for a point that lies above it.
+    pub fn beyond(&mut self, x: f64, word: &str) {
+        let x = self.x.at(x);
+        let _ = write!(
+            self.over,
+            "<text class=\"tick\" x=\"{x:.2}%\" y=\"12\" text-anchor=\"middle\">{}</text>",
+            escape(word)
+        );
+    }
+
     /// A line through the points, and a key at its end where there is one.
     pub fn curve(&mut self, class: &str, points: &[(f64, f64)], name: &str, key: Option<usize>) {
         let _ = write!(
@@ -153,19 +163,35 @@ impl Plot {
         )
     }
 
-    /// Keys of curves that end close to each other move apart.
+    /// Keys of curves that end close to each other move apart, up and down alike.
     fn place_keys(&mut self) {
         self.keys.sort_by(|a, b| a.1.total_cmp(&b.1));
-        let mut placed: Vec<(f64, f64)> = Vec::new();
-        for (x, y, key) in &self.keys {
-            let near = placed.iter().filter(|(other, _)| (other - x).abs() < 8.0);
-            let y = near.map(|(_, other)| other + KEY).fold(*y, f64::max);
-            placed.push((*x, y));
-            let _ = write!(
-                self.over,
-                "<text class=\"key\" x=\"{x:.2}%\" dx=\"6\" y=\"{:.1}\">{key}</text>",
-                y + 4.0
-            );
+        // Those that move together: keys, and where the middle of them is.
+        let mut stacks: Vec<(f64, Vec<usize>)> = Vec::new();
+        for (index, (x, y, _)) in self.keys.iter().enumerate() {
+            let mut stack = (*y, vec![index]);
+            while let Some(at) = stacks.iter().rposition(|(middle, others)| {
+                let near = others.iter().any(|&other| (self.keys[other].0 - x).abs() < 8.0);
+                let room = KEY * (others.len() + stack.1.len()) as f64 / 2.0;
+                near && (stack.0 - middle).abs() < room
+            }) {
+                let (middle, mut keys) = stacks.remove(at);
+                let (old, new) = (keys.len() as f64, stack.1.len() as f64);
+                keys.append(&mut stack.1);
+                stack = ((middle * old + stack.0 * new) / (old + new), keys);
+            }
+            stacks.push(stack);
+        }
+        for (middle, keys) in stacks {
+            let first = middle - KEY * (keys.len() - 1) as f64 / 2.0;
+            for (place, index) in keys.into_iter().enumerate() {
+                let (x, _, key) = &self.keys[index];
+                let _ = write!(
+                    self.over,
+                    "<text class=\"key\" x=\"{x:.2}%\" dx=\"6\" y=\"{:.1}\">{key}</text>",
+                    first + KEY * place as f64 + 4.0
+                );
+            }
         }
     }
 
@@ -277,6 +303,9 @@ mod tests {
         heights.sort_by(f64::total_cmp);
         assert_eq!(heights.len(), 4);
         assert!(heights.windows(2).all(|pair| pair[1] - pair[0] >= KEY - 0.1), "{heights:?}");
+        // All end at a height of 100: the stack lies around it.
+        let middle = heights.iter().sum::<f64>() / 4.0 - 4.0;
+        assert!((middle - 100.0).abs() < 0.1, "{heights:?}");
     }
 
     #[test]

@@ -117,6 +117,16 @@ pub fn round_up(value: f64) -> f64 {
     step.unwrap_or(10.0) * magnitude
 }
 
+/// Where an axis of slowdowns ends: at the longest of them, but for those that would squeeze all others,
+/// farther from 1 than four times the median. `f64::INFINITY` and what is no number count for none.
+pub fn slowest_shown(slowdowns: impl IntoIterator<Item = f64>) -> f64 {
+    let mut all: Vec<f64> = slowdowns.into_iter().filter(|v| v.is_finite()).collect();
+    all.sort_by(f64::total_cmp);
+    let Some(median) = all.get(all.len() / 2) else { return 1.0 };
+    let farthest = 1.0 + 4.0 * (median - 1.0).max(0.05);
+    all.into_iter().filter(|v| *v <= farthest).fold(1.0, f64::max)
+}
+
 /// Unit of an axis: divisor and name.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Unit {
@@ -153,6 +163,14 @@ pub fn number(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_slow_policy_does_not_squeeze_the_others() {
+        assert_eq!(slowest_shown([1.2, 1.3, 1.4, 9.0]), 1.4);
+        assert_eq!(slowest_shown([1.2, 1.3, 1.4, 2.0]), 2.0);
+        assert_eq!(slowest_shown([1.0, 1.0, 1.1, f64::INFINITY]), 1.1);
+        assert_eq!(slowest_shown([]), 1.0);
+    }
 
     #[test]
     fn text_cannot_turn_what_stands_beside_it_around() {
