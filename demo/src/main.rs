@@ -21,7 +21,7 @@ usage: frostline-demo SOCKET load KEYS
 /// Requests sent before their replies are read.
 const PIPELINE: usize = 64;
 /// A server that does not answer for so long is taken for dead.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
     match run(&std::env::args().skip(1).collect::<Vec<_>>()) {
@@ -119,8 +119,8 @@ impl Client {
     fn connect(socket: &str) -> Result<Self> {
         let stream = UnixStream::connect(socket)
             .with_context(|| format!("cannot connect to redis-server at {socket}"))?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.set_write_timeout(Some(TIMEOUT))?;
         let requests = BufWriter::with_capacity(1 << 18, stream.try_clone()?);
         let replies = BufReader::new(stream);
         Ok(Self { requests, replies, value: Vec::new(), answer: Vec::new() })

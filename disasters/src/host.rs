@@ -10,7 +10,7 @@ use frostline_core::rng::Rng;
 use frostline_core::span::{ExtentChange, Span, push_run};
 use frostline_core::types::*;
 use frostline_daemon::{
-    ArmedTouch, Assignment, Change, Found, Refreshed, Sampling, System, Told, Touch, TouchKind,
+    ArmedTouch, Assignment, Change, Found, LogEntry, Refreshed, Sampling, System, Touch, TouchKind,
     Unit,
 };
 use std::cell::Cell;
@@ -491,7 +491,7 @@ impl System for Host {
         self.destination = to.map(|(tier, room)| (tier, room.0));
     }
 
-    fn record(&mut self, told: Told<'_>) -> Result<(), End> {
+    fn record(&mut self, told: LogEntry<'_>) -> Result<(), End> {
         self.record.told(told)
     }
 }

@@ -6,7 +6,7 @@ use frostline_core::action::{Action, MoveId};
 use frostline_core::event::{Event, MoveOutcome};
 use frostline_core::span::Span;
 use frostline_core::types::*;
-use frostline_daemon::{Found, Told, Unit};
+use frostline_daemon::{Found, LogEntry, Unit};
 use std::collections::BTreeMap;
 
 /// See the module.
@@ -28,9 +28,9 @@ fn wrong<T>(what: String) -> Result<T, End> {
 
 impl Record {
     /// The daemon was told, or wants, something.
-    pub fn told(&mut self, told: Told<'_>) -> Result<(), End> {
+    pub fn told(&mut self, told: LogEntry<'_>) -> Result<(), End> {
         match told {
-            Told::Actions(actions) => {
+            LogEntry::Actions(actions) => {
                 for action in actions {
                     if let Action::Migrate { id, run, .. } = *action
                         && self.open.insert(id.0, vec![run]).is_some()
@@ -39,7 +39,7 @@ impl Record {
                     }
                 }
             }
-            Told::Events(_, events) => {
+            LogEntry::Events(_, events) => {
                 for event in events {
                     match *event {
                         Event::MigrationDone { id, run, outcome } => self.done(id, run, outcome)?,
@@ -50,7 +50,7 @@ impl Record {
                     }
                 }
             }
-            Told::Timeout(_) | Told::Fault(..) => {}
+            LogEntry::Timeout(_) | LogEntry::Fault(..) => {}
         }
         Ok(())
     }

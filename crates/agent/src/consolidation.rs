@@ -3,8 +3,8 @@
 use crate::remarks;
 use crate::work::own_memory;
 use frostline_core::consolidation::ConsolidationLimit;
-use frostline_driver::consolidate::request::{self, Answer, Request};
-use frostline_driver::consolidate::{Consolidator, Numbers};
+use frostline_inprocess::consolidate::request::{self, Answer, Request};
+use frostline_inprocess::consolidate::{Consolidator, Numbers};
 use frostline_linux::process::Identity;
 use frostline_linux::{LinuxError, Root};
 use std::time::{Duration, Instant};

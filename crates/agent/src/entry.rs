@@ -4,7 +4,7 @@
 use crate::variables::{self, VARIABLES};
 use crate::{life, work};
 use frostline_driver::environment::VARIABLE;
-use frostline_linux::inside;
+use frostline_inprocess::inside;
 
 // SAFETY: the dynamic linker calls what stands in this section once, before the program's `main` or when
 // the library is brought into it, by the convention that the type names.

@@ -16,7 +16,7 @@ mod report;
 mod variables;
 mod work;
 
-use frostline_linux::inside::Arena;
+use frostline_inprocess::inside::Arena;
 
 /// All that is allocated here. The program's allocator is left alone, whatever it is.
 #[global_allocator]

@@ -1,7 +1,7 @@
 //! Start and end of the agent's thread: the handshake between it and the program's threads.
 
 use crate::remarks;
-use frostline_linux::inside::{self, Thread};
+use frostline_inprocess::inside::{self, Thread};
 use rustix::thread::futex;
 use rustix::time::Timespec;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -2,7 +2,7 @@
 
 use crate::{life, variables};
 use frostline_core::foreign::Plain;
-use frostline_linux::inside::standard_error;
+use frostline_inprocess::inside::standard_error;
 use std::fs::File;
 use std::io::Write;
 

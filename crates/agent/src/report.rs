@@ -3,8 +3,9 @@
 use crate::variables;
 use crate::work::Work;
 use frostline_driver::instances::{self, Instance};
-use frostline_driver::{Driver, DriverError, Status, clock};
+use frostline_driver::{Driver, DriverError, Status};
 use frostline_linux::Root;
+use frostline_linux::process::clock;
 use std::path::{Path, PathBuf};
 
 /// Publishes numbers every second, and when the program ends.

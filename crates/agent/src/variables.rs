@@ -2,10 +2,10 @@
 //!
 //! It is read from the kernel before `main`: later, the program may change it at any time.
 
-use frostline_driver::consolidate::request;
 use frostline_driver::environment::{self, VARIABLE};
 use frostline_driver::variables::Collector;
 pub use frostline_driver::variables::Variables;
+use frostline_inprocess::consolidate::request;
 use rustix::fs::{Mode, OFlags, open};
 use std::sync::OnceLock;
 

@@ -9,7 +9,7 @@ use frostline_core::types::{Bytes, Nanos, PAGE_BYTES, Vpn};
 use frostline_driver::environment::{AGENT_THREAD, Settings, VARIABLE};
 use frostline_driver::start::Stopwatch;
 use frostline_driver::{Driver, DriverError, Options, SlowTier, start_inside};
-use frostline_linux::inside::{Ending, Thread};
+use frostline_inprocess::inside::{Ending, Thread};
 use frostline_linux::process::{self, Identity, Target};
 use frostline_linux::topology::{self, Topology};
 use frostline_linux::{LinuxError, Root, swap};
@@ -189,10 +189,10 @@ fn drive(
         let now = work.clock.elapsed();
         let mut pause = LOOK;
         if let Some(driver) = &mut work.driver {
-            driver.overhear(work.consolidation.at_work().is_some());
+            driver.set_touch_log(work.consolidation.at_work().is_some());
             let next = driver.step(now)?;
             if let Some(consolidator) = work.consolidation.at_work() {
-                driver.overheard().into_iter().for_each(|page| consolidator.hear(page));
+                driver.take_touch_log().into_iter().for_each(|page| consolidator.note_touch(page));
             }
             for remark in driver.take_remarks() {
                 remarks::note(&remark);

@@ -14,7 +14,7 @@ const PARTS: u64 = 64;
 const ROUNDING: f64 = 1e-9;
 
 /// Steps without improvement before steps become shorter.
-const PATIENCE: u32 = 5;
+const TIMEOUT: u32 = 5;
 /// Iterations from one feasible plan to the next: a plan takes as long as several iterations.
 const PLAN_EVERY: u32 = 16;
 
@@ -331,7 +331,7 @@ impl<'a> Search<'a> {
             let better = evaluation.bound_ns < before;
             since_better = if better { 0 } else { since_better + 1 };
             current = Some(evaluation);
-            if since_better == PATIENCE {
+            if since_better == TIMEOUT {
                 share *= 0.5;
                 since_better = 0;
                 current = None;

@@ -208,7 +208,8 @@ fn keys(value: &Value) -> Vec<&str> {
 #[test]
 fn the_json_envelope_is_stable() {
     let value = json(&single(&[ZIPF, "--policies", EAGER, "--json"]));
-    assert_eq!(keys(&value), ["command", "runs", "schema", "version"]);
+    assert_eq!(keys(&value), ["command", "runs", "schema", "trace_sha256", "version"]);
+    assert!(value["trace_sha256"][ZIPF].is_null(), "it is generated");
     assert_eq!(value["schema"], 1);
     assert_eq!(value["version"], env!("CARGO_PKG_VERSION"));
     let run = &value["runs"][0];
@@ -219,6 +220,76 @@ fn the_json_envelope_is_stable() {
     assert_eq!(run["tiers"].as_array().unwrap().len(), 2);
     assert!(run["policy_config"].as_object().is_some_and(|config| !config.is_empty()));
     assert!(run["promoted_bytes"].as_u64().unwrap() > 0, "the policy has to do something");
+}
+
+#[test]
+fn rows_of_csv_have_the_numbers_of_json_and_the_digest_of_the_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a,b.flt");
+    let trace = path.to_str().unwrap();
+    let generator = ZIPF.strip_prefix("synth:").unwrap();
+    frostline(&["-q", "trace", "synth", generator, "-o", trace]).success();
+    let args =
+        ["compare", trace, "--policies", "first-touch,all-slow", "--fast", "1:8", "--seeds", "2"];
+    let value = json(&[&args[..], &["--json"]].concat());
+    let text = stdout(frostline(&[&args[..], &["--csv"]].concat()));
+    let rows: Vec<&str> = text.lines().collect();
+    assert_eq!(rows.len(), 5, "{text}");
+    let begin = "trace,trace_sha256,policy,machine,fast,seed,slowdown_vs_all_fast,accesses,";
+    assert!(rows[0].starts_with(begin), "{}", rows[0]);
+    let digest = value["trace_sha256"][trace].as_str().unwrap();
+    assert_eq!(digest.len(), 64);
+    for (row, run) in rows[1..].iter().zip(value["runs"].as_array().unwrap()) {
+        let (policy, seed) = (run["policy"].as_str().unwrap(), &run["seed"]);
+        let slowdown = &run["slowdown_vs_all_fast"];
+        let start = format!("\"{trace}\",{digest},{policy},dram-nvm,1:8,{seed},{slowdown},");
+        assert!(row.starts_with(&start), "{row}\n{start}");
+    }
+    frostline(&[&args[..], &["--csv", "--json"]].concat()).code(2);
+}
+
+#[test]
+fn what_is_wrong_about_a_generator_is_said_before_the_output_is_missed() {
+    fails(&["trace", "synth", "zipf:pages=64Q"], 2, "64Q", "pages");
+    fails(&["trace", "synth", "zipf:pages=4K"], 2, "no trace to write", "-o");
+}
+
+#[test]
+fn what_is_installed_is_found_where_programs_look_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = folder.path().join("target/release");
+    std::fs::create_dir_all(&made).unwrap();
+    let program = env!("CARGO_BIN_EXE_frostline");
+    let install = |prefix: &str| {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/install");
+        let mut command = std::process::Command::new(script);
+        command.arg(prefix).arg(folder.path().join("root"));
+        command.env("CARGO_TARGET_DIR", folder.path().join("target")).output().unwrap()
+    };
+    let early = install("/opt/f");
+    let told = String::from_utf8_lossy(&early.stderr).into_owned();
+    assert!(!early.status.success() && told.contains("hint: make build"), "{told}");
+    for name in ["frostline", "frostline-repro"] {
+        std::fs::copy(program, made.join(name)).unwrap();
+    }
+    std::fs::write(made.join("libfrostline_agent.so"), "").unwrap();
+    let done = install("/opt/f");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let root = folder.path().join("root/opt/f");
+    for file in [
+        "bin/frostline",
+        "bin/frostline-repro",
+        "lib/libfrostline_agent.so",
+        "share/man/man1/frostline.1",
+        "share/bash-completion/completions/frostline",
+        "share/zsh/site-functions/_frostline",
+        "share/fish/vendor_completions.d/frostline.fish",
+    ] {
+        assert!(root.join(file).is_file(), "{file}");
+    }
+    let unit = std::fs::read_to_string(root.join("lib/systemd/system/frostline.service")).unwrap();
+    assert!(unit.contains("\nExecStart=/opt/f/bin/frostline daemon "), "{unit}");
+    assert!(!unit.contains("=frostline "), "{unit}");
 }
 
 #[test]

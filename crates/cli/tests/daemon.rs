@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command as StdCommand, Stdio};
 use std::time::{Duration, Instant};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn frostline(args: &[&str]) -> (i32, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_frostline")).args(args).output().unwrap();
@@ -24,7 +24,7 @@ fn repository(path: &str) -> PathBuf {
 
 /// Waits until `found` gives something.
 fn wait<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     loop {
         if let Some(found) = found() {
             return found;
@@ -195,6 +195,12 @@ fn targets_come_and_go_while_others_are_undisturbed() {
     daemon.says("one: managed");
     let status = daemon.manages("one");
     assert_eq!(status["targets"][0]["pid"], first.pid());
+    for word in ["one".to_owned(), first.pid().to_string(), daemon.child.id().to_string()] {
+        let (code, text, notes) = frostline(&["status", &word]);
+        assert!(code == 0 && text.starts_with("one: "), "{word}: {text}{notes}");
+    }
+    let (code, text, notes) = frostline(&["status", "one", "no-such-program"]);
+    assert!(code == 1 && text.is_empty() && notes.contains("'no-such-program'"), "{notes}");
     let page = wait("metrics of a target", || {
         let mut stream = TcpStream::connect(&address).unwrap();
         stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
@@ -386,7 +392,7 @@ fn what_others_put_in_place_of_the_textfile_is_not_opened() {
     let pid = Pid::from_child(&daemon.child);
     let (ended, waiting) = std::sync::mpsc::channel::<()>();
     std::thread::spawn(move || {
-        if waiting.recv_timeout(PATIENCE) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+        if waiting.recv_timeout(TIMEOUT) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
             let _ = kill_process(pid, Signal::KILL);
         }
     });

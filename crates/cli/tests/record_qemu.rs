@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 const CLIENTS: usize = 4;
 const KEYS: usize = 500;
 
@@ -37,7 +37,7 @@ impl Drop for Running {
 }
 
 fn connect(socket: &Path) -> UnixStream {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         match UnixStream::connect(socket) {
             Ok(stream) => return stream,
@@ -50,7 +50,7 @@ fn connect(socket: &Path) -> UnixStream {
 /// Stores values and reads them back, by memcached's text protocol.
 fn client(socket: &Path, number: usize) {
     let stream = connect(socket);
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut writer = stream;
     let value = |key: usize| vec![b'a' + (key % 26) as u8; 100 + key * 37 % 4000];

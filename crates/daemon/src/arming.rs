@@ -4,7 +4,7 @@ use crate::context::Cx;
 use crate::ledger::Purpose;
 use crate::settings::MOVE_PAGES;
 use crate::spaces::Spaces;
-use crate::system::{ArmedTouch, System, Told};
+use crate::system::{ArmedTouch, LogEntry, System};
 use alloc::vec;
 use alloc::vec::Vec;
 use frostline_core::action::Action;
@@ -87,7 +87,7 @@ pub(crate) fn drain_faults<S: System>(
         referenced.insert(page.0);
         let fault = Fault { page, tier, write, process, thread: 0 };
         let decision = cx.ledger.engine.on_fault(cx.now, &fault);
-        cx.system.record(Told::Fault(cx.now, fault))?;
+        cx.system.record(LogEntry::Fault(cx.now, fault))?;
         events.push(Event::Fault(fault));
         let run = PageRun::single(page);
         let cause = MoveCause::FaultDecision;

@@ -3,7 +3,7 @@
 use crate::budget::Budget;
 use crate::ledger::Ledger;
 use crate::settings::Settings;
-use crate::system::{System, Told};
+use crate::system::{LogEntry, System};
 use alloc::vec::Vec;
 use frostline_core::action::Action;
 use frostline_core::event::Event;
@@ -28,15 +28,15 @@ impl<S: System> Cx<'_, S> {
         }
         let told = if events.is_empty() {
             engine.handle_timeout(self.now);
-            Told::Timeout(self.now)
+            LogEntry::Timeout(self.now)
         } else {
             engine.handle_events(self.now, &events);
-            Told::Events(self.now, &events)
+            LogEntry::Events(self.now, &events)
         };
         let actions: Vec<Action> = core::iter::from_fn(|| engine.poll_action()).collect();
         actions.iter().for_each(|action| self.ledger.queue.push(*action));
         self.system.record(told)?;
-        self.system.record(Told::Actions(&actions))
+        self.system.record(LogEntry::Actions(&actions))
     }
 
     /// Charges what has been used of a core since the last time.

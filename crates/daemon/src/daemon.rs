@@ -9,8 +9,8 @@ use crate::ledger::{Ledger, Purpose};
 use crate::limit::Limit;
 use crate::limits::Limits;
 use crate::moving::Wanted;
+use crate::observer::Observer;
 use crate::settings::{REPORT, STEP, Settings};
-use crate::sight::Sight;
 use crate::space::Space;
 use crate::spaces::{Audits, Spaces};
 use crate::system::System;
@@ -32,7 +32,7 @@ pub struct Daemon {
     spaces: Spaces,
     audit: Audit,
     limits: Limits,
-    sight: Sight,
+    observer: Observer,
     now: Nanos,
     report_due: Nanos,
 }
@@ -42,7 +42,7 @@ struct Parts<'a> {
     spaces: &'a mut Spaces,
     audit: &'a mut Audit,
     limits: &'a mut Limits,
-    sight: &'a mut Sight,
+    observer: &'a mut Observer,
 }
 
 impl Daemon {
@@ -54,7 +54,7 @@ impl Daemon {
             spaces: Spaces::default(),
             audit: Audit::default(),
             limits: Limits::new(&settings),
-            sight: Sight::new(&settings, system.watchers()),
+            observer: Observer::new(&settings, system.watchers()),
             now: Nanos::ZERO,
             report_due: Nanos::ZERO,
             settings,
@@ -75,7 +75,7 @@ impl Daemon {
         if reports {
             self.report_due = now.saturating_add(REPORT);
         }
-        let (cx, Parts { spaces, audit, limits, sight }) = &mut self.parts(system);
+        let (cx, Parts { spaces, audit, limits, observer }) = &mut self.parts(system);
         spaces.follow(cx)?;
         let mut events = Vec::new();
         if cx.budget.refreshes.allows(now) {
@@ -87,20 +87,20 @@ impl Daemon {
         }
         if reports {
             tell_usage(cx, &mut events)?;
-            sight.report(cx, &mut events);
+            observer.report(cx, &mut events);
             arming::arm_again(cx, spaces);
         }
         arming::drain_faults(cx, &mut limits.referenced, &mut events)?;
-        sight.listen(cx, &mut limits.referenced, &mut events)?;
+        observer.listen(cx, &mut limits.referenced, &mut events)?;
         cx.system.hear(now, &mut events)?;
         audit.go_on(cx, spaces, &mut events)?;
         cx.tell(events)?;
-        work(cx, spaces, sight)?;
+        work(cx, spaces, observer)?;
         limits.keep(cx)?;
         limits.probe(cx, passed)?;
         arming::allow_moves_at_touch(cx);
         cx.charge();
-        sight.assign(cx)?;
+        observer.assign(cx)?;
         let policy = cx.ledger.engine.poll_timeout().unwrap_or(Nanos::MAX);
         let (soonest, step) = (now.saturating_add(Nanos(STEP.0 / 10)), now.saturating_add(STEP));
         // A policy that wants to be called all the time waits where the share is used up: nothing
@@ -145,9 +145,9 @@ impl Daemon {
 
     /// The context of a step, and the parts that are not in it.
     fn parts<'a, S: System>(&'a mut self, system: &'a mut S) -> (Cx<'a, S>, Parts<'a>) {
-        let Self { settings, ledger, budget, spaces, audit, limits, sight, now, .. } = self;
+        let Self { settings, ledger, budget, spaces, audit, limits, observer, now, .. } = self;
         let cx = Cx { now: *now, settings, system, ledger, budget };
-        (cx, Parts { spaces, audit, limits, sight })
+        (cx, Parts { spaces, audit, limits, observer })
     }
 
     /// Another limit of fast memory; takes effect within a second.
@@ -157,14 +157,14 @@ impl Daemon {
         }
     }
 
-    /// Whether what is seen shall be kept until it is [taken](Self::overheard).
-    pub fn overhear(&mut self, on: bool) {
-        self.sight.overhear(on);
+    /// Whether what is seen shall be kept until it is [taken](Self::take_touch_log).
+    pub fn set_touch_log(&mut self, on: bool) {
+        self.observer.set_touch_log(on);
     }
 
     /// Pages of all processes that were touched since the last time.
-    pub fn overheard(&mut self) -> Vec<Vpn> {
-        self.sight.overheard()
+    pub fn take_touch_log(&mut self) -> Vec<Vpn> {
+        self.observer.take_touch_log()
     }
 
     /// Gives up room that buffers do not use.
@@ -237,7 +237,7 @@ impl Daemon {
 fn work<S: System>(
     cx: &mut Cx<'_, S>,
     spaces: &mut Spaces,
-    sight: &mut Sight,
+    observer: &mut Observer,
 ) -> Result<(), S::Error> {
     while cx.budget.pacer.allows() {
         let Some(action) = cx.ledger.queue.pop() else { return Ok(()) };
@@ -250,7 +250,7 @@ fn work<S: System>(
             Action::Collapse { region, to, .. } => events = folios::collapse(cx, region, to)?,
             Action::SetSampling { kind, period } => cx.system.set_period(kind, period),
             Action::Scan { scan, lane } => {
-                sight.scans.push(scan, lane, cx.ledger.map.pages());
+                observer.scans.push(scan, lane, cx.ledger.map.pages());
                 // To ask for the time takes longer, and a policy may want hundreds at a time.
                 continue;
             }

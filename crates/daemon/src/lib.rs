@@ -24,6 +24,7 @@ mod limit;
 mod limits;
 mod moving;
 mod numbering;
+mod observer;
 mod pacer;
 mod queue;
 mod reclaim;
@@ -33,7 +34,6 @@ mod rotation;
 mod rounds;
 mod scans;
 mod settings;
-mod sight;
 mod space;
 mod spaces;
 mod system;
@@ -53,6 +53,7 @@ pub use settings::{STEP, Settings, Tier};
 pub use space::Space;
 pub use spaces::Audits;
 pub use system::{
-    ArmedTouch, Assignment, Change, Refreshed, Sampled, Sampling, System, Told, Touch, TouchKind,
+    ArmedTouch, Assignment, Change, LogEntry, Refreshed, Sampled, Sampling, System, Touch,
+    TouchKind,
 };
 pub use unit::{Found, Unit};

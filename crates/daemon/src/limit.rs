@@ -11,35 +11,43 @@ use frostline_core::types::Bytes;
 pub enum Limit {
     /// So many bytes.
     Size(Bytes),
-    /// A share of what the target has in all tiers, in `(0, 1]`; looked at again every second.
+    /// A share of what the target has in all tiers, above 0; looked at again every second. From 1 on
+    /// it limits nothing.
     Share(f64),
 }
 
+/// Largest share that is taken, as by the simulator; more is a slip.
+const MOST_SHARE: f64 = 1e4;
+
 impl Limit {
-    /// Reads `2GiB`, `40%`, or `1:4` (fast to slow, a fifth).
+    /// Reads `2GiB`, `40%`, or `1:4` (fast to slow, a fifth), as the simulator does; but nothing may
+    /// have no fast memory at all.
     ///
     /// # Errors
-    /// Anything else, and a share outside `(0, 1]`.
+    /// Anything else, and a share of nothing.
     pub fn parse(text: &str) -> Result<Self, SpecError> {
         let hint = "write a size such as 2GiB, a share such as 40%, or a ratio such as 1:4";
         let share = if let Some((fast, slow)) = text.split_once(':') {
-            let part = |text: &str| text.parse::<f64>().ok().filter(|n| *n > 0.0 && n.is_finite());
+            let part = |text: &str| text.parse::<f64>().ok().filter(|n| *n >= 0.0 && n.is_finite());
             let (Some(fast), Some(slow)) = (part(fast), part(slow)) else {
                 return Err(SpecError::new(format!("'{text}' is no ratio"), hint));
             };
             fast / (fast + slow)
-        } else if text.ends_with('%') {
-            frostline_core::spec::parse_ratio(text)?
+        } else if let Some(percent) = text.strip_suffix('%') {
+            frostline_core::spec::parse_float(percent.trim())? / 100.0
         } else {
             return match frostline_core::spec::parse_bytes(text) {
                 Ok(_) => frostline_core::spec::parse_memory(text).map(Self::Size),
                 Err(error) => Err(SpecError::new(error.what, hint)),
             };
         };
-        if share > 0.0 && share <= 1.0 {
+        if share > 0.0 && share <= MOST_SHARE {
             Ok(Self::Share(share))
         } else {
-            Err(SpecError::new(format!("'{text}' is not above 0 and at most 100 %"), hint))
+            Err(SpecError::new(
+                format!("'{text}' is not above 0 and at most {}%", MOST_SHARE * 100.0),
+                hint,
+            ))
         }
     }
 
@@ -78,7 +86,8 @@ mod tests {
         let footprint = Bytes(1000);
         let bytes = |text: &str| Limit::parse(text).unwrap().bytes(footprint).0;
         assert_eq!([bytes("40%"), bytes("1:4"), bytes("8KiB")], [400, 200, 8192]);
-        for bad in ["0%", "101%", "1:0", "x", "-1:2", "1:inf", "40", "0"] {
+        assert_eq!([bytes("100%"), bytes("200%"), bytes("1:0")], [1000, 2000, 1000]);
+        for bad in ["0%", "0:1", "0:0", "x", "-1:2", "1:inf", "inf%", "1000001%", "40", "0"] {
             assert!(Limit::parse(bad).is_err(), "{bad}");
         }
         let hint = |text: &str| Limit::parse(text).unwrap_err().hint.unwrap_or_default();

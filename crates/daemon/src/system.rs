@@ -112,9 +112,9 @@ pub struct ArmedTouch {
     pub moved: bool,
 }
 
-/// One thing that the engine was told, or has wanted since.
+/// Entry of the log of an engine: its input, or the actions that followed.
 #[derive(Clone, Copy, Debug)]
-pub enum Told<'a> {
+pub enum LogEntry<'a> {
     /// A batch of events.
     Events(Nanos, &'a [Event]),
     /// The time.
@@ -125,7 +125,7 @@ pub enum Told<'a> {
     Fault(Nanos, Fault),
 }
 
-/// Hands, eyes and clock of a daemon: the kernel of a live machine, or a modelled one.
+/// Everything outside of a daemon: the kernel of a live machine, or a modelled one.
 ///
 /// A process that ends at any moment is no error of any method: it is told as [`Change::Ended`],
 /// as `None`, or as [`MoveOutcome::Gone`].
@@ -321,7 +321,7 @@ pub trait System {
     ///
     /// # Errors
     /// Those of the system, such as a full disk.
-    fn record(&mut self, told: Told<'_>) -> Result<(), Self::Error> {
+    fn record(&mut self, told: LogEntry<'_>) -> Result<(), Self::Error> {
         let _ = told;
         Ok(())
     }

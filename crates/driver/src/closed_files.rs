@@ -4,7 +4,6 @@
 //! Where the first slower tier is a node, cached pages go there. Otherwise the kernel forgets them:
 //! the slower tier of a file is its disk.
 
-use crate::clock;
 use crate::watched::Watched;
 use frostline_core::event::{Event, MoveOutcome};
 use frostline_core::types::*;
@@ -13,6 +12,7 @@ use frostline_linux::files::cached::CachedFile;
 use frostline_linux::files::closings::{Closing, Closings};
 use frostline_linux::files::holders::held_open;
 use frostline_linux::files::{File, FileId};
+use frostline_linux::process::clock;
 use frostline_linux::{LinuxError, Root, Target};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,7 +38,7 @@ enum State {
     /// Held open or mapped by somebody; when that ends it will be heard.
     Held,
     /// By nobody; the policy was told.
-    Told,
+    LogEntry,
 }
 
 #[derive(Clone, Debug)]
@@ -215,7 +215,7 @@ impl ClosedFiles {
         let before = clock::thread_cpu();
         let free = self.files.held_by_nobody(root, targets, State::Closed)?;
         events.extend(free.into_iter().map(|file| Event::FileClosed { file }));
-        self.files.replace(State::Closed, State::Told);
+        self.files.replace(State::Closed, State::LogEntry);
         self.free.clear();
         let cost = clock::thread_cpu().saturating_sub(before).as_secs_f64();
         let rest = (cost / self.share).max(1.0);
@@ -280,9 +280,9 @@ impl ClosedFiles {
         targets: &BTreeMap<u32, Watched>,
         number: u32,
     ) -> Result<bool, LinuxError> {
-        if self.files.is(number, State::Told) && !self.free.contains(&number) {
+        if self.files.is(number, State::LogEntry) && !self.free.contains(&number) {
             // All that were told of: who wants one gone wants others gone, too.
-            let free = self.files.held_by_nobody(root, targets, State::Told)?;
+            let free = self.files.held_by_nobody(root, targets, State::LogEntry)?;
             self.free = free.into_iter().collect();
         }
         if !self.free.remove(&number) {
@@ -320,7 +320,7 @@ mod tests {
             (State::Held, State::Closed),
             (State::Closed, State::Closed),
             // The policy was told, and what is open is found out before anything is done.
-            (State::Told, State::Told),
+            (State::LogEntry, State::LogEntry),
         ] {
             files.replace(State::Closed, state);
             assert_eq!(close(&mut files, file(1, 2 << 20), false), [(1, then)], "{state:?}");

@@ -12,9 +12,9 @@ use crate::watched::Selection;
 use frostline_core::span::Span;
 use frostline_core::types::*;
 use frostline_daemon::{Accounts, Daemon, Limit, Settings, Tier};
+use frostline_inprocess::next_touch::NextTouch;
 use frostline_linux::Root;
 use frostline_linux::files::closings::Closings;
-use frostline_linux::next_touch::NextTouch;
 use frostline_linux::process::Target;
 use std::collections::BTreeMap;
 
@@ -136,13 +136,13 @@ impl Driver {
     }
 
     /// Whether what sources see shall be kept until it is taken.
-    pub fn overhear(&mut self, on: bool) {
-        self.daemon.overhear(on);
+    pub fn set_touch_log(&mut self, on: bool) {
+        self.daemon.set_touch_log(on);
     }
 
     /// Pages of all targets that were touched since the last time.
-    pub fn overheard(&mut self) -> Vec<Vpn> {
-        self.daemon.overheard()
+    pub fn take_touch_log(&mut self) -> Vec<Vpn> {
+        self.daemon.take_touch_log()
     }
 
     /// Memory that sources share with the kernel, beside what is allocated.

@@ -1,7 +1,6 @@
 //! Linux as the system of a daemon: targets, sources of knowledge about accesses, places, control
 //! groups.
 
-use crate::clock;
 use crate::closed_files::ClosedFiles;
 use crate::error::DriverError;
 use crate::groups::{Groups, Way};
@@ -15,12 +14,14 @@ use frostline_core::event::{Backing, Event, MoveOutcome, SampleKind};
 use frostline_core::span::{ExtentChange, Span, difference, joined};
 use frostline_core::types::*;
 use frostline_daemon::{
-    Account, ArmedTouch, Assignment, Change, Found, Refreshed, Sampling, System, Told, Touch, Unit,
+    Account, ArmedTouch, Assignment, Change, Found, LogEntry, Refreshed, Sampling, System, Touch,
+    Unit,
 };
+use frostline_inprocess::next_touch::{Destination, MOST_PAGES, NextTouch};
 use frostline_linux::groups::Ceiling;
-use frostline_linux::next_touch::{Destination, MOST_PAGES, NextTouch};
 use frostline_linux::perf::monotonic_ns;
 use frostline_linux::process::Target;
+use frostline_linux::process::clock;
 use frostline_linux::{LinuxError, Root};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -467,13 +468,13 @@ impl System for Linux {
         next_touch.set_destination(destination);
     }
 
-    fn record(&mut self, told: Told<'_>) -> Result<(), DriverError> {
+    fn record(&mut self, told: LogEntry<'_>) -> Result<(), DriverError> {
         let Some(journal) = &mut self.journal else { return Ok(()) };
         journal.write(&match told {
-            Told::Events(now, events) => Entry::Events(now, events.to_vec()),
-            Told::Timeout(now) => Entry::Timeout(now),
-            Told::Actions(actions) => Entry::Actions(actions.to_vec()),
-            Told::Fault(now, fault) => Entry::Fault(now, fault),
+            LogEntry::Events(now, events) => Entry::Events(now, events.to_vec()),
+            LogEntry::Timeout(now) => Entry::Timeout(now),
+            LogEntry::Actions(actions) => Entry::Actions(actions.to_vec()),
+            LogEntry::Fault(now, fault) => Entry::Fault(now, fault),
         })
     }
 }

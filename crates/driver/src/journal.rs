@@ -5,20 +5,20 @@
 //! little-endian, then one [`Entry`] in postcard's encoding. The first entry is the setup. A run
 //! that was killed leaves a file whose last frame is cut off; everything before it counts.
 
-mod belief;
+mod validator;
 
 use crate::error::DriverError;
-use belief::Belief;
 use frostline_core::engine::{Engine, EngineConfig};
 use frostline_core::event::{Event, Fault};
 use frostline_core::policy::{Offer, make};
 use frostline_core::types::*;
 use frostline_core::{Action, Limit, TierLimits};
-use frostline_linux::outputs;
+use frostline_linux::own_files::outputs;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
+use validator::Validator;
 
 /// First bytes of a journal; the number is the version of the encoding.
 pub const MAGIC: &[u8] = b"frostline journal 2\n";
@@ -153,7 +153,7 @@ pub struct Entries<R> {
     input: R,
     at: u64,
     cut_off: bool,
-    belief: Belief,
+    validator: Validator,
 }
 
 impl Entries<BufReader<File>> {
@@ -165,7 +165,7 @@ impl Entries<BufReader<File>> {
         let file = File::open(path).map_err(|error| failed(path, error))?;
         let len_bytes = file.metadata().map_or(0, |metadata| metadata.len());
         let mut entries = Entries::new(path, BufReader::new(file))?;
-        entries.belief = Belief::new(Limit::default(), len_bytes);
+        entries.validator = Validator::new(Limit::default(), len_bytes);
         Ok(entries)
     }
 }
@@ -183,14 +183,14 @@ impl<R: Read> Entries<R> {
                         `frostline run --journal FILE`";
             return Err(failed(path, what));
         }
-        let (at, belief) = (MAGIC.len() as u64, Belief::new(Limit::default(), 0));
-        Ok(Self { path: path.into(), input, at, cut_off: false, belief })
+        let (at, validator) = (MAGIC.len() as u64, Validator::new(Limit::default(), 0));
+        Ok(Self { path: path.into(), input, at, cut_off: false, validator })
     }
 
     /// Allows what is read to take this much memory where the journal's length does not account for it.
     #[must_use]
     pub fn within(mut self, limit: Limit) -> Self {
-        self.belief = self.belief.within(limit);
+        self.validator = self.validator.within(limit);
         self
     }
 
@@ -230,7 +230,7 @@ impl<R: Read> Entries<R> {
         self.at += 8 + u64::from(length);
         let entry = postcard::from_bytes(&body)
             .map_err(|error| failed(&self.path, format!("byte {here}: {error}")))?;
-        self.belief.check(&entry, self.at).map_err(|wrong| DriverError::Unbelievable {
+        self.validator.check(&entry, self.at).map_err(|wrong| DriverError::Unbelievable {
             path: self.path.clone(),
             at: here,
             what: wrong.what,

@@ -6,9 +6,8 @@
 //! wherever they are.
 #![forbid(unsafe_code)]
 
-pub mod clock;
-mod closed_files;
-pub mod consolidate;
+pub mod closed_files;
+pub mod doctor;
 mod driver;
 pub mod environment;
 pub mod error;

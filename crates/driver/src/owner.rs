@@ -2,7 +2,7 @@
 
 use frostline_core::spec::SpecError;
 use frostline_linux::Root;
-use frostline_linux::users::{self, User};
+use frostline_linux::process::users::{self, User};
 use std::fmt;
 
 /// See the module.

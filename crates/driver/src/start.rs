@@ -8,16 +8,17 @@ use crate::options::Options;
 use crate::place::{Place, Places};
 use crate::source::choice::choose;
 use crate::watched::Selection;
-use crate::{SlowTier, SlowTiers, clock};
+use crate::{SlowTier, SlowTiers};
 use frostline_core::TierLimits;
 use frostline_core::event::SampleKind;
 use frostline_core::policy::registry::{self, terms};
 use frostline_core::policy::{Facts, Faults, Lack, Offer, Offered, Suited, Telemetry, Terms};
 use frostline_core::span::Span;
 use frostline_core::types::*;
-use frostline_linux::frames::FrameNodes;
+use frostline_inprocess::next_touch::NextTouch;
 use frostline_linux::groups::{GroupName, Trees};
-use frostline_linux::next_touch::NextTouch;
+use frostline_linux::pages::frames::FrameNodes;
+use frostline_linux::process::clock;
 use frostline_linux::topology::Topology;
 use frostline_linux::{LinuxError, Root, process, swap};
 
@@ -142,7 +143,7 @@ fn begin(
     if let Some(why) = &choice.why {
         notes.push(format!("{why} (policy {policy})"));
     }
-    notes.extend(unheard(&policy, &known.facts));
+    notes.extend(missing_telemetry(&policy, &known.facts));
     notes.extend(choice.allocations.clone());
     notes.extend(match known.departures.iter().find(lacks_files) {
         Some(fit) => choice.files.as_ref().map(|why| {
@@ -286,7 +287,7 @@ fn departures(
 }
 
 /// What a policy wishes of new memory, which nobody can choose here but the kernel.
-fn unheard(policy: &str, facts: &Facts) -> Option<String> {
+fn missing_telemetry(policy: &str, facts: &Facts) -> Option<String> {
     facts.starts_slow.then(|| {
         format!(
             "new memory is fast here, as the kernel allocates it: {policy}, which would begin all or some of it \
@@ -389,7 +390,9 @@ mod tests {
 
     #[test]
     fn who_cannot_begin_in_slow_memory_here_is_told() {
-        let told = |policy: &str| unheard(policy, &terms(policy, &Offer::default()).unwrap().facts);
+        let told = |policy: &str| {
+            missing_telemetry(policy, &terms(policy, &Offer::default()).unwrap().facts)
+        };
         for policy in ["arc", "twoq", "interleave", "all-slow"] {
             assert!(told(policy).is_some_and(|note| note.contains(policy)), "{policy}");
         }

@@ -1,7 +1,5 @@
 //! Status of a driver.
 
-use crate::clock;
-use crate::consolidate::Numbers;
 use crate::driver::Driver;
 use crate::groups::{GroupStatus, Groups};
 use crate::place::Place;
@@ -9,7 +7,9 @@ use frostline_core::Foreign;
 use frostline_core::engine::Rejected;
 use frostline_core::types::*;
 use frostline_daemon::{Account, Accounts, Audits, Space};
+use frostline_inprocess::consolidate::Numbers;
 use frostline_linux::process::Identity;
+use frostline_linux::process::clock;
 use frostline_linux::{Root, swap};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -10,10 +10,10 @@ use frostline_core::types::{Bytes, Vpn};
 use frostline_daemon::Refreshed;
 use frostline_linux::files::FileId;
 use frostline_linux::groups::{GroupName, Trees};
-use frostline_linux::maps::{self, Kind, Mapping, MapsReader};
-use frostline_linux::pagemap::Pagemap;
+use frostline_linux::pages::pagemap::Pagemap;
+use frostline_linux::process::maps::{self, Kind, Mapping, MapsReader};
+use frostline_linux::process::users::{self, User};
 use frostline_linux::process::{self, Target};
-use frostline_linux::users::{self, User};
 use frostline_linux::{LinuxError, Root};
 use std::collections::BTreeSet;
 

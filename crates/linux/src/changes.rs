@@ -7,7 +7,7 @@
 
 use crate::own_files::{self, FOLDER, Lock};
 use crate::process::Identity;
-use crate::{LinuxError, Root, damon, zram};
+use crate::{LinuxError, Root, accesses::damon, swap::zram};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::Write;
@@ -332,7 +332,7 @@ impl Store {
     /// Replaces the file in one step: a crash leaves the old list or the new one.
     fn save(&self) -> Result<(), LinuxError> {
         #[cfg(test)]
-        crate::testing::death::come_closer();
+        frostline_testing::death::come_closer();
         let path = list_path(&self.root);
         let failed = |error: &std::io::Error| LinuxError::io("write", &path, error);
         if self.list.entries.is_empty() {

@@ -4,38 +4,23 @@
 //! their own. Nothing here decides anything: that is the engine's.
 #![deny(unsafe_code)]
 
-pub mod advise;
-pub mod balancing;
+pub mod accesses;
 pub mod changes;
-pub mod damon;
-pub mod doctor;
-pub mod error;
-pub mod extents;
+mod error;
 pub mod files;
-pub mod folio;
-pub mod frames;
 pub mod groups;
-pub mod idle;
-pub mod inject;
-pub mod inside;
 #[cfg(feature = "lab")]
 pub mod lab;
-pub mod maps;
-pub mod migrate;
-pub mod next_touch;
-pub mod outputs;
+pub mod moves;
 pub mod own_files;
-pub mod pagemap;
+pub mod pages;
 pub mod perf;
 pub mod process;
-pub mod root;
-pub mod soft_dirty;
+mod root;
 pub mod swap;
 #[cfg(test)]
 mod testing;
 pub mod topology;
-pub mod users;
-pub mod zram;
 
 #[allow(unsafe_code)]
 mod sys;

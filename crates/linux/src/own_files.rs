@@ -4,6 +4,8 @@
 //! Whoever can open a file can lock it, flock(2), for reading, too. Locks therefore lie in a folder that
 //! nobody else can enter.
 
+pub mod outputs;
+
 use crate::error::LinuxError;
 use crate::root::Root;
 use rustix::fs::{
@@ -22,7 +24,7 @@ use std::time::{Duration, Instant};
 pub const FOLDER: &str = "/run/frostline";
 const LOCKS: &str = "/run/frostline/locks";
 /// How long a lock is waited for: taking down a large swap device needs a while.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 /// Between two attempts to take it.
 const LOOK: Duration = Duration::from_millis(5);
 /// Others may list the folder and read its files.
@@ -68,13 +70,13 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock `name`, at most [`PATIENCE`] after it was asked for.
+    /// Takes the lock `name`, at most [`TIMEOUT`] after it was asked for.
     ///
     /// # Errors
     /// [`LinuxError::Unsupported`], which names who holds it, where it was not free in all that time;
     /// without the right to take it.
     pub fn take(root: &Root, name: &str) -> Result<Self, LinuxError> {
-        Self::take_within(root, name, PATIENCE)
+        Self::take_within(root, name, TIMEOUT)
     }
 
     /// As [`Self::take`], with another time to wait.
@@ -206,7 +208,7 @@ mod tests {
 
     #[test]
     fn files_are_written_by_us_alone_whatever_the_mask() {
-        let _forks = crate::testing::forks();
+        let _forks = frostline_testing::forks();
         let tree = Tree::new();
         let path = folder(tree.root(), FOLDER).expect("made").join("x.json");
         // The mask is the whole process's.

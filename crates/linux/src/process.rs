@@ -10,6 +10,11 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub mod clock;
+pub mod maps;
+pub mod users;
 
 /// A process's number together with its start, which no later process of that number shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -309,7 +314,7 @@ pub(crate) fn kib_field(text: &str, name: &str) -> Option<u64> {
 }
 
 /// What stands in a line `Name:   value`, as `/proc/PID/status` has them.
-pub(crate) fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+pub fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let value = |line: &'a str| line.strip_prefix(name)?.strip_prefix(':');
     text.lines().find_map(value).map(str::trim)
 }
@@ -434,6 +439,20 @@ pub fn check_page_size() -> Result<(), LinuxError> {
 }
 
 pub use crate::sys::memory::trim_heap;
+
+/// This process, or one that it was forked by, is another program's.
+static IN_ANOTHER_PROGRAM: AtomicBool = AtomicBool::new(false);
+
+/// Notes that this code runs in the process of another program, as an agent does.
+pub fn set_in_another_program() {
+    IN_ANOTHER_PROGRAM.store(true, Ordering::Relaxed);
+}
+
+/// Whether this code runs in the process of another program. That one may fork: what threads of ours
+/// own is lost in the child, and locks that they hold stay locked there.
+pub fn in_another_program() -> bool {
+    IN_ANOTHER_PROGRAM.load(Ordering::Relaxed)
+}
 
 #[cfg(test)]
 mod tests;

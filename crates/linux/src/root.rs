@@ -66,7 +66,7 @@ impl Root {
     /// Where the kernel refuses it.
     pub fn write(&self, path: impl AsRef<Path>, text: &str) -> Result<(), LinuxError> {
         #[cfg(test)]
-        crate::testing::death::come_closer();
+        frostline_testing::death::come_closer();
         let path = self.path(path);
         fs::write(&path, text).map_err(|error| LinuxError::io("write", path, &error))
     }

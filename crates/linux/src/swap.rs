@@ -3,8 +3,10 @@
 //! Sources: proc_swaps(5), `Documentation/admin-guide/mm/zswap.rst` and
 //! `Documentation/admin-guide/sysctl/vm.rst` in the kernel.
 
-use crate::advise::page_out_verified;
-use crate::pagemap::Pagemap;
+pub mod zram;
+
+use crate::moves::advise::page_out_verified;
+use crate::pages::pagemap::Pagemap;
 use crate::{LinuxError, Root, Target};
 use frostline_core::span::Span;
 use frostline_core::types::{Bytes, PAGE_BYTES, Vpn};
@@ -86,7 +88,7 @@ pub fn is_full(root: &Root) -> Result<bool, LinuxError> {
 }
 
 /// Number of the swap device to which a page goes that is paged out now, as
-/// [`PageEntry::swap_place`](crate::pagemap::PageEntry::swap_place) tells it: found out by paging
+/// [`PageEntry::swap_place`](crate::pages::pagemap::PageEntry::swap_place) tells it: found out by paging
 /// a page of this process out. `None` where it does not go, or without `CAP_SYS_ADMIN`.
 ///
 /// # Errors

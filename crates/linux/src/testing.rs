@@ -4,21 +4,6 @@ use crate::root::Root;
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-
-/// Pages that a child has, too, cannot be taken out, and a fork has all put back that are out.
-static FORKS: RwLock<()> = RwLock::new(());
-
-/// For tests that copy this process: held until the last copy has ended.
-pub fn forks() -> RwLockReadGuard<'static, ()> {
-    FORKS.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// For tests that take pages of this process out of their places: alone among them, and no other
-/// test copies this process meanwhile.
-pub fn takes_pages_out() -> RwLockWriteGuard<'static, ()> {
-    FORKS.write().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// A tree of files like those of `/proc` and `/sys`, gone when it is dropped.
 #[derive(Debug)]
@@ -71,22 +56,4 @@ pub fn lock_what_others_can_open(folder: &Path) -> Vec<File> {
         }
     }
     locked
-}
-
-/// Tests have a process of ours die before any of the steps by which it changes something.
-pub mod death {
-    use std::sync::atomic::{AtomicU32, Ordering};
-
-    /// Steps that are still made; 0 for no end.
-    pub static STEPS: AtomicU32 = AtomicU32::new(0);
-
-    /// One less is left; at the end of them this process is killed.
-    pub fn come_closer() {
-        let left = STEPS.load(Ordering::Relaxed);
-        if left == 1 {
-            let own = rustix::process::getpid();
-            let _ = rustix::process::kill_process(own, rustix::process::Signal::KILL);
-        }
-        STEPS.store(left.saturating_sub(1), Ordering::Relaxed);
-    }
 }

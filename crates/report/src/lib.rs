@@ -3,6 +3,7 @@
 //! Everything here gives text; whoever calls prints it or writes it to a file.
 #![forbid(unsafe_code)]
 
+pub mod csv;
 pub mod details;
 pub mod html;
 pub mod summary;

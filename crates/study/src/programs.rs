@@ -39,6 +39,20 @@ pub struct Programs {
 }
 
 impl Programs {
+    /// A trace by itself.
+    pub fn alone(trace: &str) -> Self {
+        Self {
+            trace: trace.to_owned(),
+            copies: 1,
+            beside: Vec::new(),
+            beside_after: 0.0,
+            limit: None,
+            guest_memory: None,
+            fast: None,
+            scale: None,
+        }
+    }
+
     /// With generated traces of this seed, but for those that name one.
     pub fn seeded(&self, seed: u64) -> Self {
         let beside = self.beside.iter().map(|trace| with_seed(trace, seed)).collect();

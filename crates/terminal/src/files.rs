@@ -3,7 +3,7 @@
 use crate::errors::{ResultExt, usage};
 use crate::{cancel, progress};
 use anyhow::Context;
-use frostline_linux::outputs;
+use frostline_linux::own_files::outputs;
 use frostline_trace::batch::Want;
 use frostline_trace::{Batch, Totals, TraceSource, TraceWriter};
 use std::fs::File;

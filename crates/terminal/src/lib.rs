@@ -13,6 +13,7 @@
 pub mod args;
 pub mod cancel;
 pub mod completions;
+pub mod digest;
 pub mod errors;
 pub mod files;
 pub mod limit;

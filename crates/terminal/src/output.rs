@@ -7,14 +7,17 @@ use std::io::{self, Write};
 /// Version of the envelope's meaning; raised when a field changes or goes, not when one comes.
 pub const SCHEMA: u32 = 1;
 
-/// What `--json` prints, whatever the command: `{schema, version, command, runs: [...]}`.
+/// What `--json` prints, whatever the command: `{schema, version, command, runs: [...]}`, and what
+/// concerns all runs of some commands.
 #[derive(Serialize)]
-struct Envelope<'a, T> {
+struct Envelope<'a, A, T> {
     schema: u32,
     /// Of this program.
     version: &'static str,
     /// The command line.
     command: Vec<String>,
+    #[serde(flatten)]
+    about: Option<A>,
     /// One object per run (or per item listed).
     runs: &'a [T],
 }
@@ -24,8 +27,13 @@ struct Envelope<'a, T> {
 /// # Errors
 /// Where a run cannot be written as JSON.
 pub fn envelope<T: Serialize>(runs: &[T]) -> anyhow::Result<String> {
+    enveloped(None::<()>, runs)
+}
+
+fn enveloped<T: Serialize>(about: Option<impl Serialize>, runs: &[T]) -> anyhow::Result<String> {
     let command = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    let envelope = Envelope { schema: SCHEMA, version: env!("CARGO_PKG_VERSION"), command, runs };
+    let envelope =
+        Envelope { schema: SCHEMA, version: env!("CARGO_PKG_VERSION"), command, about, runs };
     let mut text = readable(&serde_json::to_string_pretty(&envelope)?);
     text.push('\n');
     Ok(text)
@@ -53,6 +61,14 @@ fn readable(json: &str) -> String {
 /// Where standard output cannot be written. A broken pipe ends the program silently in `main`.
 pub fn json<T: Serialize>(runs: &[T]) -> anyhow::Result<()> {
     text(&envelope(runs)?)
+}
+
+/// Prints the envelope around `runs`, with the fields of `about`, which concern all of them.
+///
+/// # Errors
+/// As [`json`].
+pub fn json_about<T: Serialize>(about: impl Serialize, runs: &[T]) -> anyhow::Result<()> {
+    text(&enveloped(Some(about), runs)?)
 }
 
 /// Prints whole lines of text, without what leads a terminal. Use it instead of `print!`, which panics

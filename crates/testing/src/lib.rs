@@ -6,16 +6,19 @@
 
 #![forbid(unsafe_code)]
 
+pub mod death;
+mod forks;
 mod group;
 mod lock;
 mod machine;
 mod wait;
 
+pub use forks::{forks, takes_pages_out};
 pub use group::{MemoryGroup, memory_group};
 pub use lock::swap_lock;
 pub use machine::Machine;
 use std::fmt;
-pub use wait::{Moments, PATIENCE, wait_for, wait_until};
+pub use wait::{Moments, TIMEOUT, wait_for, wait_until};
 
 /// Variable with the requirements that this machine must meet: names between commas, or `all`.
 pub const REQUIRE: &str = "FROSTLINE_REQUIRE";

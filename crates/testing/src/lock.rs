@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Only the superuser makes folders where this one is, and only who has made it gets into it.
 const FOLDER: &str = "/run/frostline-tests";
 /// Longer than a test takes, and the others that have come before it.
-const PATIENCE: Duration = Duration::from_secs(1800);
+const TIMEOUT: Duration = Duration::from_secs(1800);
 
 /// Waits for other tests; held until it is dropped. For the superuser, as is all that swap takes.
 ///
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(1800);
 /// Where the folder of the lock cannot be made or is not ours alone, and where others hold the lock
 /// for half an hour.
 pub fn swap_lock() -> File {
-    lock(Path::new(FOLDER), PATIENCE)
+    lock(Path::new(FOLDER), TIMEOUT)
 }
 
 fn lock(folder: &Path, patience: Duration) -> File {
@@ -54,11 +54,11 @@ mod tests {
     fn it_is_held_until_it_is_dropped_and_waited_for_so_long() {
         let above = tempfile::tempdir().expect("a folder");
         let folder = above.path().join("locks");
-        let held = lock(&folder, PATIENCE);
+        let held = lock(&folder, TIMEOUT);
         assert_eq!(fs::metadata(&folder).expect("made").mode() & 0o777, 0o700);
         assert!(catch_unwind(|| lock(&folder, SOON)).is_err());
         drop(held);
-        lock(&folder, PATIENCE);
+        lock(&folder, TIMEOUT);
     }
 
     #[test]

@@ -3,14 +3,14 @@
 use std::time::{Duration, Instant};
 
 /// Longer than anything takes that works, on a machine that does much else.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const TIMEOUT: Duration = Duration::from_secs(120);
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Waits until something is so.
 ///
 /// # Panics
-/// Where it is not so within [`PATIENCE`].
+/// Where it is not so within [`TIMEOUT`].
 pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     wait_for(what, || is_so().then_some(()).ok_or_else(String::new));
 }
@@ -19,14 +19,14 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 /// from that for a while.
 ///
 /// # Panics
-/// Where it does not within [`PATIENCE`], with the last reason why.
+/// Where it does not within [`TIMEOUT`], with the last reason why.
 pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Result<T, String>) -> T {
     let began = Instant::now();
     loop {
         match look() {
             Ok(found) => return found,
             Err(why) => {
-                assert!(began.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}: {why}")
+                assert!(began.elapsed() < TIMEOUT, "not within {TIMEOUT:?}: {what}: {why}")
             }
         }
         std::thread::sleep(LOOK);
@@ -58,7 +58,7 @@ impl Moments {
     pub fn was_done(&mut self, done: bool) {
         self.next = match done {
             true => self.next / 2,
-            false => (self.next * 3 / 2 + Duration::from_millis(1)).min(PATIENCE),
+            false => (self.next * 3 / 2 + Duration::from_millis(1)).min(TIMEOUT),
         };
     }
 }

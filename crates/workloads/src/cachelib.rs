@@ -14,7 +14,7 @@ use super::coin::Coin;
 use super::cpu::{Cpu, Marks};
 use super::item_cache::{ItemCache, MAX_HEAP, Shape};
 use super::made::{Made, Workload};
-use super::memory::{Cached, Memory, Unseen};
+use super::memory::{Cached, Memory, Untraced};
 use super::normal_law::NormalLaw;
 use super::page_stream::Loader;
 use super::params::{self, Param, Settings};
@@ -116,7 +116,7 @@ impl Service {
                 return;
             }
             let (key, _) = self.next();
-            self.serve(&mut Unseen, key);
+            self.serve(&mut Untraced, key);
         }
     }
 }
@@ -263,7 +263,7 @@ mod tests {
         assert!(service.cache.is_full());
         for _ in 0..200_000 {
             let (key, _) = service.next();
-            service.serve(&mut Unseen, key);
+            service.serve(&mut Untraced, key);
         }
         let items = service.cache.audit();
         assert!(service.cache.evictions > 1000, "{}", service.cache.evictions);

@@ -13,7 +13,7 @@ use super::coin::Coin;
 use super::cpu::{Cpu, Marks};
 use super::item_cache::{ItemCache, MAX_HEAP, Shape};
 use super::made::{Made, Workload};
-use super::memory::{Cached, Memory, Unseen, mix};
+use super::memory::{Cached, Memory, Untraced, mix};
 use super::page_stream::Loader;
 use super::params::{self, Param, Settings};
 use super::permutation::Permutation;
@@ -177,7 +177,7 @@ impl Etc {
     fn fill(&mut self) {
         self.versions = vec![0; self.keys as usize];
         for key in 0..self.keys {
-            self.cache.set(&mut Unseen, key, self.sizes.body(key, 0));
+            self.cache.set(&mut Untraced, key, self.sizes.body(key, 0));
         }
     }
 }
@@ -279,7 +279,7 @@ mod tests {
         let sizes = Sizes { salt: 2 };
         for round in 0..4 {
             for key in 0..40_000 {
-                cache.set(&mut Unseen, key, sizes.body(key, round));
+                cache.set(&mut Untraced, key, sizes.body(key, round));
             }
         }
         let items = cache.audit();

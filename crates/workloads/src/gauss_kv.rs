@@ -185,7 +185,7 @@ impl GaussKv {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::Unseen;
+    use crate::memory::Untraced;
     use crate::redis::{OP_READ, OP_WRITE};
     use crate::stage::Stage;
     use crate::tests::{check, operations};
@@ -211,7 +211,7 @@ mod tests {
         kv.fill(&mut heap);
         let before = kv.values.clone();
         for _ in 0..10_000 {
-            kv.set(&mut Unseen, &mut heap, rng.below(255) as u32);
+            kv.set(&mut Untraced, &mut heap, rng.below(255) as u32);
         }
         assert_ne!(kv.values, before, "values have moved");
         let mut places: Vec<Place> = kv.values.iter().map(|(_, value)| *value).collect();

@@ -234,7 +234,7 @@ impl Workload for Hash {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::Unseen;
+    use crate::memory::Untraced;
     use crate::tests::{check, operations};
     use frostline_trace::header::TraceHeader;
 
@@ -261,11 +261,11 @@ mod tests {
         let mut rng = Rng::new(2);
         for _ in 0..5000 {
             let key = rng.below(150) as u32;
-            table.update(&mut Unseen, key);
+            table.update(&mut Untraced, key);
             there[key as usize] = !there[key as usize];
         }
         for (key, there) in (0..).zip(there.iter().copied()) {
-            assert_eq!(table.find(&mut Unseen, key).is_some(), there, "{key}");
+            assert_eq!(table.find(&mut Untraced, key).is_some(), there, "{key}");
         }
         assert!(there.contains(&true) && there.contains(&false));
     }

@@ -300,7 +300,7 @@ impl ItemCache {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::memory::Unseen;
+    use crate::memory::Untraced;
     use crate::stage::Stage;
     use frostline_core::rng::Rng;
     use frostline_trace::event::MapKind;
@@ -376,12 +376,12 @@ pub(super) mod tests {
             let key = rng.below(600) as u32;
             if rng.below(3) == 0 {
                 let body = 1 + rng.below(10) * rng.below(60);
-                if cache.set(&mut Unseen, key, body) {
+                if cache.set(&mut Untraced, key, body) {
                     expected.insert(key, 56 + body);
                 } else {
                     failures += 1;
                 }
-            } else if cache.get(&mut Unseen, key) {
+            } else if cache.get(&mut Untraced, key) {
                 hits += 1;
             } else {
                 misses += 1;
@@ -399,17 +399,18 @@ pub(super) mod tests {
     #[test]
     fn the_item_least_recently_used_makes_room() {
         let mut cache = small(1);
-        let fits = (0..).take_while(|&key| cache.set(&mut Unseen, key, 40) && cache.evictions == 0);
+        let fits =
+            (0..).take_while(|&key| cache.set(&mut Untraced, key, 40) && cache.evictions == 0);
         let fits = fits.count() as u32;
         assert_eq!(fits, 4096 / 96);
         let mut cache = small(1);
         for key in 0..fits {
-            assert!(cache.set(&mut Unseen, key, 40));
+            assert!(cache.set(&mut Untraced, key, 40));
         }
-        assert!(cache.get(&mut Unseen, 0), "used again, so that 1 is the oldest");
-        assert!(cache.set(&mut Unseen, fits, 40));
+        assert!(cache.get(&mut Untraced, 0), "used again, so that 1 is the oldest");
+        assert!(cache.set(&mut Untraced, fits, 40));
         let kept = cache.audit();
         assert!(kept.contains_key(&0) && !kept.contains_key(&1) && kept.contains_key(&fits));
-        assert!(!cache.set(&mut Unseen, 1000, 400), "no slab is left for another class");
+        assert!(!cache.set(&mut Untraced, 1000, 400), "no slab is left for another class");
     }
 }

@@ -429,7 +429,7 @@ impl Workload for JavaHeap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::Unseen;
+    use crate::memory::Untraced;
     use crate::tests::{check, operations};
     use frostline_trace::header::TraceHeader;
     use std::collections::HashMap;
@@ -464,11 +464,11 @@ mod tests {
             let mut rng = Rng::new(7);
             for step in 0..60_000 {
                 if heap.room_in_eden(ROW_BYTES + 1024) {
-                    heap.replace(&mut Unseen, rng.below(u64::from(heap.rows)) as u32);
-                    heap.allocate(&mut Unseen, rng.below(1024));
+                    heap.replace(&mut Untraced, rng.below(u64::from(heap.rows)) as u32);
+                    heap.allocate(&mut Untraced, rng.below(1024));
                 } else {
-                    heap.start(&mut Unseen);
-                    while heap.collect(&mut Unseen) {}
+                    heap.start(&mut Untraced);
+                    while heap.collect(&mut Untraced) {}
                 }
                 if step % 1000 == 0 {
                     audit(&heap);
@@ -482,13 +482,13 @@ mod tests {
     #[test]
     fn rows_are_promoted_after_three_collections() {
         let mut heap = heap(0.5);
-        heap.replace(&mut Unseen, 5);
+        heap.replace(&mut Untraced, 5);
         let mut spaces = Vec::new();
         for _ in 0..3 {
             assert!(heap.place(5) < heap.spaces.old);
             spaces.push(heap.place(5) / heap.spaces.survivor_bytes);
-            heap.start(&mut Unseen);
-            while heap.collect(&mut Unseen) {}
+            heap.start(&mut Untraced);
+            while heap.collect(&mut Untraced) {}
         }
         assert!(heap.place(5) >= heap.spaces.old);
         assert_eq!(spaces, [0, 9, 8], "eden, then one survivor space and the other");

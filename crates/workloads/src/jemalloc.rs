@@ -150,7 +150,7 @@ impl Heap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::Unseen;
+    use crate::memory::Untraced;
     use crate::stage::Stage;
     use frostline_trace::event::MapKind;
     use frostline_trace::header::TraceHeader;
@@ -195,8 +195,8 @@ mod tests {
         let [a, b] = [last[4], last[10]];
         assert_eq!(a.1, b.1);
         let used = heap.used();
-        heap.free(&mut Unseen, a.0, a.1);
-        heap.free(&mut Unseen, b.0, b.1);
+        heap.free(&mut Untraced, a.0, a.1);
+        heap.free(&mut Untraced, b.0, b.1);
         assert_eq!([heap.allocate(1030), heap.allocate(1025)], [b.0, a.0]);
         assert_eq!(heap.used(), used);
     }

@@ -50,10 +50,10 @@ impl Memory for Cached<'_> {
     }
 }
 
-/// Nobody looks: for building what is there before the measured phase.
-pub(super) struct Unseen;
+/// Memory whose accesses are in no trace: for building what is there before the measured phase.
+pub(super) struct Untraced;
 
-impl Memory for Unseen {
+impl Memory for Untraced {
     fn clock(&self) -> u64 {
         0
     }

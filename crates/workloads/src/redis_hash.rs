@@ -14,7 +14,7 @@
 use super::coin::Coin;
 use super::jemalloc::{Heap, Place};
 use super::made::Made;
-use super::memory::{Memory, Unseen, mix};
+use super::memory::{Memory, Untraced, mix};
 use super::params::{self, Param, Settings};
 use super::permutation::Permutation;
 use super::redis::{
@@ -193,7 +193,7 @@ impl RedisHash {
             fields[field] = heap.allocate(key_bytes(FIELD));
             values[field] = heap.allocate(value_bytes(VALUE));
             if field == freed {
-                heap.free(&mut Unseen, first, 8 * TABLES[0]);
+                heap.free(&mut Untraced, first, 8 * TABLES[0]);
             }
             for (table, full) in tables.iter_mut().zip(TABLES) {
                 if field as u64 == full {
@@ -318,7 +318,7 @@ impl Service for RedisHash {
             }
             heap.allocate(ENTRY_BYTES);
         }
-        heap.free(&mut Unseen, asked, value_bytes(VALUE));
+        heap.free(&mut Untraced, asked, value_bytes(VALUE));
     }
 
     fn draw(&mut self) -> (u32, bool) {

@@ -11,7 +11,7 @@
 
 use super::cpu::{Cpu, Marks};
 use super::made::{Made, Workload};
-use super::memory::{Cached, Memory, Unseen};
+use super::memory::{Cached, Memory, Untraced};
 use super::page_stream::Loader;
 use super::params::{self, Param, Settings};
 use super::stage::Stage;
@@ -205,8 +205,8 @@ impl Database {
                 let customer = (order * 7919 + 1) % self.scale.customers;
                 let lines = 5 + self.rng.below(11);
                 let items = std::array::from_fn(|_| self.rng.below(self.scale.items) as u32);
-                self.insert_order(&mut Unseen, district, customer, lines, &items);
-                self.rows.history.append(&mut Unseen);
+                self.insert_order(&mut Untraced, district, customer, lines, &items);
+                self.rows.history.append(&mut Untraced);
             }
             self.by_district[district as usize].open = self.scale.customers * 7 / 10;
             self.indices.open.trim(district, self.scale.customers * 7 / 10);
@@ -516,20 +516,20 @@ mod tests {
         for round in 0..3000u64 {
             let before = open(&database);
             if round % 4 == 0 {
-                database.delivery(&mut Unseen);
+                database.delivery(&mut Untraced);
                 // One for each district of a warehouse, where there is one.
                 let delivered = before - open(&database);
                 assert!(delivered <= 10);
                 all_delivered += delivered;
             } else {
-                database.new_order(&mut Unseen);
-                database.payment(&mut Unseen);
-                database.order_status(&mut Unseen);
-                database.stock_level(&mut Unseen);
+                database.new_order(&mut Untraced);
+                database.payment(&mut Untraced);
+                database.order_status(&mut Untraced);
+                database.stock_level(&mut Untraced);
             }
             if open(&database) < 100 {
                 for _ in 0..100 {
-                    database.new_order(&mut Unseen);
+                    database.new_order(&mut Untraced);
                 }
             }
         }

@@ -209,7 +209,7 @@ impl GrowingIndex {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::Unseen;
+    use crate::memory::Untraced;
     use frostline_core::rng::Rng;
     use frostline_trace::header::TraceHeader;
     use std::collections::HashSet;
@@ -224,13 +224,13 @@ mod tests {
         for _ in 0..50_000 {
             let part = rng.below(30) as usize;
             let (first, end) = &mut ends[part];
-            index.append(&mut Unseen, part as u64, *end);
+            index.append(&mut Untraced, part as u64, *end);
             *end += 1;
             if *end - *first > 100 {
                 *first += 1 + rng.below(50);
                 index.trim(part as u64, *first);
             }
-            index.find(&mut Unseen, part as u64, *first);
+            index.find(&mut Untraced, part as u64, *first);
         }
         let mut seen: HashSet<u32> = index.free.iter().copied().collect();
         assert_eq!(seen.len(), index.free.len());
@@ -249,7 +249,7 @@ mod tests {
         let mut stage = Stage::new(TraceHeader::named("t"), 1);
         let mut ring = Ring::map(&mut stage, 10, 100);
         for row in 0..25 {
-            assert_eq!(ring.append(&mut Unseen), row);
+            assert_eq!(ring.append(&mut Untraced), row);
         }
         assert!(!ring.holds(14) && ring.holds(15));
         assert_eq!(ring.place(15), 5);

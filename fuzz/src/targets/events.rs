@@ -4,8 +4,8 @@
 use super::tree::{Tree, parts};
 use crate::target::Target;
 use frostline_core::span::ExtentChange;
-use frostline_linux::extents::Extents;
-use frostline_linux::pagemap::PageEntry;
+use frostline_linux::pages::extents::Extents;
+use frostline_linux::pages::pagemap::PageEntry;
 use frostline_linux::perf::record::{Record, for_each};
 use frostline_linux::perf::tracefs::{Tracefs, id_of};
 use frostline_linux::perf::tracepoints::Change;

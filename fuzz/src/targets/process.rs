@@ -3,9 +3,9 @@
 use super::tree::{Tree, joined, parts};
 use crate::target::Target;
 use frostline_core::types::PAGE_BYTES;
-use frostline_linux::extents::Extents;
-use frostline_linux::maps::{self, Kind, Mapping};
+use frostline_linux::pages::extents::Extents;
 use frostline_linux::perf::tracepoints::Change;
+use frostline_linux::process::maps::{self, Kind, Mapping};
 use frostline_linux::process::{children, descendants, stat};
 
 /// Behind the part that is `maps`.

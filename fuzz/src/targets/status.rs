@@ -4,8 +4,8 @@
 use crate::target::Target;
 use frostline_cli::readers;
 use frostline_driver::Status;
-use frostline_driver::consolidate::request::{Answer, Request};
 use frostline_driver::status::{BinStatus, SourceStatus, TargetStatus, TierStatus};
+use frostline_inprocess::consolidate::request::{Answer, Request};
 
 pub const TARGET: Target = Target {
     name: "status",

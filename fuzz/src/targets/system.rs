@@ -2,10 +2,10 @@
 
 use super::tree::{Tree, joined};
 use crate::target::Target;
-use frostline_linux::frames::FrameNodes;
+use frostline_linux::pages::frames::FrameNodes;
 use frostline_linux::perf::pmu;
 use frostline_linux::topology::{Topology, format_list, parse_list};
-use frostline_linux::{balancing, swap};
+use frostline_linux::{accesses::balancing, swap};
 
 const PLACES: [&str; 18] = [
     "/proc/swaps",

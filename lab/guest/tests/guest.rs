@@ -216,8 +216,9 @@ fn doctor_says_yes_to_what_is_there_and_no_to_what_is_not() {
 }
 
 #[test]
-fn the_tests_of_frostline_linux_pass_on_this_kernel() {
-    let programs = ["frostline_linux", "memory"].map(|name| (name, built_tests(name)));
+fn the_tests_of_both_kernel_crates_pass_on_this_kernel() {
+    let programs =
+        ["frostline_linux", "frostline_inprocess", "memory"].map(|name| (name, built_tests(name)));
     let mut guest = Guest::default();
     // One that the tests are not linked to, for them to inject.
     let libraries = ["/lib/x86_64-linux-gnu", "/lib64", "/usr/lib"].map(Path::new);

@@ -5,15 +5,17 @@ use crate::series;
 use frostline_core::policy::registry;
 use frostline_core::spec;
 use frostline_core::types::Nanos;
-use frostline_report::{details, html, summary};
+use frostline_report::{csv, details, html, summary};
 use frostline_sim::FastSize;
 use frostline_study::Request;
 use frostline_terminal::errors::usage;
 use frostline_terminal::files::write_report;
 use frostline_terminal::progress::Screen;
-use frostline_terminal::{cancel, limit, output};
+use frostline_terminal::{cancel, digest, limit, output};
+use serde::Serialize;
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const SHORT: &str = "\
@@ -27,6 +29,7 @@ Examples:
   frostline compare synth:zipf:pages=256K:accesses=20M --policies memtis,memtis-ns,first-touch
   frostline compare s.flt --policies memtis:alpha=0.75,memtis:alpha=0.5 --fast 30% --seeds 5
   frostline compare s.flt t.flt --machine dram-cxl --json > runs.json
+  frostline compare s.flt --seeds 5 --csv > runs.csv
   frostline compare s.flt -p memtis -f 1:8 --series run.csv          # one run: every number
   frostline compare s.flt -p memtis -f 1:8 --lost-samples 10% --busy-pages 5%
 
@@ -65,6 +68,11 @@ pub struct Args {
     /// Print every number as JSON instead of tables
     #[arg(long)]
     json: bool,
+    /// Print a row for each run as CSV instead of tables
+    ///
+    /// The columns are those of a run in JSON that every policy has, and the digest of the trace.
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
     /// Write the time series of the run, where it is one
     #[arg(long, value_name = "FILE.csv|FILE.json")]
     series: Option<PathBuf>,
@@ -104,6 +112,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut options = args.model.options(args.fast[0])?;
     options.heatmaps = args.report.is_some();
     options.series.interval = args.series_interval;
+    let digests: BTreeMap<String, Option<String>> = match args.json || args.csv {
+        true => digests(&args.traces)?,
+        false => BTreeMap::new(),
+    };
     let request = Request {
         traces: args.programs.programs(args.traces),
         guests,
@@ -123,12 +135,28 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.report {
         write_report(path, &html::study(&study))?;
     }
-    match args.json {
-        true => output::json(&study.reports())?,
-        false if single => output::text(&details::show(&study))?,
+    match single {
+        _ if args.json => output::json_about(About { trace_sha256: &digests }, &study.reports())?,
+        _ if args.csv => {
+            let sha256_of = |trace: &str| digests.get(trace).cloned().flatten();
+            output::text(&csv::runs(&study.reports(), sha256_of)?)?;
+        }
+        true => output::text(&details::show(&study))?,
         false => output::text(&summary::show(&study))?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What concerns all runs.
+#[derive(Serialize)]
+struct About<'a> {
+    /// Digests of the traces by the names they were given, `None` for those that are no files.
+    trace_sha256: &'a BTreeMap<String, Option<String>>,
+}
+
+fn digests(traces: &[String]) -> anyhow::Result<BTreeMap<String, Option<String>>> {
+    let one = |trace: &String| Ok((trace.clone(), digest::sha256(Path::new(trace))?));
+    traces.iter().map(one).collect()
 }
 
 fn policies(list: &str) -> anyhow::Result<Vec<String>> {

@@ -3,10 +3,10 @@
 use crate::live::consolidation;
 use crate::live::inside::Agent;
 use frostline_core::consolidation::ConsolidationLimit;
-use frostline_driver::consolidate::Numbers;
-use frostline_driver::consolidate::request::{self, Request};
 use frostline_driver::environment::AGENT_THREAD;
-use frostline_linux::inject::{self, Injected};
+use frostline_inprocess::consolidate::Numbers;
+use frostline_inprocess::consolidate::request::{self, Request};
+use frostline_inprocess::inject::{self, Injected};
 use frostline_linux::{Root, Target};
 use frostline_terminal::errors::failure;
 use frostline_terminal::output;
@@ -29,9 +29,9 @@ Examples:
   frostline consolidate 4711 --inject";
 
 /// A look takes a second, and as long as the program keeps the thread from working.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Longest wait for a thread that can be made to load the library.
-const THREAD_PATIENCE: Duration = Duration::from_secs(10);
+const THREAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Between two looks whether something has come.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -139,7 +139,7 @@ fn say_what_would_be_done(target: &Target, library: &Path, json: bool) -> anyhow
     }
     let who = match thread {
         Some(thread) => format!("thread {thread}, which waits,"),
-        None => format!("the first thread that waits, within {} s,", THREAD_PATIENCE.as_secs()),
+        None => format!("the first thread that waits, within {} s,", THREAD_TIMEOUT.as_secs()),
     };
     let (library, pid) = (library.display(), target.pid());
     output::text(&format!(
@@ -150,7 +150,7 @@ fn say_what_would_be_done(target: &Target, library: &Path, json: bool) -> anyhow
 }
 
 fn bring_in(target: &Target, library: &Path) -> anyhow::Result<()> {
-    match inject::inject(target, library, THREAD_PATIENCE)? {
+    match inject::inject(target, library, THREAD_TIMEOUT)? {
         Injected::Loaded => note("the library is in the program, and stays there"),
         Injected::LetGo => note("the program loads the library, which takes longer than usual"),
     }
@@ -163,7 +163,7 @@ fn wait_for_answer(root: &Root, target: &Target, request: &Request) -> anyhow::R
         if let Some(numbers) = request::answered(root, request) {
             return Ok(numbers);
         }
-        if began.elapsed() > PATIENCE || !target.is_alive() {
+        if began.elapsed() > TIMEOUT || !target.is_alive() {
             target.check_alive()?;
             return Err(failure(
                 format!("the agent in process {} does not answer", target.pid()),

@@ -60,13 +60,13 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let config = Config::load(&args.config)?;
     let reload = cancel::install_with_reload()?;
     let mut fleet = Fleet::new(Root::system());
-    let mut teller = Teller::new(&fleet, &config.metrics)?;
+    let mut reporter = MetricsReporter::new(&fleet, &config.metrics)?;
     fleet.apply(&config)?;
     note(&format!("{} of {}", config.count(), args.config.display()));
     while !cancel::requested() {
         if reload.swap(false, Ordering::Relaxed) {
             let taken = Config::load(&args.config).and_then(|config| {
-                teller.apply(&fleet, &config.metrics)?;
+                reporter.apply(&fleet, &config.metrics)?;
                 Ok(config)
             });
             match taken {
@@ -83,7 +83,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 }
             }
         }
-        teller.write(&fleet);
+        reporter.write(&fleet);
         std::thread::sleep(LOOK);
     }
     note("ending; the programs go on");
@@ -92,7 +92,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Tells others the numbers.
-struct Teller {
+struct MetricsReporter {
     wanted: Metrics,
     server: Option<Server>,
     due: Instant,
@@ -100,12 +100,13 @@ struct Teller {
     failed: Option<String>,
 }
 
-impl Teller {
+impl MetricsReporter {
     fn new(fleet: &Fleet, wanted: &Metrics) -> anyhow::Result<Self> {
         let nothing = Metrics::default();
-        let mut teller = Self { wanted: nothing, server: None, due: Instant::now(), failed: None };
-        teller.apply(fleet, wanted)?;
-        Ok(teller)
+        let mut reporter =
+            Self { wanted: nothing, server: None, due: Instant::now(), failed: None };
+        reporter.apply(fleet, wanted)?;
+        Ok(reporter)
     }
 
     fn apply(&mut self, fleet: &Fleet, wanted: &Metrics) -> anyhow::Result<()> {

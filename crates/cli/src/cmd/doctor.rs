@@ -3,8 +3,8 @@
 use super::undo;
 use crate::live::slow;
 use frostline_driver::SlowTier;
+use frostline_driver::doctor::{Capability, examine};
 use frostline_linux::Root;
-use frostline_linux::doctor::{Capability, examine};
 use frostline_terminal::output;
 use std::process::ExitCode;
 

@@ -4,6 +4,7 @@ use super::watch;
 use crate::live::summary;
 use frostline_driver::{Status, instances};
 use frostline_linux::Root;
+use frostline_terminal::errors::failure;
 use frostline_terminal::output;
 use std::process::ExitCode;
 
@@ -12,8 +13,12 @@ use std::process::ExitCode;
 Examples:
   frostline status
   frostline status --json
+  frostline status redis-server
   frostline status --watch")]
 pub struct Args {
+    /// Only what these are in: numbers or names of processes, or names of targets
+    #[arg(value_name = "PID|NAME", conflicts_with = "watch")]
+    which: Vec<String>,
     /// Show pictures, second by second
     #[arg(short, long, conflicts_with = "json")]
     watch: bool,
@@ -28,12 +33,12 @@ pub struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// Where the list cannot be read.
+/// Where the list cannot be read, or has nothing of a name in it.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.watch {
         return watch::run(args.once);
     }
-    let all = instances::list(&Root::system())?;
+    let all = chosen(instances::list(&Root::system())?, &args.which)?;
     if args.json {
         output::json(&all)?;
         return Ok(ExitCode::SUCCESS);
@@ -45,6 +50,29 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         output::text(&text(status))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Those of `all` that one of `which` is in; all where nothing is chosen.
+fn chosen(all: Vec<Status>, which: &[String]) -> anyhow::Result<Vec<Status>> {
+    for word in which {
+        if !all.iter().any(|status| is_in(word, status)) {
+            return Err(failure(
+                format!("nothing that is managed has the number or name '{word}'"),
+                "frostline status shows all that is managed",
+            ));
+        }
+    }
+    let is_chosen =
+        |status: &Status| which.is_empty() || which.iter().any(|word| is_in(word, status));
+    Ok(all.into_iter().filter(is_chosen).collect())
+}
+
+/// Whether a driver has this number or name, or a process that it drives.
+fn is_in(word: &str, status: &Status) -> bool {
+    let pid: Option<u32> = word.parse().ok();
+    let is_it = |number: u32, name: &str| pid == Some(number) || name == word;
+    is_it(status.pid, status.name.raw())
+        || status.targets.iter().any(|target| is_it(target.pid, target.comm.raw()))
 }
 
 /// One driver in a few lines.

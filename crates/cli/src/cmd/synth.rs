@@ -2,6 +2,7 @@
 
 use anyhow::Context;
 use frostline_report::units;
+use frostline_terminal::errors::usage;
 use frostline_terminal::files::write_trace;
 use frostline_terminal::progress;
 use frostline_workloads::from_spec;
@@ -21,7 +22,7 @@ pub struct Args {
     generator: String,
     /// Trace to write; an existing file is overwritten
     #[arg(short, long, value_name = "TRACE")]
-    output: PathBuf,
+    output: Option<PathBuf>,
 }
 
 /// Writes the trace.
@@ -29,8 +30,12 @@ pub struct Args {
 /// # Errors
 /// An unknown generator or parameter, or a trace that cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let path = &args.output;
+    // What is wrong about the description is said first.
     let mut source = from_spec(&args.generator)?;
+    let path = args
+        .output
+        .as_ref()
+        .ok_or_else(|| usage("there is no trace to write", "name it: -o FILE.flt"))?;
     let header = source.header().clone();
     let totals = write_trace(&mut *source, path, header.name.raw())?;
     let bytes = std::fs::metadata(path).with_context(|| path.display().to_string())?.len();

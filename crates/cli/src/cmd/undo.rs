@@ -1,6 +1,6 @@
 //! `frostline doctor --undo`: undoes what a frostline that was killed had changed.
 
-use frostline_driver::consolidate::request;
+use frostline_inprocess::consolidate::request;
 use frostline_linux::Root;
 use frostline_linux::changes::{SwapOff, restore};
 use frostline_terminal::errors::failure;

@@ -1,7 +1,7 @@
 //! Results of consolidation, as text.
 
 use frostline_core::consolidation::ConsolidationLimit;
-use frostline_driver::consolidate::Numbers;
+use frostline_inprocess::consolidate::Numbers;
 
 /// A few lines.
 pub fn text(numbers: &Numbers) -> String {

@@ -7,8 +7,9 @@ use super::session::Session;
 use super::slow::{self, SlowMemory};
 use super::summary;
 use frostline_driver::instances::Instance;
-use frostline_driver::{Selection, SlowTier, SlowTiers, Status, clock};
+use frostline_driver::{Selection, SlowTier, SlowTiers, Status};
 use frostline_linux::Root;
+use frostline_linux::process::clock;
 use frostline_linux::process::{self, Identity};
 use frostline_terminal::errors;
 use frostline_terminal::progress::note;
@@ -139,7 +140,7 @@ impl Worker {
             let stat = process::stat(&common.root, pid).ok()?;
             Some(Identity { pid, start_ticks: stat.start_ticks })
         });
-        let mut tender = Tender {
+        let mut target_thread = TargetThread {
             process,
             common: Arc::clone(common),
             target: target.clone(),
@@ -149,13 +150,13 @@ impl Worker {
         };
         // The kernel keeps 15 bytes of it, and a zero byte would end it.
         let shown = target.name.replace('\0', " ");
-        let thread = thread::Builder::new().name(shown).spawn(move || tender.tend())?;
+        let thread = thread::Builder::new().name(shown).spawn(move || target_thread.tend())?;
         Ok(Self { target: target.clone(), order, thread })
     }
 }
 
 /// The thread of one target.
-struct Tender {
+struct TargetThread {
     common: Arc<Common>,
     target: Target,
     /// The one process that the target is, where it is given by number: whoever gets the number
@@ -176,7 +177,7 @@ enum Found {
     Over,
 }
 
-impl Tender {
+impl TargetThread {
     fn tend(&mut self) {
         self.wait_openly();
         while !self.stopped() {

@@ -5,7 +5,7 @@ use crate::load::load_program;
 use crate::support::{EAGER, Running, frostline, moved, only_run, text, wait_until};
 use crate::system::{System, number};
 use frostline_core::types::Vpn;
-use frostline_linux::pagemap::Pagemap;
+use frostline_linux::pages::pagemap::Pagemap;
 use frostline_linux::{Root, Target};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;

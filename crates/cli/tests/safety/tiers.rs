@@ -5,10 +5,10 @@ use crate::support::{EAGER, Run, Running, attach, frostline, moved, status_of, t
 use crate::system::{System, number, status_kib, succeeds};
 use frostline_core::types::{Bytes, Vpn};
 use frostline_linux::changes::{Changes, SwapOff};
-use frostline_linux::maps::MapsReader;
-use frostline_linux::pagemap::{PageEntry, Pagemap};
+use frostline_linux::pages::pagemap::{PageEntry, Pagemap};
+use frostline_linux::process::maps::MapsReader;
 use frostline_linux::swap;
-use frostline_linux::zram::{Zram, ZramOptions};
+use frostline_linux::swap::zram::{Zram, ZramOptions};
 use frostline_linux::{Root, Target};
 use frostline_testing::{Requirement, skip};
 use rustix::process::Signal;

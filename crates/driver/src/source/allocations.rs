@@ -6,10 +6,10 @@
 use super::{Rescan, Source, SourceStats, Touch};
 use frostline_core::span::ExtentChange;
 use frostline_core::types::Nanos;
-use frostline_linux::extents::Extents;
-use frostline_linux::maps::Mapping;
+use frostline_linux::pages::extents::Extents;
 use frostline_linux::perf::tracepoints::{Allocation, AllocationTracer};
 use frostline_linux::perf::{Lifecycle, Start};
+use frostline_linux::process::maps::Mapping;
 use frostline_linux::{LinuxError, Root};
 use std::collections::BTreeMap;
 

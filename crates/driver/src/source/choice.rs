@@ -14,9 +14,9 @@ use frostline_core::event::SampleKind;
 use frostline_core::policy::{Origin, Sampling, Telemetry};
 use frostline_core::spec::SpecError;
 use frostline_core::types::Nanos;
-use frostline_linux::balancing::{self, Availability};
+use frostline_linux::accesses::balancing::{self, Availability};
+use frostline_linux::accesses::damon;
 use frostline_linux::changes::Changes;
-use frostline_linux::damon;
 use frostline_linux::files::closings::Closings;
 use frostline_linux::perf::pmu::{self, PmuSource};
 use frostline_linux::{LinuxError, Root};
@@ -398,7 +398,7 @@ impl Here<'_> {
 mod tests {
     use super::super::testing::two_tiers;
     use super::*;
-    use frostline_linux::balancing::{MODE, RATE};
+    use frostline_linux::accesses::balancing::{MODE, RATE};
 
     fn choose_here(root: &Root, samples: &str, places: &[Place], dry_run: bool) -> String {
         let needs = Telemetry { load_sample_period: 200, ..Telemetry::default() };
@@ -512,7 +512,7 @@ mod tests {
         );
         let stores = Telemetry { store_sample_period: 100, ..Telemetry::default() };
         let text = with(stores);
-        match frostline_linux::soft_dirty::check_support() {
+        match frostline_linux::accesses::soft_dirty::check_support() {
             Ok(()) => assert!(text.starts_with("[\"soft-dirty\"] false stores come"), "{text}"),
             Err(_) => assert_eq!(text, "[] false "),
         }

@@ -6,12 +6,12 @@
 //! time. Several processes take turns.
 
 use super::{Assignment, Source, SourceStats, Touch, TouchKind};
-use crate::clock;
 use frostline_core::event::SampleKind;
 use frostline_core::span::Span;
 use frostline_core::types::{Nanos, Vpn};
+use frostline_linux::accesses::damon::{Damon, DamonOptions};
 use frostline_linux::changes::Changes;
-use frostline_linux::damon::{Damon, DamonOptions};
+use frostline_linux::process::clock;
 use frostline_linux::{LinuxError, Root, process};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -7,7 +7,7 @@
 
 use super::faults::Faults;
 use super::{Source, SourceStats, Touch, TouchKind};
-use frostline_linux::balancing::{Armed, plenty};
+use frostline_linux::accesses::balancing::{Armed, plenty};
 use frostline_linux::changes::Changes;
 use frostline_linux::perf::faults::FaultKind;
 use frostline_linux::{LinuxError, Root};
@@ -98,7 +98,7 @@ mod tests {
     use super::super::testing::{free, two_tiers};
     use super::*;
     use frostline_core::types::{PAGE_BYTES, Vpn};
-    use frostline_linux::balancing::MODE;
+    use frostline_linux::accesses::balancing::MODE;
 
     #[test]
     fn with_much_free_memory_they_are_off() {

@@ -4,12 +4,12 @@
 //! For kernels with idle page tracking, where DAMON is missing or taken.
 
 use super::{Assignment, Source, SourceStats, Touch, TouchKind};
-use crate::clock;
 use frostline_core::event::SampleKind;
 use frostline_core::types::{Nanos, Vpn};
-use frostline_linux::idle::IdleBitmap;
-use frostline_linux::pagemap::Pagemap;
+use frostline_linux::accesses::idle::IdleBitmap;
+use frostline_linux::pages::pagemap::Pagemap;
 use frostline_linux::process::Target;
+use frostline_linux::process::clock;
 use frostline_linux::{LinuxError, Root};
 use std::collections::BTreeMap;
 

@@ -1,10 +1,10 @@
 //! Accesses sampled by the lab's emulated machine, as a processor's sampling unit would.
 
 use super::{Sampled, Source, SourceStats, Touch, TouchKind};
-use crate::clock;
 use frostline_core::event::SampleKind;
 use frostline_core::types::{Nanos, PAGE_BYTES, Vpn};
 use frostline_linux::lab::LabMemory;
+use frostline_linux::process::clock;
 use frostline_linux::{LinuxError, Root};
 use std::collections::BTreeSet;
 

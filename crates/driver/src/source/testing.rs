@@ -1,7 +1,7 @@
 //! Support for tests of several sources.
 
 use frostline_linux::Root;
-use frostline_linux::balancing::{MODE, RATE};
+use frostline_linux::accesses::balancing::{MODE, RATE};
 use frostline_linux::perf::faults::{FaultKind, FaultSampler};
 use frostline_testing::{Requirement, skip};
 use std::fs;

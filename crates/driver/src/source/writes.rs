@@ -7,14 +7,14 @@
 //! says when the next one may begin.
 
 use super::{Source, SourceStats, Touch, TouchKind};
-use crate::clock;
 use frostline_core::event::SampleKind;
 use frostline_core::span::{REGION_PAGES, Span};
 use frostline_core::types::{Bytes, HUGE_PAGES, Nanos, Vpn};
 use frostline_daemon::Pacer;
-use frostline_linux::pagemap::Categories;
+use frostline_linux::accesses::soft_dirty::{self, SoftDirty};
+use frostline_linux::pages::pagemap::Categories;
 use frostline_linux::process::Target;
-use frostline_linux::soft_dirty::{self, SoftDirty};
+use frostline_linux::process::clock;
 use frostline_linux::{LinuxError, Root};
 use std::collections::BTreeMap;
 

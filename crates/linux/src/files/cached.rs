@@ -6,7 +6,7 @@
 //! Sources: posix_fadvise(2), mincore(2), move_pages(2); `mapping_evict_folio` in `mm/truncate.c`.
 
 use super::{File, FileId, regular};
-use crate::migrate::{self, NodeStatus};
+use crate::moves::migrate::{self, NodeStatus};
 use crate::sys::file_window::FileWindow;
 use crate::{LinuxError, Target};
 use frostline_core::event::MoveOutcome;

@@ -222,7 +222,7 @@ fn where_the_whole_system_is_watched_only_our_processes_count() {
 
 #[test]
 fn with_too_few_descriptors_the_whole_system_is_watched() {
-    let _forks = crate::testing::forks();
+    let _forks = frostline_testing::forks();
     let root = Root::system();
     let Some(mut probe) = sampler(FaultKind::All) else { return };
     if let Err(error) = probe.watch_system() {

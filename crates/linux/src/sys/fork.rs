@@ -39,7 +39,7 @@ mod tests {
     use rustix::process::{Pid, WaitOptions, waitpid};
 
     fn exit_code(work: impl FnOnce() -> u8) -> Option<i32> {
-        let _forks = crate::testing::forks();
+        let _forks = frostline_testing::forks();
         let pid = in_forked_child(work).expect("another process is possible");
         let pid = Pid::from_raw(pid as i32);
         let (_, status) = waitpid(pid, WaitOptions::empty()).expect("ours").expect("it has ended");

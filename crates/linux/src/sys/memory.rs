@@ -141,26 +141,6 @@ pub fn move_pages(
     u64::try_from(result).map_err(|_| last_errno())
 }
 
-/// Moves a page of this process to a node, without allocating anything; whether it is there now.
-pub fn move_own_page(address: u64, node: u32) -> bool {
-    let Ok(node) = i32::try_from(node) else { return false };
-    let mut status = i32::MIN;
-    // SAFETY: the kernel reads one address and one node and writes one status, which all outlive
-    // the call. The page keeps its contents and its place in the address space.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_move_pages,
-            0,
-            1,
-            &raw const address,
-            &raw const node,
-            &raw mut status,
-            MPOL_MF_MOVE,
-        )
-    };
-    result == 0 && status == node
-}
-
 /// Reads one byte of each of the first [`MOST_RANGES`] pages in another process, by which pages in
 /// swap come back and are mapped; the bytes are thrown away. Gives the number of pages read before
 /// the first that could not be, or the error number where that was the first one.
@@ -190,8 +170,8 @@ pub fn touch(pid: u32, addresses: &[u64]) -> Result<u64, i32> {
 
 #[cfg(test)]
 mod tests {
-    use crate::advise::page_out_verified;
-    use crate::pagemap::{Categories, Pagemap};
+    use crate::moves::advise::page_out_verified;
+    use crate::pages::pagemap::{Categories, Pagemap};
     use crate::{Root, Target};
     use frostline_core::event::MoveOutcome;
     use frostline_core::span::Span;

@@ -15,8 +15,8 @@ use frostline_core::mappings;
 use frostline_core::span::{ExtentChange, Span, push_run};
 use frostline_core::types::*;
 use frostline_daemon::{
-    Assignment, Change, Daemon, Found, Limit, Refreshed, Sampling, Settings, System, Tier, Told,
-    Touch, Unit,
+    Assignment, Change, Daemon, Found, Limit, LogEntry, Refreshed, Sampling, Settings, System,
+    Tier, Touch, Unit,
 };
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -351,8 +351,8 @@ impl System for Modelled<'_, '_> {
         Ok(())
     }
 
-    fn record(&mut self, told: Told<'_>) -> Result<(), Infallible> {
-        let Told::Events(_, events) = told else { return Ok(()) };
+    fn record(&mut self, told: LogEntry<'_>) -> Result<(), Infallible> {
+        let LogEntry::Events(_, events) = told else { return Ok(()) };
         let costs = &self.kernel.setup.machine.costs;
         let ns = |event: &Event| match event {
             Event::Populated { run, .. } => f64::from(run.pages) * costs.found_ns,

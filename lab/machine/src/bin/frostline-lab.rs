@@ -282,6 +282,10 @@ fn validate(args: &ValidateArgs) -> anyhow::Result<ExitCode> {
     let seeds = Some(args.seeds);
     let mut plan = plan(&args.machine, args.quick, &args.programs, systems, seeds, args.jobs)?;
     plan.systems = plan.systems.into_iter().map(System::validated).collect();
+    if let Some(path) = &args.write {
+        // Said before the hours, not after them.
+        with_table(path, "")?;
+    }
     let trials = trials(args, &plan)?;
     let temporary = tempfile::tempdir()?;
     let folder = args.keep.as_deref().unwrap_or(temporary.path());
@@ -325,8 +329,7 @@ fn validate(args: &ValidateArgs) -> anyhow::Result<ExitCode> {
     }
     let text = table::markdown(&pairs);
     if let Some(path) = &args.write {
-        let document = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-        std::fs::write(path, table::insert(&document, &text)?)?;
+        std::fs::write(path, with_table(path, &text)?)?;
     }
     if args.json {
         println!("{}", serde_json::to_string_pretty(&pairs)?);
@@ -334,6 +337,12 @@ fn validate(args: &ValidateArgs) -> anyhow::Result<ExitCode> {
         print!("{text}");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A document with `text` between its marks.
+fn with_table(path: &Path, text: &str) -> anyhow::Result<String> {
+    let document = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    table::insert(&document, text)
 }
 
 /// What happened in the machine: read, or made to happen. What is read may be more than was asked for.

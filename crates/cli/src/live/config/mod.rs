@@ -13,7 +13,7 @@ use frostline_driver::owner::Owner;
 use frostline_driver::{Options, Selection, Size, SlowTier, SlowTiers, Written};
 use frostline_linux::Root;
 use frostline_linux::groups::GroupName;
-use frostline_linux::users::User;
+use frostline_linux::process::users::User;
 use frostline_terminal::errors::{ResultExt, usage};
 use frostline_terminal::located;
 use serde::{Deserialize, Serialize};

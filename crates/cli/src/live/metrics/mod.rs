@@ -1,13 +1,13 @@
 //! Numbers for Prometheus in the text format of OpenMetrics 1.0: base units, counters end in `_total`.
 
-mod connection;
 pub mod server;
 #[cfg(test)]
 mod tests;
 
 use frostline_core::types::PAGE_BYTES;
 use frostline_driver::Account;
-use frostline_driver::{Status, clock};
+use frostline_driver::Status;
+use frostline_linux::process::clock;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;

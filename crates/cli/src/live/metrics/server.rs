@@ -1,26 +1,37 @@
-//! A page for programs on this machine, by HTTP/1.0: `GET /metrics`.
+//! A page for programs on this machine, by HTTP/1.1: `GET /metrics`.
 //!
-//! One thread serves all connections at once and waits for none of them. Each has [`PATIENCE`] from its
+//! One thread serves all connections at once and waits for none of them. Each has [`TIMEOUT`] from its
 //! beginning to its end, and where there are more than [`MOST`], the oldest makes room: whoever asks at once
 //! is answered, however many others ask slowly or not at all.
 
-use super::connection::{Connection, Page};
 use frostline_terminal::errors::ResultExt;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::pipe::{PipeFlags, pipe_with};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::io;
-use std::net::{SocketAddr, TcpListener};
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::rc::Rc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::{AbortHandle, LocalSet, spawn_local};
 
 /// Most connections at a time.
 const MOST: usize = 128;
+/// Most that wait to be let in.
+const BACKLOG: i32 = 1024;
 /// Longest time for a connection.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
+/// Longest request, in bytes.
+const REQUEST: usize = 8192;
 /// A page is rendered anew after this time: asking more often costs nothing.
 const FRESH: Duration = Duration::from_millis(500);
 /// Before it is tried again what the system refuses.
@@ -29,8 +40,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Serves until it is dropped.
 pub struct Server {
     address: SocketAddr,
-    /// The thread ends when this is closed.
-    stop: Option<OwnedFd>,
+    /// The thread ends when this is dropped.
+    stop: Option<oneshot::Sender<Infallible>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -43,20 +54,29 @@ impl Server {
         address: &str,
         page: impl Fn() -> String + Send + 'static,
     ) -> anyhow::Result<Self> {
-        let listener = TcpListener::bind(address).or_hint(
+        let listener = std::net::TcpListener::bind(address).or_hint(
             format!("cannot listen on {address}"),
             "choose another port for metrics.listen; ss -ltnp tells who has it",
         )?;
+        // A burst of newcomers is not turned away before it is seen.
+        rustix::net::listen(&listener, BACKLOG)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        let (stopped, stop) = pipe_with(PipeFlags::CLOEXEC)?;
-        let mut serving = Serving {
-            listener,
-            stopped,
-            connections: VecDeque::new(),
-            snapshot: Snapshot { render: page, last: None },
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let listener = {
+            let _entered = runtime.enter();
+            TcpListener::from_std(listener)?
         };
-        let serve = move || while serving.turn() {};
+        let (stop, stopped) = oneshot::channel();
+        let serve = move || {
+            let connections = LocalSet::new();
+            connections.block_on(&runtime, async {
+                tokio::select! {
+                    () = accept(&listener, page) => {}
+                    _ = stopped => {}
+                }
+            });
+        };
         let thread = thread::Builder::new().name("metrics".into()).spawn(serve)?;
         Ok(Self { address, stop: Some(stop), thread: Some(thread) })
     }
@@ -79,109 +99,98 @@ impl Drop for Server {
 /// The page as it was a moment ago.
 struct Snapshot<R> {
     render: R,
-    last: Option<(Instant, Page)>,
+    last: Option<(Instant, Bytes)>,
 }
 
 impl<R: Fn() -> String> Snapshot<R> {
-    fn page(&mut self) -> Page {
+    fn page(&mut self) -> Bytes {
         match &self.last {
-            Some((time, page)) if time.elapsed() < FRESH => Arc::clone(page),
+            Some((time, page)) if time.elapsed() < FRESH => page.clone(),
             _ => {
-                let page: Page = (self.render)().into();
-                self.last = Some((Instant::now(), Arc::clone(&page)));
+                let page = Bytes::from((self.render)());
+                self.last = Some((Instant::now(), page.clone()));
                 page
             }
         }
     }
 }
 
-struct Serving<R> {
-    listener: TcpListener,
-    /// Hangs up at the end.
-    stopped: OwnedFd,
-    /// The oldest first.
-    connections: VecDeque<(Instant, Connection)>,
-    snapshot: Snapshot<R>,
-}
-
-impl<R: Fn() -> String> Serving<R> {
-    /// Waits until somebody can go on, and has them go on; false at the end.
-    fn turn(&mut self) -> bool {
-        let mut fds = vec![
-            PollFd::new(&self.stopped, PollFlags::IN),
-            PollFd::new(&self.listener, PollFlags::IN),
-        ];
-        let all = self.connections.iter();
-        fds.extend(all.map(|(_, one)| PollFd::from_borrowed_fd(one.stream(), one.waits_for())));
-        let time = self.connections.front().map(|(began, _)| {
-            let left = PATIENCE.saturating_sub(began.elapsed());
-            Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() }
-        });
-        match poll(&mut fds, time.as_ref()) {
-            Ok(_) => {}
-            Err(Errno::INTR) => return true,
+/// Takes whoever comes; never ends.
+async fn accept<R: Fn() -> String + 'static>(listener: &TcpListener, render: R) {
+    let snapshot = Rc::new(RefCell::new(Snapshot { render, last: None }));
+    // The oldest first.
+    let mut connections: VecDeque<AbortHandle> = VecDeque::new();
+    loop {
+        let accepted = listener.accept().await;
+        connections.retain(|one| !one.is_finished());
+        match accepted {
+            Ok((stream, _)) => {
+                if connections.len() == MOST {
+                    close_oldest(&mut connections);
+                }
+                let snapshot = Rc::clone(&snapshot);
+                let served = tokio::time::timeout(TIMEOUT, serve(stream, snapshot));
+                connections.push_back(spawn_local(served).abort_handle());
+                // Whoever asks at once is answered before the next one comes.
+                tokio::task::yield_now().await;
+            }
+            // Out of file descriptors, for instance; or nobody is there any more.
             Err(_) => {
-                // No memory: that may pass.
-                thread::sleep(PAUSE);
-                return true;
-            }
-        }
-        let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-        if ready[0] {
-            return false;
-        }
-        let mut can_go_on = ready[2..].iter();
-        let snapshot = &mut self.snapshot;
-        self.connections.retain_mut(|(began, connection)| {
-            let goes_on = can_go_on.next() != Some(&true) || connection.go_on(|| snapshot.page());
-            goes_on && began.elapsed() < PATIENCE
-        });
-        if ready[1] {
-            self.welcome();
-        }
-        true
-    }
-
-    /// Takes those who wait to be let in, each of whom may have asked already.
-    fn welcome(&mut self) {
-        for _ in 0..MOST {
-            let mut connection = match self.listener.accept() {
-                Ok((stream, _)) => match Connection::new(stream) {
-                    Ok(connection) => connection,
-                    Err(_) => continue,
-                },
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) if is_of_one(&error) => continue,
-                // Out of file descriptors, for instance.
-                Err(_) => {
-                    if self.connections.pop_front().is_none() {
-                        thread::sleep(PAUSE);
-                        return;
-                    }
-                    continue;
-                }
-            };
-            if connection.go_on(|| self.snapshot.page()) {
-                if self.connections.len() == MOST {
-                    self.connections.pop_front();
-                }
-                self.connections.push_back((Instant::now(), connection));
+                close_oldest(&mut connections);
+                tokio::time::sleep(PAUSE).await;
             }
         }
     }
 }
 
-/// Whether an error concerns nobody but the one who was to be let in.
-fn is_of_one(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted)
+fn close_oldest(connections: &mut VecDeque<AbortHandle>) {
+    if let Some(oldest) = connections.pop_front() {
+        oldest.abort();
+    }
 }
+
+/// Answers one request of a connection, and closes it.
+async fn serve<R: Fn() -> String>(stream: TcpStream, snapshot: Rc<RefCell<Snapshot<R>>>) {
+    let answer = service_fn(|request: Request<Incoming>| {
+        let answer = answer(&request, || snapshot.borrow_mut().page());
+        async { Ok::<_, Infallible>(answer) }
+    });
+    let mut http = http1::Builder::new();
+    http.keep_alive(false).max_buf_size(REQUEST).title_case_headers(true);
+    let connection = http.serve_connection(TokioIo::new(stream), answer);
+    let Ok(parts) = connection.without_shutdown().await else { return };
+    // Closed with something unread, the connection would take the answer along.
+    let mut stream = parts.io.into_inner();
+    if stream.shutdown().await.is_ok() {
+        let mut rest = [0; REQUEST];
+        while stream.read(&mut rest).await.is_ok_and(|count| count > 0) {}
+    }
+}
+
+fn answer(request: &Request<Incoming>, page: impl FnOnce() -> Bytes) -> Response<Full<Bytes>> {
+    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+    let (status, kind, body) = match request.uri().path() {
+        _ if !is_read => {
+            (StatusCode::METHOD_NOT_ALLOWED, PLAIN, "there is only GET, and HEAD\n".into())
+        }
+        "/metrics" => (StatusCode::OK, super::CONTENT_TYPE, page()),
+        _ => (StatusCode::NOT_FOUND, PLAIN, "there is only /metrics\n".into()),
+    };
+    let mut response = Response::new(Full::new(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+    response
+}
+
+const PLAIN: &str = "text/plain; charset=utf-8";
 
 #[cfg(test)]
 mod tests {
-    use super::super::connection::REQUEST;
     use super::*;
     use std::io::{ErrorKind, Read, Write};
     use std::net::{Shutdown, TcpStream};
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
     /// Longer than any answer takes.
@@ -213,7 +222,7 @@ mod tests {
     fn one_page_and_nothing_else() {
         let server = Server::start("127.0.0.1:0", || "numbers\n".into()).unwrap();
         let text = ask(&server, SCRAPE);
-        assert!(text.starts_with("HTTP/1.0 200 OK\r\n"), "{text}");
+        assert!(text.starts_with("HTTP/1.1 200 OK\r\n"), "{text}");
         assert!(text.contains(&format!("Content-Type: {}\r\n", super::super::CONTENT_TYPE)));
         assert!(text.contains("Content-Length: 8\r\n"), "{text}");
         assert!(text.ends_with("\r\n\r\nnumbers\n"), "{text}");
@@ -221,22 +230,21 @@ mod tests {
         assert_eq!(head, text.replace("numbers\n", ""), "the same without the page");
         assert!(ask(&server, b"GET /metrics?x HTTP/1.0\r\n\r\n").contains("numbers"));
         let missing = ask(&server, b"GET / HTTP/1.1\r\n\r\n");
-        assert!(missing.starts_with("HTTP/1.0 404 Not Found\r\n"), "{missing}");
+        assert!(missing.starts_with("HTTP/1.1 404 Not Found\r\n"), "{missing}");
         assert!(missing.ends_with("\r\n\r\nthere is only /metrics\n"), "{missing}");
         assert!(ask(&server, b"HEAD / HTTP/1.1\r\n\r\n").ends_with("\r\n\r\n"));
         let other = ask(&server, b"POST /metrics HTTP/1.1\r\nContent-Length: 9\r\n\r\nsomething");
-        assert!(other.starts_with("HTTP/1.0 405 Method Not Allowed\r\n"), "{other}");
+        assert!(other.starts_with("HTTP/1.1 405 Method Not Allowed\r\n"), "{other}");
         assert!(other.contains("\r\nAllow: GET, HEAD\r\n"), "{other}");
-        for odd in
-            [&b"\xff\r\n\r\n"[..], b"GET /metrics\r\n\r\n", b"\r\n\r\n", b"GET / SSH-2.0\r\n\r\n"]
-        {
+        for odd in [&b"\xff\r\n\r\n"[..], b"GET /metrics\r\n\r\n", b"GET / SSH-2.0\r\n\r\n"] {
             let text = ask(&server, odd);
-            assert!(text.starts_with("HTTP/1.0 400 Bad Request\r\n"), "{text}");
+            assert!(text.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{text}");
         }
-        assert!(ask(&server, &[b'x'; REQUEST + 1]).starts_with("HTTP/1.0 431 "));
+        assert_eq!(ask(&server, b"\r\n\r\n"), "", "empty lines come before a request");
+        assert!(ask(&server, &[b'x'; REQUEST + 1]).starts_with("HTTP/1.1 431 "));
         let lines = "a: b\r\n".repeat(REQUEST / 6);
         let many = format!("GET /metrics HTTP/1.1\r\n{lines}\r\n");
-        assert!(ask(&server, many.as_bytes()).starts_with("HTTP/1.0 431 "));
+        assert!(ask(&server, many.as_bytes()).starts_with("HTTP/1.1 431 "));
         let address = server.address();
         drop(server);
         assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
@@ -323,7 +331,7 @@ mod tests {
         talks.write_all(b"GET / HTTP/1.1\r\n\r\nand so on").unwrap();
         let mut text = String::new();
         talks.read_to_string(&mut text).unwrap();
-        assert!(text.starts_with("HTTP/1.0 404 "), "{text}");
+        assert!(text.starts_with("HTTP/1.1 404 "), "{text}");
         talks.shutdown(Shutdown::Write).unwrap();
     }
 
@@ -334,7 +342,7 @@ mod tests {
         let page = move || format!("{}\n", count.fetch_add(1, Ordering::Relaxed));
         let server = Server::start("127.0.0.1:0", page).unwrap();
         let began = Instant::now();
-        (0..100).for_each(|_| assert!(ask(&server, SCRAPE).starts_with("HTTP/1.0 200 ")));
+        (0..100).for_each(|_| assert!(ask(&server, SCRAPE).starts_with("HTTP/1.1 200 ")));
         let most = 1 + began.elapsed().as_millis() / FRESH.as_millis();
         assert!(u128::from(rendered.load(Ordering::Relaxed)) <= most);
         thread::sleep(FRESH);

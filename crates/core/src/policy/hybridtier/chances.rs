@@ -30,8 +30,8 @@ pub(super) struct Chances {
     given: Vec<u64>,
     /// Those of them that were not sampled since: one bit for each unit by itself, since it is looked
     /// at for every sample of a full counter.
-    unseen: Vec<u64>,
-    /// Units that were sampled last, which `unseen` does not know yet. They are few.
+    unsampled: Vec<u64>,
+    /// Units that were sampled last, which `unsampled` does not know yet. They are few.
     waiting: Vec<u32>,
 }
 
@@ -42,14 +42,14 @@ impl Chances {
         let (at, bit) = place(chance.unit);
         if at >= self.given.len() {
             self.given.resize(at + 1, 0);
-            self.unseen.resize(at + 1, 0);
+            self.unsampled.resize(at + 1, 0);
         }
         if self.given[at] & bit != 0 {
             return false;
         }
         self.note();
         self.given[at] |= bit;
-        self.unseen[at] |= bit;
+        self.unsampled[at] |= bit;
         self.queue.push_back(chance);
         match self.ends.back_mut() {
             Some((last, count)) if *last == end => *count += 1,
@@ -64,7 +64,7 @@ impl Chances {
         if self.queue.is_empty() {
             return;
         }
-        units.iter().for_each(|unit| prefetch_index(&self.unseen, place(*unit).0));
+        units.iter().for_each(|unit| prefetch_index(&self.unsampled, place(*unit).0));
         self.note();
         self.waiting.extend_from_slice(units);
     }
@@ -73,8 +73,10 @@ impl Chances {
         for unit in self.waiting.drain(..) {
             let (at, bit) = place(unit);
             // Most are seen already, and their memory stays as it was.
-            if let Some(unseen) = self.unseen.get_mut(at).filter(|unseen| **unseen & bit != 0) {
-                *unseen &= !bit;
+            if let Some(unsampled) =
+                self.unsampled.get_mut(at).filter(|unsampled| **unsampled & bit != 0)
+            {
+                *unsampled &= !bit;
             }
         }
     }
@@ -98,9 +100,9 @@ impl Chances {
         }
         for chance in self.queue.drain(..over.capacity() - room) {
             let (at, bit) = place(chance.unit);
-            over.push(Over { chance, sampled: self.unseen[at] & bit == 0 });
+            over.push(Over { chance, sampled: self.unsampled[at] & bit == 0 });
             self.given[at] &= !bit;
-            self.unseen[at] &= !bit;
+            self.unsampled[at] &= !bit;
         }
         !over.is_empty()
     }
@@ -108,7 +110,7 @@ impl Chances {
     pub(super) fn bytes(&self) -> Bytes {
         let queue = self.queue.capacity() * size_of::<Chance>();
         let ends = self.ends.capacity() * size_of::<(Nanos, usize)>();
-        let units = (self.given.capacity() + self.unseen.capacity()) * size_of::<u64>();
+        let units = (self.given.capacity() + self.unsampled.capacity()) * size_of::<u64>();
         Bytes((queue + ends + units) as u64)
     }
 }

@@ -31,7 +31,7 @@ const AROUND: u32 = 64;
 /// The first round looks at all pages shifted right by this (`DEF_PRIORITY`).
 const FIRST_PRIORITY: u32 = 12;
 /// How long answers about access bits are waited for.
-const PATIENCE: Nanos = Nanos(10_000_000_000);
+const TIMEOUT: Nanos = Nanos(10_000_000_000);
 
 /// What has happened, for reports and tests; units.
 #[derive(Clone, Copy, Debug, Default)]
@@ -231,7 +231,7 @@ impl Generations {
     /// When [`Self::run`] has something to do; `None` while it sleeps.
     pub fn next_wakeup(&self) -> Option<Nanos> {
         if self.waiting > 0 || self.waits_for_moves {
-            Some(self.asked.saturating_add(PATIENCE))
+            Some(self.asked.saturating_add(TIMEOUT))
         } else if self.walks || !self.isolated.is_empty() {
             Some(Nanos::ZERO)
         } else {
@@ -264,7 +264,7 @@ impl Generations {
     pub fn run(&mut self, now: Nanos, view: &View<'_>, budget: &mut Budget, plan: &mut Plan) {
         let mut leaving = self.land(view);
         if self.waiting > 0 {
-            if now < self.asked.saturating_add(PATIENCE) {
+            if now < self.asked.saturating_add(TIMEOUT) {
                 return;
             }
             self.waiting = 0;

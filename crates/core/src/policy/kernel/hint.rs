@@ -6,7 +6,7 @@
 //! that the kernel arms pages in the program's own time (at most 3 % of it; here a worker does),
 //! scans apart for every process, and ends a scan's stretch where a mapping ends.
 
-use super::scan_period::{Counts, Ending, Pace, ScanPeriod, Told};
+use super::scan_period::{Counts, Ending, FaultReport, Pace, ScanPeriod};
 use crate::action::{Action, Lane, Plan};
 use crate::event::Fault;
 use crate::placement::{PageState, View};
@@ -94,7 +94,7 @@ impl HintScan {
         self.last.resize(self.last.len().max(known), 0);
         let before = self.last.get_mut(unit.start.index());
         let before = before.map_or(0, |last| core::mem::replace(last, thread));
-        let told = Told {
+        let told = FaultReport {
             pages: u64::from(unit.pages),
             local: fault.tier == TierId::FAST,
             private: before == 0 || before == thread,

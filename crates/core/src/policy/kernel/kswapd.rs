@@ -29,7 +29,7 @@ const BATCH: u64 = 32;
 const FIRST_PRIORITY: u32 = 12;
 /// How long an answer about access bits is waited for. Nothing in a kernel can be that late; outside
 /// of one, pages are looked at by turns of some seconds.
-const PATIENCE: Nanos = Nanos(30_000_000_000);
+const TIMEOUT: Nanos = Nanos(30_000_000_000);
 /// An answer that takes longer does not come from a kernel.
 const LATE: Nanos = Nanos(10_000_000);
 /// At most this part of the tier is kept free for what comes until then.
@@ -144,7 +144,7 @@ impl Kswapd {
     pub fn next_wakeup(&self, lru: &Lru) -> Option<Nanos> {
         if lru.isolated(TierId::FAST) > 0 {
             let answered = lru.next_answered(TierId::FAST).is_some();
-            Some(if answered { Nanos::ZERO } else { self.asked.saturating_add(PATIENCE) })
+            Some(if answered { Nanos::ZERO } else { self.asked.saturating_add(TIMEOUT) })
         } else if self.target > 0 {
             Some(self.resting_until)
         } else {
@@ -166,7 +166,7 @@ impl Kswapd {
         let leaving = leaving + self.settle(lru, view, budget, plan);
         let departed = lru.departed(TierId::FAST) + leaving;
         if lru.isolated(TierId::FAST) > 0 {
-            if now >= self.asked.saturating_add(PATIENCE) {
+            if now >= self.asked.saturating_add(TIMEOUT) {
                 self.waits = false;
                 self.counters.unanswered += lru.abandon(TierId::FAST) as u64;
             }

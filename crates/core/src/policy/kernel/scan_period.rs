@@ -88,7 +88,7 @@ pub enum Ending {
 
 /// A fault, as far as periods go by it.
 #[derive(Clone, Copy, Debug)]
-pub struct Told {
+pub struct FaultReport {
     /// Of the folio or the page.
     pub pages: u64,
     /// In fast memory already.
@@ -147,7 +147,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn add(&mut self, told: Told) {
+    fn add(&mut self, told: FaultReport) {
         *(if told.private { &mut self.private } else { &mut self.shared }) += told.pages;
         *(if told.local { &mut self.local } else { &mut self.remote }) += told.pages;
         self.failed += if told.ending == Ending::Failed { told.pages } else { 0 };
@@ -222,7 +222,7 @@ impl ScanPeriod {
     }
 
     /// There was a fault, where so much was resident.
-    pub fn fault(&mut self, now: Nanos, told: Told, resident: PageCount) {
+    pub fn fault(&mut self, now: Nanos, told: FaultReport, resident: PageCount) {
         let fast = told.local || told.ending == Ending::Promoted;
         if self.counts == Counts::Fast && !fast {
             return;

@@ -1,6 +1,6 @@
 //! Every rule of how periods change, each shown to have been exercised.
 
-use super::scan_period::{Counts, Ending, Pace, ScanPeriod, Told};
+use super::scan_period::{Counts, Ending, FaultReport, Pace, ScanPeriod};
 use crate::types::*;
 
 const SECOND: Nanos = Nanos(1_000_000_000);
@@ -8,12 +8,13 @@ const SECOND: Nanos = Nanos(1_000_000_000);
 const LITTLE: PageCount = PageCount(25);
 
 /// A fault of a page that stays where it is.
-const PRIVATE: Told = Told { pages: 1, local: false, private: true, ending: Ending::Stayed };
-const SHARED: Told = Told { private: false, ..PRIVATE };
-const LOCAL: Told = Told { local: true, ..PRIVATE };
-const LOCAL_SHARED: Told = Told { local: true, ..SHARED };
-const PROMOTED: Told = Told { ending: Ending::Promoted, ..PRIVATE };
-const FAILED: Told = Told { ending: Ending::Failed, ..PRIVATE };
+const PRIVATE: FaultReport =
+    FaultReport { pages: 1, local: false, private: true, ending: Ending::Stayed };
+const SHARED: FaultReport = FaultReport { private: false, ..PRIVATE };
+const LOCAL: FaultReport = FaultReport { local: true, ..PRIVATE };
+const LOCAL_SHARED: FaultReport = FaultReport { local: true, ..SHARED };
+const PROMOTED: FaultReport = FaultReport { ending: Ending::Promoted, ..PRIVATE };
+const FAILED: FaultReport = FaultReport { ending: Ending::Failed, ..PRIVATE };
 
 struct Scans {
     period: ScanPeriod,
@@ -35,14 +36,14 @@ impl Scans {
 
     /// A scan of all memory once it is due, then so many pages with such faults; gives when, in
     /// milliseconds.
-    fn pass(&mut self, faults: &[(u64, Told)]) -> u64 {
+    fn pass(&mut self, faults: &[(u64, FaultReport)]) -> u64 {
         let mut now = self.period.due();
         while !self.period.start(now, self.resident) {
             now = self.period.due();
         }
         self.period.passed();
         for (pages, told) in faults {
-            self.period.fault(now, Told { pages: *pages, ..*told }, self.resident);
+            self.period.fault(now, FaultReport { pages: *pages, ..*told }, self.resident);
         }
         now.0 / 1_000_000
     }
@@ -68,7 +69,7 @@ impl Scans {
 }
 
 /// The period that such faults of a pass make of 32 s.
-fn of_32_s(counts: Counts, faults: &[(u64, Told)]) -> (f64, [f64; 3]) {
+fn of_32_s(counts: Counts, faults: &[(u64, FaultReport)]) -> (f64, [f64; 3]) {
     let mut scans = Scans::new(counts, LITTLE);
     for _ in 0..4 {
         scans.pass(&[(1, PROMOTED)]);

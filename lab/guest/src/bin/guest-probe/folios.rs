@@ -8,9 +8,9 @@ use frostline_core::event::MoveOutcome;
 use frostline_core::span::Span;
 use frostline_core::types::Vpn;
 use frostline_linux::Root;
-use frostline_linux::folio::{CollapseOutcome, Folio, Folios, SplitOutcome};
-use frostline_linux::migrate::move_to_node;
-use frostline_linux::pagemap::{Kpageflags, Pagemap};
+use frostline_linux::moves::migrate::move_to_node;
+use frostline_linux::pages::folio::{CollapseOutcome, Folio, Folios, SplitOutcome};
+use frostline_linux::pages::pagemap::{Kpageflags, Pagemap};
 
 const MIB: u64 = 16;
 

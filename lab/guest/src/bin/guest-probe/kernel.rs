@@ -4,7 +4,7 @@ use crate::held::Held;
 use anyhow::{Context, Result};
 use frostline_core::event::MoveOutcome;
 use frostline_core::types::Vpn;
-use frostline_linux::migrate::{NodeStatus, nodes_of};
+use frostline_linux::moves::migrate::{NodeStatus, nodes_of};
 use std::fs;
 
 /// A line of `/proc/vmstat`.

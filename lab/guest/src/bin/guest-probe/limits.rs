@@ -5,7 +5,7 @@ use crate::kernel::{count, free_mib, on_node};
 use anyhow::{Context, Result, bail, ensure};
 use frostline_core::event::MoveOutcome;
 use frostline_linux::LinuxError;
-use frostline_linux::migrate::move_to_node;
+use frostline_linux::moves::migrate::move_to_node;
 use std::fs;
 
 /// More is demoted than the slow node has room for.

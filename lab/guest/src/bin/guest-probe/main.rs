@@ -10,8 +10,9 @@ mod limits;
 mod moves;
 
 use anyhow::{Result, bail};
+use frostline_driver::doctor;
+use frostline_linux::Root;
 use frostline_linux::topology::Topology;
-use frostline_linux::{Root, doctor};
 use std::env;
 use std::process::ExitCode;
 

@@ -5,9 +5,9 @@ use crate::kernel::{count, counter, numa_maps, on_node};
 use anyhow::{Result, ensure};
 use frostline_core::event::MoveOutcome;
 use frostline_core::types::Vpn;
-use frostline_linux::folio::{Folio, Folios};
-use frostline_linux::migrate::move_to_node;
-use frostline_linux::pagemap::Pagemap;
+use frostline_linux::moves::migrate::move_to_node;
+use frostline_linux::pages::folio::{Folio, Folios};
+use frostline_linux::pages::pagemap::Pagemap;
 
 const MIB: u64 = 32;
 

@@ -3,7 +3,7 @@
 use anyhow::{Context, ensure};
 use frostline_core::event::MoveOutcome;
 use frostline_core::types::{PAGE_BYTES, Vpn};
-use frostline_linux::migrate::move_to_node;
+use frostline_linux::moves::migrate::move_to_node;
 use frostline_linux::{Root, Target};
 use memmap2::MmapMut;
 use std::time::Instant;

@@ -5,7 +5,7 @@ use anyhow::{Context, ensure};
 use frostline_core::event::MoveOutcome;
 use frostline_core::rng::Rng;
 use frostline_core::types::{HUGE_PAGES, PAGE_BYTES, Vpn};
-use frostline_linux::migrate::{NodeStatus, move_to_node, nodes_of};
+use frostline_linux::moves::migrate::{NodeStatus, move_to_node, nodes_of};
 use frostline_linux::{Root, Target};
 use memmap2::MmapMut;
 use std::time::Instant;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// Requests on the way at a time.
 const PIPELINE: u64 = 32;
 /// How long the server may take to listen.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// One request in so many writes.
 const WRITES: u64 = 20;
 
@@ -145,7 +145,7 @@ fn connect(socket: &Path, mut server: Option<&mut Server>) -> anyhow::Result<Uni
         if let Some(server) = &mut server {
             ensure!(server.0.try_wait()?.is_none(), "redis-server has ended");
         }
-        ensure!(begun.elapsed() < PATIENCE, "redis-server does not listen");
+        ensure!(begun.elapsed() < TIMEOUT, "redis-server does not listen");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

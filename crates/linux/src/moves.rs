@@ -1,0 +1,4 @@
+//! Moves of pages between nodes and swap, and advice that leads to them.
+
+pub mod advise;
+pub mod migrate;
