@@ -4,6 +4,7 @@ use crate::cmd;
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 use frostline_terminal::args::Global;
+use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,10 +36,16 @@ pub enum Command {
     Score(cmd::score::Args),
     /// Record real programs and say how far the generators that stand for them are from them
     Validate(cmd::validate::Args),
-    /// Print a completion script for a shell
+    /// Let policies play on a matrix of cases, and print their standings
+    Tournament(cmd::tournament::Args),
+    /// Print completions for a shell, or write man pages
     Completions {
         /// Shell to complete for
-        shell: Shell,
+        #[arg(required_unless_present = "man_pages")]
+        shell: Option<Shell>,
+        /// Write man pages into this folder instead
+        #[arg(long, value_name = "FOLDER", conflicts_with = "shell")]
+        man_pages: Option<PathBuf>,
     },
 }
 

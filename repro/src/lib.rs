@@ -6,6 +6,7 @@
 mod args;
 mod cmd;
 mod experiment;
+mod tournament;
 mod validate;
 
 use args::Cli;

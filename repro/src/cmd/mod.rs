@@ -4,10 +4,12 @@ mod effort;
 pub mod list;
 pub mod run;
 pub mod score;
+pub mod tournament;
 pub mod validate;
 
 use crate::args::{Cli, Command};
 use frostline_terminal::completions;
+use frostline_terminal::errors::usage;
 use std::process::ExitCode;
 
 /// Runs the command.
@@ -19,8 +21,13 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::List(args) => list::run(&args)?,
         Command::Run(args) => run::run(&args)?,
         Command::Score(args) => score::run(&args)?,
+        Command::Tournament(args) => tournament::run(&args)?,
         Command::Validate(args) => validate::run(&args)?,
-        Command::Completions { shell } => return completions::print::<Cli>(shell),
+        Command::Completions { man_pages: Some(folder), .. } => {
+            return completions::man::<Cli>(&folder);
+        }
+        Command::Completions { shell: Some(shell), .. } => return completions::print::<Cli>(shell),
+        Command::Completions { .. } => return Err(usage("no shell", "name one: bash, zsh, fish")),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -16,8 +16,8 @@ Examples:
   frostline-repro score memtis-fig11 hotbox-fig8 --seeds 3
 
 Counted are published numbers that have a direction: per cent, points, ratios and correlations, no
-amounts and times. Ours points the same way, the other way (reversed), or neither for sure (unsure);
-within counts those that our interval reaches.")]
+amounts and times. Ours points the same way (slight where by less than a tenth of it), the other way (reversed), or
+neither for sure (unsure); within counts those that our interval reaches.")]
 pub struct Args {
     /// Experiments by name, their files, and folders of them [default: all that come with the program]
     #[arg(value_name = "EXPERIMENT")]
@@ -65,14 +65,17 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 
 /// A row for each experiment, and their sum.
 fn text(scored: &[Scored]) -> String {
-    let headings = ["experiment", "published", "same way", "reversed", "unsure", "within"];
+    let headings =
+        ["experiment", "published", "same way", "slight", "reversed", "unsure", "within"];
     let mut table = Table::new(&headings);
     let sum = scored.iter().map(|one| one.score).sum();
     let rows = scored.iter().map(|one| (one.experiment.as_str(), one.score));
     for (name, score) in rows.chain([("all", sum)]) {
-        let Score { published, same, reversed, unsure, within } = score;
+        let Score { published, same, slight, reversed, unsure, within } = score;
         let mut row = vec![name.to_owned()];
-        row.extend([published, same, reversed, unsure, within].map(|count| count.to_string()));
+        row.extend(
+            [published, same, slight, reversed, unsure, within].map(|count| count.to_string()),
+        );
         table.row(row);
     }
     table.show(0)

@@ -12,6 +12,8 @@ pub struct Score {
     pub published: usize,
     /// Ours points the same way; any way does where no difference was published.
     pub same: usize,
+    /// Of these, by less than a tenth of what was published.
+    pub slight: usize,
     /// Ours points the other way.
     pub reversed: usize,
     /// Our interval holds both directions.
@@ -34,6 +36,7 @@ impl Score {
         Self {
             published: 1,
             same: direction.is_empty().into(),
+            slight: show::is_slight(finding).into(),
             reversed: (direction == "reversed").into(),
             unsure: (direction == "unsure").into(),
             within: within(finding).into(),
@@ -47,6 +50,7 @@ impl Add for Score {
         Self {
             published: self.published + other.published,
             same: self.same + other.same,
+            slight: self.slight + other.slight,
             reversed: self.reversed + other.reversed,
             unsure: self.unsure + other.unsure,
             within: self.within + other.within,

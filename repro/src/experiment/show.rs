@@ -56,7 +56,7 @@ fn findings(findings: &[Finding]) -> String {
         let mut row = vec![format!("  {}", finding.workload)];
         row.extend(machines.then(|| finding.machine.clone().unwrap_or_default()));
         let ours = ours(finding, decimals(&finding.unit, findings));
-        let more = [finding.fast.clone(), paper(finding), ours, direction(finding).into()];
+        let more = [finding.fast.clone(), paper(finding), ours, remark(finding).into()];
         row.extend(more);
         table.row(row);
     }
@@ -66,6 +66,25 @@ fn findings(findings: &[Finding]) -> String {
 /// Whether numbers in its unit can point one way or the other. A time, or an amount, cannot.
 pub fn has_direction(finding: &Finding) -> bool {
     matches!(&*finding.unit, "%" | "points" | "x" | "")
+}
+
+/// What is odd about ours: its direction, or that it is hardly there.
+fn remark(finding: &Finding) -> &'static str {
+    match direction(finding) {
+        "" if is_slight(finding) => "slight",
+        direction => direction,
+    }
+}
+
+/// Whether ours points the same way, by less than a tenth of what was published.
+pub fn is_slight(finding: &Finding) -> bool {
+    const SLIGHT: f64 = 0.1;
+    let neutral = if finding.unit == "x" { 1.0 } else { 0.0 };
+    finding.same_direction == Some(true)
+        && finding.paper.is_some_and(|paper| {
+            let least = paper.iter().map(|value| (value - neutral).abs()).fold(f64::MAX, f64::min);
+            (finding.ours - neutral).abs() < SLIGHT * least
+        })
 }
 
 /// What is odd about the direction of ours. What was published as no difference has none.

@@ -38,13 +38,16 @@ pub fn section(experiment: &Experiment, outcome: &Outcome) -> String {
 
 /// How many of ours agree, in a sentence. Empty where nothing was published that has a direction.
 fn verdict(findings: &[Finding]) -> String {
-    let Score { published, same, reversed, unsure, within } = Score::of(findings);
+    let Score { published, same, slight, reversed, unsure, within } = Score::of(findings);
     let mut text = match published {
         0 => return String::new(),
         1 => "Of the one published number, ours ".to_owned(),
         n => format!("Of {n} published numbers, ours "),
     };
     let _ = write!(text, "<b>point the same way in {same}</b>");
+    if slight > 0 {
+        let _ = write!(text, " (in {slight} by less than a tenth of it)");
+    }
     for (n, what) in [(reversed, "the other way"), (unsure, "neither way for sure")] {
         if n > 0 {
             let _ = write!(text, ", {what} in {n}");
@@ -251,6 +254,8 @@ mod tests {
             finding(Some([4.0; 2]), 0.5, None),
             finding(None, 2.0, None),
         ];
+        let slight = [finding(Some([10.6; 2]), 0.2, Some(true)), findings[0].clone()];
+        assert!(verdict(&slight).contains("same way in 2</b> (in 1 by less than a tenth of it)"));
         let text = verdict(&findings);
         assert!(text.contains("Of 4 published numbers"), "{text}");
         assert!(text.contains("same way in 2</b>, the other way in 1, neither way for sure in 1;"));
