@@ -4,10 +4,14 @@ CARGO ?= cargo
 export RUST_BACKTRACE ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-all lint disasters fuzz fuzz-min fuzz-campaign demo bench clean
+PREFIX = /usr/local
+DESTDIR =
+
+.PHONY: help build install test test-all lint disasters fuzz fuzz-min fuzz-campaign demo bench clean
 
 help:
 	@echo 'make build   frostline, its agent and frostline-repro, in target/release'
+	@echo 'make install the same where programs are found; PREFIX=/usr/local DESTDIR='
 	@echo 'make test    every check: format, lints, documentation, tidiness, tests'
 	@echo 'make test-all  the same, and 300 kills of a running frostline'
 	@echo 'make fuzz    searches for input that a reader does not survive; SECONDS=60 TARGETS="trace journal"'
@@ -19,6 +23,10 @@ help:
 build:
 	@scripts/setup build
 	$(CARGO) build --release
+
+# Programs, the agent's library, man pages, completions, and a unit that has the prefix in it.
+install:
+	@scripts/install '$(PREFIX)' '$(DESTDIR)'
 
 # Warnings are errors through the flags of clippy and rustdoc, not through RUSTFLAGS, which would
 # have everything built a second time.
