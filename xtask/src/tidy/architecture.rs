@@ -5,7 +5,7 @@ use super::problem::Findings;
 
 const DOCUMENT: &str = "ARCHITECTURE.md";
 /// Where a target may be stopped and given code, and what does so.
-const ENTERED_IN: [&str; 2] = ["crates/linux/src/inject/", "crates/linux/src/sys/"];
+const ENTERED_IN: [&str; 2] = ["crates/inprocess/src/inject/", "crates/inprocess/src/sys/"];
 const ENTERS: [&str; 3] = ["ptrace::", "process_vm_writev", "/mem\""];
 
 /// Files and folders that it names are there.
@@ -34,6 +34,26 @@ fn exists(tree: &Tree, name: &str) -> bool {
         let path = format!("/{}", file.path);
         path.ends_with(&last) || path.contains(&inner)
     })
+}
+
+/// Each invariant says what checks it, or that no program does.
+pub fn invariants_are_checked(file: &File, _: &Tree, found: &mut Findings<'_>) {
+    if file.path != DOCUMENT {
+        return;
+    }
+    let mut lines = file.lines().peekable();
+    while let Some((number, line)) = lines.next() {
+        if !line.starts_with("**Architecture invariant:**") {
+            continue;
+        }
+        let mut text = line.to_owned();
+        while let Some((_, more)) = lines.next_if(|(_, line)| !line.is_empty()) {
+            text = text + " " + more;
+        }
+        if !["Checked by ", "Not checked by a program"].iter().any(|says| text.contains(says)) {
+            found(number, "does not say what checks this invariant".to_owned());
+        }
+    }
 }
 
 /// It says of each crate what it is.
@@ -81,6 +101,14 @@ mod tests {
     }
 
     #[test]
+    fn invariants_that_nothing_checks() {
+        let text = "**Architecture invariant:** a.\n\n**Architecture invariant:** b\nc. Checked by d.\n\n\
+                    **Architecture invariant:** e. Not checked by a program.\n";
+        let tree = Tree::of(&[(DOCUMENT, text)]);
+        assert_eq!(lines(invariants_are_checked, &tree, DOCUMENT), [1]);
+    }
+
+    #[test]
     fn crates_without_a_row() {
         let text = "| `crates/a` | x |\n`crates/b`\n";
         let tree = Tree::of(&[
@@ -97,8 +125,8 @@ mod tests {
         let text = "use crate::sys::ptrace::Stopped;\nlet x = format!(\"/proc/{pid}/mem\");\nok\n";
         for (path, wrong) in [
             ("crates/driver/src/a.rs", &[1, 2][..]),
-            ("crates/linux/src/inject/load.rs", &[]),
-            ("crates/linux/src/sys/ptrace.rs", &[]),
+            ("crates/inprocess/src/inject/load.rs", &[]),
+            ("crates/inprocess/src/sys/ptrace.rs", &[]),
             ("crates/linux/src/a_tests.rs", &[]),
             ("crates/cli/tests/safety/a.rs", &[]),
         ] {

@@ -41,8 +41,15 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     ("frostline-disasters", &["frostline-core", "frostline-daemon"]),
     ("frostline-linux", &["frostline-core"]),
-    ("frostline-driver", &["frostline-core", "frostline-daemon", "frostline-linux"]),
-    ("frostline-agent", &["frostline-core", "frostline-linux", "frostline-driver"]),
+    ("frostline-inprocess", &["frostline-core", "frostline-linux"]),
+    (
+        "frostline-driver",
+        &["frostline-core", "frostline-daemon", "frostline-linux", "frostline-inprocess"],
+    ),
+    (
+        "frostline-agent",
+        &["frostline-core", "frostline-linux", "frostline-inprocess", "frostline-driver"],
+    ),
     (
         "frostline-terminal",
         &[
@@ -68,6 +75,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "frostline-study",
             "frostline-report",
             "frostline-linux",
+            "frostline-inprocess",
             "frostline-driver",
             "frostline-terminal",
         ],

@@ -37,6 +37,7 @@ const RULES: &[Rule] = &[
     manifest::layers,
     architecture::named_places,
     architecture::crates_listed,
+    architecture::invariants_are_checked,
     architecture::targets_are_entered_in_one_place,
     policies::policies_are_not_named,
 ];

@@ -198,16 +198,20 @@ fn has_citation(line: &str) -> bool {
     year || words.iter().any(|word| line.contains(word))
 }
 
-/// The folder that holds all unsafe code.
-const UNSAFE_FOLDER: &str = "crates/linux/src/sys/";
-/// Roots of crates with a module that may be unsafe, and the line that declares it: that folder, and
+/// The folders that hold all unsafe code: system calls, and what works inside of other programs.
+const UNSAFE_FOLDERS: [&str; 2] = ["crates/linux/src/sys/", "crates/inprocess/src/sys/"];
+/// Roots of crates with a module that may be unsafe, and the line that declares it: those folders, and
 /// what the dynamic linker has to find in a preloaded library.
-const UNSAFE_MODULES: [(&str, &str); 2] =
-    [("crates/linux/src/lib.rs", "mod sys;"), ("crates/agent/src/lib.rs", "mod entry;")];
+const UNSAFE_MODULES: [(&str, &str); 3] = [
+    ("crates/linux/src/lib.rs", "mod sys;"),
+    ("crates/inprocess/src/lib.rs", "mod sys;"),
+    ("crates/agent/src/lib.rs", "mod entry;"),
+];
 
-/// Unsafe code is allowed in one folder and one file.
+/// Unsafe code is allowed in two folders and one file.
 pub fn unsafe_stays_put(file: &File, _: &Tree, found: &mut Findings<'_>) {
-    if file.path.starts_with(UNSAFE_FOLDER) || file.path.starts_with("xtask/") {
+    let is_there = UNSAFE_FOLDERS.iter().any(|folder| file.path.starts_with(folder));
+    if is_there || file.path.starts_with("xtask/") {
         return;
     }
     let module = UNSAFE_MODULES.iter().find(|(root, _)| *root == file.path);
@@ -216,14 +220,20 @@ pub fn unsafe_stays_put(file: &File, _: &Tree, found: &mut Findings<'_>) {
         let next = lines.peek().map(|(_, line)| *line);
         let allowed = module.is_some_and(|(_, declared)| next == Some(*declared));
         if line.contains("allow(unsafe_code)") && !allowed {
-            found(number, format!("unsafe code belongs into {UNSAFE_FOLDER}"));
+            found(number, format!("unsafe code belongs into {}", UNSAFE_FOLDERS.join(" or ")));
         }
     }
 }
 
 /// Crates that live in other programs' processes, too, whose forked children do not have their memory.
-const INSIDE: [&str; 4] =
-    ["crates/core/src/", "crates/linux/src/", "crates/driver/src/", "crates/agent/src/"];
+const INSIDE: [&str; 6] = [
+    "crates/core/src/",
+    "crates/daemon/src/",
+    "crates/linux/src/",
+    "crates/inprocess/src/",
+    "crates/driver/src/",
+    "crates/agent/src/",
+];
 /// Static variables that own memory, and are not touched there.
 const NOT_TOUCHED: [&str; 1] = ["static ARMED: "];
 
@@ -399,6 +409,9 @@ mod tests {
             ("crates/linux/src/lib.rs", "sys", &[][..]),
             ("crates/linux/src/lib.rs", "perf", &[1]),
             ("crates/linux/src/sys/mod.rs", "x", &[]),
+            ("crates/inprocess/src/lib.rs", "sys", &[]),
+            ("crates/inprocess/src/sys/mod.rs", "x", &[]),
+            ("crates/inprocess/src/inject.rs", "x", &[1]),
             ("crates/agent/src/lib.rs", "entry", &[]),
             ("crates/agent/src/lib.rs", "work", &[1]),
             ("crates/agent/src/work.rs", "entry", &[1]),
