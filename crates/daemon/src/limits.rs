@@ -74,10 +74,11 @@ impl Limits {
             reclaimer.reset();
             return Ok(());
         }
-        if !reclaimer.is_due(cx.now, grace) {
+        let to = tier.slower();
+        let next = cx.ledger.engine.view();
+        if !reclaimer.is_due(cx.now, grace, (next.free(to).0, next.limits(to).capacity.0)) {
             return Ok(());
         }
-        let to = tier.slower();
         let pages = u64::from(cx.ledger.map.pages());
         let mut looked_at = 0;
         while left > 0 && cx.budget.pacer.allows() && looked_at <= 2 * pages {
@@ -101,7 +102,8 @@ impl Limits {
                 _ => cx.demote(&runs, to, Purpose::Limit)?,
             };
             left = left.saturating_sub(done.moved);
-            if !reclaimer.note(cx.now, pages, pass, done.moved, done.no_space) {
+            let full = done.no_space.then(|| cx.ledger.engine.view().free(to).0);
+            if !reclaimer.note(cx.now, pages, pass, done.moved, full) {
                 return Ok(());
             }
         }

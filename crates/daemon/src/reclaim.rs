@@ -8,6 +8,8 @@ use frostline_core::types::*;
 
 /// Pages that one pass of the hand looks at, at most: the clock is read in between.
 const PASS_PAGES: u64 = 8 * HUGE_PAGES as u64;
+/// Part of the next tier that must have become free since it was found full for its back-off to end.
+const ROOM_PART: u64 = 16;
 
 /// Keeps one tier within its limit.
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,6 +19,8 @@ pub struct Reclaimer {
     /// Pages that the hand has passed since the back-off last judged.
     passed: u64,
     over_since: Option<Nanos>,
+    /// Room that the next tier was said to have when it was found full.
+    full_at: Option<u64>,
 }
 
 /// How one pass of the hand went.
@@ -31,13 +35,18 @@ pub struct Pass {
 impl Reclaimer {
     /// Forgets that the tier was over its limit.
     pub fn reset(&mut self) {
-        (self.over_since, self.backoff) = (None, Backoff::default());
+        (self.over_since, self.backoff, self.full_at) = (None, Backoff::default(), None);
     }
 
     /// Whether a tier that holds too much at `now` has done so for `grace`, the time in which the policy can make room
-    /// itself, and reclaim has not turned out to be in vain.
-    pub fn is_due(&mut self, now: Nanos, grace: Nanos) -> bool {
+    /// itself, and reclaim has not turned out to be in vain. `next` has the room and the capacity of the next tier, in
+    /// pages: one that was full is tried again as soon as enough of it has become free, however long the back-off.
+    pub fn is_due(&mut self, now: Nanos, grace: Nanos, next: (u64, u64)) -> bool {
         let since = *self.over_since.get_or_insert(now);
+        let (room, capacity) = next;
+        if self.full_at.is_some_and(|full| room > full + capacity / ROOM_PART) {
+            (self.full_at, self.backoff) = (None, Backoff::default());
+        }
         now.saturating_sub(since) >= grace && self.backoff.allows(now)
     }
 
@@ -77,17 +86,27 @@ impl Reclaimer {
         pass
     }
 
-    /// Takes in what came of a pass at `now` over one of `pages` in all: so many pages were `moved`; the next tier
-    /// `is_full`. Whether to go on: not where a round over all pages, or a full tier, shows that it is in vain.
-    pub fn note(&mut self, now: Nanos, pages: u64, pass: Pass, moved: u64, is_full: bool) -> bool {
+    /// Takes in what came of a pass at `now` over one of `pages` in all: so many pages were `moved`; the next tier was
+    /// found `full` with that room left. Whether to go on: not where a round over all pages, or a full tier, shows that it
+    /// is in vain.
+    pub fn note(
+        &mut self,
+        now: Nanos,
+        pages: u64,
+        pass: Pass,
+        moved: u64,
+        full: Option<u64>,
+    ) -> bool {
         // A full tier is in vain, whether pages were tried or not.
-        self.backoff.note(pass.taken.max(u64::from(is_full)), moved);
+        self.backoff.note(pass.taken.max(u64::from(full.is_some())), moved);
         self.passed += pass.looked_at;
-        if !is_full && self.passed <= pages {
+        if full.is_none() && self.passed <= pages {
             return true;
         }
         self.passed = 0;
-        self.backoff.conclude(now)
+        let is_worth_it = self.backoff.conclude(now);
+        self.full_at = full.filter(|_| !is_worth_it);
+        is_worth_it
     }
 }
 
@@ -199,25 +218,49 @@ mod tests {
         Nanos(n * 1_000_000_000)
     }
 
+    /// Room and capacity of a next tier that has plenty of both.
+    const PLENTY: (u64, u64) = (1 << 20, 1 << 20);
+
     #[test]
     fn the_policy_has_its_time_first_each_time() {
         let mut reclaimer = Reclaimer::default();
-        assert!(!reclaimer.is_due(seconds(1), seconds(2)));
-        assert!(reclaimer.is_due(seconds(3), seconds(2)));
+        assert!(!reclaimer.is_due(seconds(1), seconds(2), PLENTY));
+        assert!(reclaimer.is_due(seconds(3), seconds(2), PLENTY));
         reclaimer.reset();
-        assert!(!reclaimer.is_due(seconds(4), seconds(2)));
+        assert!(!reclaimer.is_due(seconds(4), seconds(2), PLENTY));
     }
 
     #[test]
     fn reclaim_in_vain_is_put_off_after_a_round() {
         let mut reclaimer = Reclaimer::default();
         let pass = Pass { looked_at: 600, taken: 200 };
-        assert!(reclaimer.note(seconds(0), 1000, pass, 0, false), "not a round yet");
-        assert!(!reclaimer.note(seconds(0), 1000, pass, 0, false));
-        assert!(!reclaimer.is_due(seconds(0), Nanos::ZERO));
-        assert!(reclaimer.is_due(seconds(1), Nanos::ZERO));
-        assert!(reclaimer.note(seconds(1), 1000, pass, 200, false));
-        assert!(reclaimer.note(seconds(1), 1000, pass, 200, false), "worth it");
-        assert!(!reclaimer.note(seconds(1), 1000, Pass::default(), 0, true), "it is full");
+        assert!(reclaimer.note(seconds(0), 1000, pass, 0, None), "not a round yet");
+        assert!(!reclaimer.note(seconds(0), 1000, pass, 0, None));
+        assert!(!reclaimer.is_due(seconds(0), Nanos::ZERO, PLENTY));
+        assert!(reclaimer.is_due(seconds(1), Nanos::ZERO, PLENTY));
+        assert!(reclaimer.note(seconds(1), 1000, pass, 200, None));
+        assert!(reclaimer.note(seconds(1), 1000, pass, 200, None), "worth it");
+        assert!(!reclaimer.note(seconds(1), 1000, Pass::default(), 0, Some(0)), "it is full");
+    }
+
+    /// A back-off of half a minute would leave the tier empty where pages keep coming back.
+    #[test]
+    fn a_full_tier_that_has_room_again_is_tried_at_once() {
+        let mut reclaimer = Reclaimer::default();
+        let full = |reclaimer: &mut Reclaimer, at| {
+            assert!(!reclaimer.note(seconds(at), 1000, Pass::default(), 0, Some(20)));
+        };
+        full(&mut reclaimer, 0);
+        full(&mut reclaimer, 1);
+        full(&mut reclaimer, 3);
+        assert!(!reclaimer.is_due(seconds(6), Nanos::ZERO, (120, 1600)), "as good as full");
+        assert!(reclaimer.is_due(seconds(6), Nanos::ZERO, (121, 1600)));
+        full(&mut reclaimer, 6);
+        assert!(reclaimer.is_due(seconds(7), Nanos::ZERO, (20, 1600)), "the shortest wait again");
+
+        // What was in vain for another reason is not worth more because there is room.
+        let pass = Pass { looked_at: 1001, taken: 200 };
+        assert!(!reclaimer.note(seconds(8), 1000, pass, 0, None));
+        assert!(!reclaimer.is_due(seconds(8), Nanos::ZERO, PLENTY));
     }
 }
