@@ -307,7 +307,7 @@ impl Prepared<'_> {
                 let (matrix, order) = (Arc::clone(matrix), Arc::clone(&self.order));
                 Arc::new(MatrixOracle { matrix, model, order }) as _
             }),
-            ..machine.offer()
+            ..machine.offer(self.request.options.tlb)
         };
         let policy = registry::make(spec, &context)?;
         let swaps = policy.facts.swaps;

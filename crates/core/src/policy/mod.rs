@@ -13,6 +13,7 @@ mod example;
 #[cfg(test)]
 mod example_tests;
 pub mod facts;
+mod frost;
 pub mod hemem;
 pub mod hotbox;
 pub mod hybridtier;
@@ -47,7 +48,7 @@ pub use contract::{
 };
 pub use entry::{Entry, Group, Made, Terms};
 pub use facts::{Facts, Telemetry};
-pub use offer::{Offer, TierOffer, WorkCosts};
+pub use offer::{Offer, TierOffer, Translation, WorkCosts};
 pub use oracle::{AccessReader, EpochReader, KnownAccess, Oracle, PageSaving};
 pub use registry::make;
 pub use settings::Settings;

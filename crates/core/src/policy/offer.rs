@@ -53,6 +53,17 @@ pub struct WorkCosts {
     pub collapse_ns: Option<f64>,
 }
 
+/// What translations of addresses cost beyond a hit of the second level.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Translation {
+    /// Pages, of either size, that the second level holds.
+    pub entries: u32,
+    /// A walk to a base page.
+    pub base_walk_ns: f64,
+    /// A walk to a folio.
+    pub folio_walk_ns: f64,
+}
+
 /// What a policy is made for: the run, and what its world can give. The default is the simulator on
 /// two tiers.
 #[derive(Clone)]
@@ -79,6 +90,8 @@ pub struct Offer {
     pub parallelism: Option<f64>,
     /// Costs of moves and of what goes with them.
     pub costs: WorkCosts,
+    /// Costs of walks; `None` where they take no time.
+    pub translation: Option<Translation>,
     /// Work in the background takes time from the program: it runs on the same cores.
     pub shares_cores: bool,
     /// The page size of new memory can be chosen.
@@ -159,6 +172,7 @@ impl Default for Offer {
             tiers: Vec::from([80.0, 300.0].map(TierOffer::loads_in)),
             parallelism: None,
             costs: WorkCosts::default(),
+            translation: None,
             shares_cores: false,
             chooses_page_size: true,
         }

@@ -6,9 +6,9 @@ use super::contract::PolicyError;
 use super::entry::{Entry, Group, Made, Terms};
 use super::offer::Offer;
 use super::{
-    autonuma, autotiering, cache, damon, hemem, hotbox, hybridtier, interleave, memtierd, memtis,
-    mglru_pd, multi_clock, nimble, offline, pet, simple, swap_belady, swap_lru, thermostat, tmts,
-    tpp,
+    autonuma, autotiering, cache, damon, frost, hemem, hotbox, hybridtier, interleave, memtierd,
+    memtis, mglru_pd, multi_clock, nimble, offline, pet, simple, swap_belady, swap_lru, thermostat,
+    tmts, tpp,
 };
 use crate::spec::{self, Spec, SpecError};
 use alloc::string::{String, ToString};
@@ -16,6 +16,7 @@ use alloc::vec::Vec;
 
 /// Every policy, in the order of listings.
 pub static REGISTRY: &[Entry] = &[
+    frost::ENTRY,
     memtis::ENTRY,
     memtis::PLUS,
     hybridtier::ENTRY,

@@ -1,7 +1,7 @@
 //! Offer of a modelled machine to policies.
 
 use super::{Machine, TierModel, Workers};
-use frostline_core::policy::{Bits, Offer, Offered, Sampling, TierOffer, WorkCosts};
+use frostline_core::policy::{Bits, Offer, Offered, Sampling, TierOffer, Translation, WorkCosts};
 use frostline_core::types::HUGE_PAGES;
 
 /// Load of a tier at which latencies count as loaded.
@@ -9,7 +9,13 @@ const LOAD: f64 = 0.8;
 
 impl Machine {
     /// What the simulator of this machine offers: all telemetry, and what is known of memory and costs.
-    pub fn offer(&self) -> Offer {
+    /// `tlb` says whether walks take time.
+    pub fn offer(&self, tlb: bool) -> Offer {
+        let translation = Translation {
+            entries: self.tlb.l2_entries,
+            base_walk_ns: (self.tlb.walk_base_ns - self.tlb.l2_hit_ns).max(0.0),
+            folio_walk_ns: (self.tlb.walk_huge_ns - self.tlb.l2_hit_ns).max(0.0),
+        };
         let costs = &self.costs;
         let sample_ns = costs.sample_assist_ns + costs.sample_cpu_ns + costs.sample_policy_ns;
         let samples = Sampling { cost_ns: Some(sample_ns), ..Sampling::HARDWARE };
@@ -30,6 +36,7 @@ impl Machine {
                 split_ns: Some(costs.split_ns),
                 collapse_ns: Some(costs.collapse_ns),
             },
+            translation: tlb.then_some(translation),
             shares_cores: self.cpu.workers == Workers::Shared,
             chooses_page_size: self.os.thp || self.os.collapse,
             ..Offer::default()
@@ -57,12 +64,15 @@ mod tests {
     #[test]
     fn policies_are_offered_what_is_modelled() {
         let machine = Machine::parse("dram-nvm").unwrap();
-        let offer = machine.offer();
+        let offer = machine.offer(false);
         assert_eq!(offer.latency_gap(), Offer::default().latency_gap());
         assert_eq!(offer.tiers[1].loaded_load_ns.map(f64::round), Some(600.0));
         assert_eq!((offer.parallelism, offer.shares_cores), (Some(4.0), false));
         let one = offer.costs.base_move_ns.unwrap();
         assert!(one > machine.costs.migrate_base_ns && offer.costs.folio_move_ns.unwrap() > one);
-        assert!(Machine::parse("dram-nvm:workers=shared").unwrap().offer().shares_cores);
+        assert_eq!(offer.translation, None);
+        let walks = machine.offer(true).translation.unwrap();
+        assert!(walks.base_walk_ns > walks.folio_walk_ns && walks.entries == 1536);
+        assert!(Machine::parse("dram-nvm:workers=shared").unwrap().offer(true).shares_cores);
     }
 }

@@ -1,0 +1,176 @@
+//! Pages ahead of streams, which are brought in before they are used, and leave when they were.
+
+use super::density::Densities;
+use super::exchange::Exchange;
+use super::streams::Sweep;
+use crate::action::{Lane, Plan};
+use crate::hotness::bitmap::Bitmap;
+use crate::placement::View;
+use crate::types::*;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// Pages that may be brought in without return.
+const TRIAL: f32 = 2048.0;
+/// Samples over which pages and returns are averaged, after which there is another trial.
+const SPAN: f32 = 16_384.0;
+
+/// Pages that streams bring in, the guests.
+#[derive(Debug, Default)]
+pub(super) struct Ahead {
+    /// Wait for room; the first one is the next.
+    soon: VecDeque<PageId>,
+    /// In fast memory, the oldest first.
+    guests: VecDeque<PageId>,
+    within: Bitmap,
+    /// Averages of pages brought in, and of samples that hit guests.
+    pages: f32,
+    hits: f32,
+    pub brought: u64,
+}
+
+impl Ahead {
+    /// A page is sampled in the order of a stream. `unit` is the first page of what holds it.
+    #[inline]
+    pub(super) fn sample(&mut self, unit: PageId) {
+        if self.within.contains(unit.0) {
+            self.hits += 1.0;
+        }
+    }
+
+    /// Pages for which room is wanted.
+    pub(super) fn wanted(&self, view: &View<'_>) -> u64 {
+        self.soon.iter().map(|page| u64::from(view.unit(*page).pages)).sum()
+    }
+
+    /// Samples pass.
+    pub(super) fn pass(&mut self, samples: u64) {
+        let keep = 1.0 - samples as f32 / SPAN;
+        self.pages *= keep;
+        self.hits *= keep;
+    }
+
+    /// Samples in order that a page brought in had of late.
+    pub(super) fn return_of(&self) -> f32 {
+        self.hits / self.pages.max(1.0)
+    }
+
+    /// Whether what is brought in is hit as often as `price` says, in samples a page.
+    fn pays(&self, price: f32) -> bool {
+        self.hits >= price * (self.pages - TRIAL)
+    }
+
+    /// Takes up what streams reach next, and makes room for it: first by guests that were passed, then by
+    /// what is least dense. `price` is in samples a page; `room` is kept free for others.
+    pub(super) fn plan(
+        &mut self,
+        view: &View<'_>,
+        densities: &Densities,
+        exchange: &mut Exchange,
+        sweeps: &[Sweep],
+        (price, room, rent): (f32, u64, usize),
+        plan: &mut Plan,
+    ) {
+        if !self.pays(price) {
+            self.soon.clear();
+            return;
+        }
+        let limits = view.limits(TierId::FAST);
+        let most = limits.capacity.saturating_sub(limits.keep_free).0 / 2;
+        let mut wanted = self.wanted(view);
+        for sweep in sweeps {
+            let mut next = sweep.ahead.start;
+            while next.0 < sweep.ahead.end() {
+                let unit = view.unit(next);
+                next = PageId(unit.end());
+                let comes = can_come(view, unit.start) && !self.soon.contains(&unit.start);
+                if comes && wanted + u64::from(unit.pages) <= most {
+                    wanted += u64::from(unit.pages);
+                    self.soon.push_back(unit.start);
+                }
+            }
+        }
+        let keep = limits.keep_free.0 + room;
+        let free = (view.free(TierId::FAST).0 + exchange.leaving(view)).saturating_sub(keep);
+        let mut need = wanted.saturating_sub(free);
+        let used = |run: PageRun| sweeps.iter().any(|sweep| sweep.uses(run));
+        let mut leave: Vec<PageRun> = Vec::new();
+        let mut stay = VecDeque::new();
+        while need > 0
+            && let Some(page) = self.guests.pop_front()
+        {
+            let (state, run) = (view.state(page), view.unit(page));
+            let here = state.tier() == Some(TierId::FAST) && run.start == page;
+            if state.is_in_flight() || here && used(run) {
+                stay.push_back(page);
+                continue;
+            }
+            self.within.remove(page.0);
+            if here {
+                need = need.saturating_sub(u64::from(run.pages));
+                leave.push(run);
+            }
+        }
+        while let Some(page) = stay.pop_back() {
+            self.guests.push_front(page);
+        }
+        while need > 0
+            && let Some(run) = exchange.least_dense(view, densities, rent, sweeps)
+        {
+            need = need.saturating_sub(u64::from(run.pages));
+            leave.push(run);
+        }
+        exchange.demote(leave, view, plan);
+    }
+
+    /// Proposes to bring in what there is room for.
+    pub(super) fn land(&mut self, view: &View<'_>, room: u64, plan: &mut Plan) {
+        let keep = view.limits(TierId::FAST).keep_free.0 + room;
+        let mut free = view.free(TierId::FAST).0.saturating_sub(keep);
+        while let Some(&page) = self.soon.front() {
+            let mut run = view.unit(page);
+            let comes = can_come(view, page);
+            if comes && u64::from(run.pages) > free {
+                return;
+            }
+            self.soon.pop_front();
+            if !comes {
+                continue;
+            }
+            free -= u64::from(run.pages);
+            self.invite(page);
+            while run.pages < HUGE_PAGES
+                && free > 0
+                && let Some(&next) = self.soon.front()
+                && next.0 == run.end()
+                && next.region() == page.region()
+                && can_come(view, next)
+            {
+                run.pages += 1;
+                free -= 1;
+                self.soon.pop_front();
+                self.invite(next);
+            }
+            self.pages += run.pages as f32;
+            self.brought += u64::from(run.pages);
+            plan.migrate(run, TierId::FAST, Lane::PROMOTE);
+        }
+    }
+
+    fn invite(&mut self, unit: PageId) {
+        self.guests.push_back(unit);
+        self.within.insert(unit.0);
+    }
+
+    pub(super) fn bytes(&self) -> Bytes {
+        let units = self.soon.capacity() + self.guests.capacity();
+        self.within.bytes() + Bytes(units as u64 * 4)
+    }
+}
+
+/// Whether a unit, named by its first page, can be brought in.
+fn can_come(view: &View<'_>, unit: PageId) -> bool {
+    let state = view.state(unit);
+    let slow = state.tier().is_some_and(|tier| tier != TierId::FAST);
+    slow && !state.is_in_flight() && view.unit(unit).start == unit
+}

@@ -1,0 +1,209 @@
+//! Hand that goes around memory, a few regions at a time.
+//!
+//! It finds what belongs elsewhere, charges rent, and counts pages by density: after each round it is known
+//! at which density fast memory is full, the rent.
+
+use super::density::{Densities, Horizon};
+use super::exchange::Exchange;
+use super::granularity::{Found, Granularity};
+use super::horizon::Choice;
+use super::ranks::{Histogram, bin, least};
+use super::thrift::Thrift;
+use super::walks::Walks;
+use crate::placement::{PageState, View};
+use crate::types::*;
+
+/// Looks that a folio, or a region without memory, counts for.
+const FOLIO: u32 = 16;
+/// Rounds between two solutions for walks, where rounds are short.
+const SAMPLES_BETWEEN_SOLUTIONS: u64 = 512;
+
+/// The density at which fast memory is full.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Rent {
+    /// The least bin that belongs into fast memory.
+    pub bin: usize,
+    /// Its least density, in samples a page.
+    pub density: f32,
+}
+
+impl Rent {
+    /// Whether a page of this density belongs into fast memory.
+    #[inline]
+    pub(super) fn is_paid_by(self, density: f32) -> bool {
+        density >= self.density && density > 0.0
+    }
+}
+
+/// What the hand touches.
+pub(super) struct Around<'a> {
+    pub view: &'a View<'a>,
+    pub densities: &'a mut Densities,
+    pub thrift: &'a mut Thrift,
+    pub exchange: &'a mut Exchange,
+    pub granularity: &'a mut Granularity,
+    pub walks: &'a mut Walks,
+    pub choice: &'a mut Choice,
+    /// What a page of fast memory costs for a sample, at the density 1 (ns).
+    pub price: f32,
+    pub samples: u64,
+}
+
+/// Where it is, and what it has counted in this round.
+#[derive(Debug)]
+pub(super) struct Hand {
+    next: u32,
+    /// By the horizon that counts, and by the other one.
+    pages: Histogram,
+    other: Histogram,
+    half: Histogram,
+    half_pages: u64,
+    units: Histogram,
+    solved: u64,
+    rent: Rent,
+    pub rounds: u64,
+}
+
+impl Hand {
+    pub(super) fn new() -> Self {
+        Self {
+            next: 0,
+            pages: Histogram::new(),
+            other: Histogram::new(),
+            half: Histogram::new(),
+            half_pages: 0,
+            units: Histogram::new(),
+            solved: 0,
+            rent: Rent::default(),
+            rounds: 0,
+        }
+    }
+
+    /// Goes on by so many looks, at most once around.
+    pub(super) fn go(&mut self, looks: u32, around: &mut Around<'_>) {
+        self.rent = around.choice.rents[around.densities.horizon as usize];
+        let regions = around.view.pages() / HUGE_PAGES;
+        let mut left = looks;
+        for _ in 0..regions {
+            if self.next >= regions {
+                self.end_round(around);
+                self.next = 0;
+            }
+            let cost = self.look(Region(self.next), around);
+            self.next += 1;
+            left = left.saturating_sub(cost);
+            if left == 0 {
+                break;
+            }
+        }
+        if self.next >= regions {
+            self.end_round(around);
+            self.next = 0;
+        }
+    }
+
+    fn look(&mut self, region: Region, around: &mut Around<'_>) -> u32 {
+        around.densities.keep_young(region);
+        around.densities.learn_shape(region);
+        around.thrift.keep_young(region);
+        let first = around.view.state(region.first());
+        if first.is_huge() {
+            self.look_at_folio(region, first, around);
+            FOLIO
+        } else {
+            self.look_at_pages(region, around)
+        }
+    }
+
+    fn look_at_folio(&mut self, region: Region, state: PageState, around: &mut Around<'_>) {
+        let density = around.densities.mean(region);
+        let at = bin(density);
+        self.pages.add(at, HUGE_PAGES);
+        let other = around.densities.prior_over(region, other(around));
+        self.other.add(bin(other.mean), HUGE_PAGES);
+        self.units.add(bin(density * HUGE_PAGES as f32), 1);
+        if let Some(seat) = around.thrift.seat(region.first()) {
+            self.half.add(bin(around.thrift.density(seat, true)), HUGE_PAGES);
+            self.half_pages += u64::from(HUGE_PAGES);
+        }
+        if !state.is_in_flight() {
+            let fast = state.tier() == Some(TierId::FAST);
+            around.exchange.offer(region.first(), fast, density, self.rent.bin);
+        }
+        let hot = around.densities.at_least(region, self.rent.density);
+        let dense = density >= self.rent.density;
+        let found = Found { region, huge: true, whole: false, hot, dense };
+        self.charge(found, around);
+    }
+
+    fn look_at_pages(&mut self, region: Region, around: &mut Around<'_>) -> u32 {
+        let prior = around.densities.prior(region);
+        let other = around.densities.prior_over(region, other(around));
+        let watched = around.thrift.seat(region.first()).is_some();
+        let (mut resident, mut still, mut hot) = (0, 0, 0);
+        for page in region.run().iter() {
+            let state = around.view.state(page);
+            let Some(tier) = state.tier() else { continue };
+            resident += 1;
+            let own = around.densities.own(page);
+            let density = prior.expected(own);
+            let at = bin(density);
+            self.pages.add(at, 1);
+            self.other.add(bin(other.expected(own)), 1);
+            self.units.add(at, 1);
+            hot += u32::from(density >= self.rent.density);
+            if watched && let Some(seat) = around.thrift.seat(page) {
+                self.half.add(bin(around.thrift.density(seat, false)), 1);
+                self.half_pages += 1;
+            }
+            if !state.is_in_flight() {
+                still += 1;
+                around.exchange.offer(page, tier == TierId::FAST, density, self.rent.bin);
+            }
+        }
+        if resident == 0 {
+            around.granularity.forget(region);
+            return FOLIO;
+        }
+        let dense = prior.mean >= self.rent.density;
+        let found = Found { region, huge: false, whole: still == HUGE_PAGES, hot, dense };
+        self.charge(found, around);
+        HUGE_PAGES
+    }
+
+    fn charge(&self, found: Found, around: &mut Around<'_>) {
+        let rent = self.rent.density * around.price;
+        around.granularity.charge(found, rent, around.samples as u32);
+    }
+
+    fn end_round(&mut self, around: &mut Around<'_>) {
+        self.rounds += 1;
+        let limits = around.view.limits(TierId::FAST);
+        let capacity = limits.capacity.saturating_sub(limits.keep_free).0;
+        let rent = |pages: &Histogram| {
+            let bin = pages.fitting(capacity);
+            Rent { bin, density: least(bin) }
+        };
+        self.rent = rent(&self.pages);
+        let horizon = around.densities.horizon;
+        around.choice.rents[horizon as usize] = self.rent;
+        around.choice.rents[1 - horizon as usize] = rent(&self.other);
+        let resident = around.view.resident().0.max(1);
+        let share = capacity as f64 / resident as f64;
+        around.thrift.rent = least(self.half.fitting((share * self.half_pages as f64) as u64));
+        if around.samples - self.solved >= SAMPLES_BETWEEN_SOLUTIONS {
+            self.solved = around.samples;
+            around.walks.solve(&self.units);
+        }
+        self.pages.clear();
+        self.other.clear();
+        self.half.clear();
+        self.units.clear();
+        self.half_pages = 0;
+    }
+}
+
+/// The horizon that does not count.
+fn other(around: &Around<'_>) -> Horizon {
+    Horizon::ALL[1 - around.densities.horizon as usize]
+}

@@ -1,0 +1,34 @@
+//! Choice between the long horizon and the short one: the one by which more samples would have been hits.
+
+use super::density::Horizon;
+use super::hand::Rent;
+
+/// Samples over which hits are averaged.
+const SPAN: f32 = 4096.0;
+/// Share of hits by which the other one has to lead.
+const LEAD: f32 = 0.01;
+
+/// Hits by either horizon.
+#[derive(Debug, Default)]
+pub(super) struct Choice {
+    hits: [f32; 2],
+    /// Densities at which fast memory is full, by either horizon.
+    pub rents: [Rent; 2],
+}
+
+impl Choice {
+    /// Takes in a sample: the density of its page by either horizon, before it counts.
+    #[inline]
+    pub(super) fn sample(&mut self, densities: [f32; 2]) {
+        for ((hits, rent), density) in self.hits.iter_mut().zip(&self.rents).zip(densities) {
+            *hits = *hits * (1.0 - 1.0 / SPAN) + f32::from(u8::from(rent.is_paid_by(density)));
+        }
+    }
+
+    /// The horizon to go by, where `now` is the present one.
+    pub(super) fn best(&self, now: Horizon) -> Horizon {
+        let other = Horizon::ALL[1 - now as usize];
+        let leads = self.hits[other as usize] > self.hits[now as usize] + LEAD * SPAN;
+        if leads { other } else { now }
+    }
+}

@@ -1,0 +1,493 @@
+//! `frost`: ours. A page is in fast memory while it is worth the rent, the density at which that is full.
+//!
+//! Samples are averaged by page and by region, over the `horizon` by which more of them would have been hits
+//! (`density`, `hand`). What is denser comes in for what is less so, where the difference pays the moves
+//! (`exchange`). Folios are split, and base pages collapsed, by what that would have saved so far, walks
+//! included (`granularity`, `walks`). What is swept comes in ahead (`streams`, `ahead`). New memory is worth
+//! the rent until samples say otherwise, and room is kept for it while it earns that (`newborn`). Samples are
+//! taken while they tell more than they cost (`thrift`).
+//!
+//! Not good for: programs too brief to be sampled. Rent is Landlord's (Young, SODA '98), the rest is
+//! unpublished and derived in `docs/notes/frost.md`.
+
+mod ahead;
+mod density;
+mod exchange;
+mod granularity;
+mod hand;
+mod horizon;
+mod newborn;
+mod ranks;
+mod streams;
+mod thrift;
+mod walks;
+
+#[cfg(test)]
+mod tests;
+
+use super::contract::{MetricSink, Policy};
+use super::entry::{Entry, Group};
+use super::facts::{Facts, Telemetry};
+use super::offer::Offer;
+use super::settings::Settings;
+use super::suited;
+use crate::action::{Action, Plan};
+use crate::budget::Budget;
+use crate::event::{Event, Sample, SampleKind};
+use crate::params::{Kind, Param};
+use crate::placement::View;
+use crate::types::*;
+use ahead::Ahead;
+use alloc::boxed::Box;
+use density::{Densities, Horizon, Spans};
+use exchange::{Exchange, Margin};
+use granularity::{Granularity, Prices};
+use hand::{Around, Hand, Rent};
+use horizon::Choice;
+use newborn::Newborn;
+use streams::Streams;
+use thrift::Thrift;
+use walks::Walks;
+
+/// `frost`.
+pub const ENTRY: Entry = Entry {
+    name: "frost",
+    group: Group::Principal,
+    summary: "pages are in fast memory while they are worth the rent; folios are split by value",
+    citation: "this project",
+    params: &[
+        Param::fixed("period", Kind::Count, "200", "LLC load misses", "per sample; the shortest"),
+        Param::fixed(
+            "stores",
+            Kind::Count,
+            "5",
+            "",
+            "period of retired stores over that of loads; 0 none",
+        ),
+        Param::fixed("horizon", Kind::Float, "16", "samples per resident page", "of averages"),
+        Param::fixed(
+            "short",
+            Kind::Float,
+            "0.00390625",
+            "samples per resident page",
+            "of the short averages; 0 none",
+        ),
+        Param::fixed(
+            "margin-base",
+            Kind::Duration,
+            "4400ns",
+            "",
+            "that promoting a base page has to gain",
+        ),
+        Param::fixed(
+            "margin-folio",
+            Kind::Duration,
+            "88us",
+            "",
+            "that promoting a folio has to gain",
+        ),
+        Param::fixed(
+            "split",
+            Kind::Duration,
+            "100us",
+            "",
+            "that base pages have to have saved; 0 never splits",
+        ),
+        Param::fixed("tick", Kind::Count, "128", "samples", "from one plan to the next"),
+        Param::fixed("looks", Kind::Count, "32", "pages", "looked at per sample"),
+        Param::fixed("streams", Kind::Switch, "on", "", "bring in ahead what is swept"),
+        Param::fixed(
+            "thrift",
+            Kind::Switch,
+            "on",
+            "",
+            "take fewer samples where these tell nearly as much",
+        ),
+        Param::fixed("wakeup", Kind::Duration, "40us", "", "interval of moves"),
+    ],
+    preset: &[],
+    suits: suited::anywhere,
+    facts,
+    build: |settings, offer| Ok(Box::new(Frost::new(settings, offer))),
+};
+
+/// Samples of loads after which stores are sampled: until then programs fill their memory.
+const LOADS_BEFORE_STORES: u64 = 64;
+/// Samples of loads between two looks at the periods.
+const PERIOD_CHECK: u32 = 1024;
+/// Samples ahead for which memory is fetched into the cache.
+const PREFETCHED: usize = 8;
+/// What a sample costs where nobody says (ns).
+const SAMPLE_NS: f64 = 500.0;
+/// What moving a folio costs where nobody says (ns).
+const FOLIO_MOVE_NS: f64 = 270_000.0;
+/// Least horizon (samples).
+const LEAST_HORIZON: f32 = 64.0;
+
+fn facts(settings: &Settings) -> Facts {
+    let load_sample_period = settings.period("period");
+    let store_sample_period = if settings.count("stores") > 0 { 1_000_000 } else { 0 };
+    let needs = Telemetry { load_sample_period, store_sample_period, ..Telemetry::default() };
+    Facts { needs, ..Facts::default() }
+}
+
+/// Constants of a run.
+#[derive(Clone, Copy, Debug)]
+struct Rules {
+    stores: u32,
+    /// Samples per resident page.
+    horizons: Spans,
+    margin_base: f32,
+    margin_folio: f32,
+    splits: bool,
+    tick: u64,
+    looks: u32,
+    thrift: bool,
+    streams: bool,
+    wakeup: Nanos,
+    /// What moving a page there and back costs, as a part of a folio (ns).
+    page_there_and_back: f32,
+    /// What an access saves that fast memory serves (ns).
+    saving: f32,
+}
+
+/// Samples, and what they are to be.
+#[derive(Debug, Default)]
+struct Sampling {
+    samples: u64,
+    stores: u64,
+    /// Since the periods were looked at last.
+    recent: [u32; 2],
+    store_period: u32,
+    /// Of loads, of stores: the world is to be told.
+    tell: [bool; 2],
+}
+
+/// When something is due.
+#[derive(Debug)]
+struct Due {
+    /// Samples at the next plan.
+    plan: u64,
+    /// Samples at the last look at streams.
+    streams: u64,
+    wakeup: Nanos,
+}
+
+/// The policy; made by [`ENTRY`].
+struct Frost {
+    rules: Rules,
+    sampling: Sampling,
+    densities: Densities,
+    choice: Choice,
+    spans: Spans,
+    hand: Hand,
+    exchange: Exchange,
+    granularity: Granularity,
+    walks: Walks,
+    newborn: Newborn,
+    streams: Streams,
+    ahead: Ahead,
+    thrift: Thrift,
+    /// Pages of fast memory that are kept free for new memory.
+    room: u64,
+    due: Due,
+}
+
+impl Frost {
+    fn new(settings: &Settings, offer: &Offer) -> Self {
+        let period = settings.period("period");
+        let saving = match &*offer.tiers {
+            [fast, next, ..] => (next.load_ns - fast.load_ns) / offer.parallelism.unwrap_or(1.0),
+            _ => 0.0,
+        };
+        let sample_ns = offer.telemetry.loads.and_then(|loads| loads.cost_ns);
+        let folio_move = offer.costs.folio_move_ns.unwrap_or(FOLIO_MOVE_NS);
+        let split = settings.duration("split").0 as f32;
+        let wakeup = Nanos(settings.duration("wakeup").0.max(1));
+        Self {
+            rules: Rules {
+                stores: settings.count_u32("stores"),
+                horizons: ["horizon", "short"].map(|key| settings.number(key) as f32),
+                margin_base: settings.duration("margin-base").0 as f32,
+                margin_folio: settings.duration("margin-folio").0 as f32,
+                splits: split > 0.0,
+                tick: settings.count("tick").max(1),
+                looks: settings.count_u32("looks").max(1),
+                thrift: settings.switch("thrift"),
+                streams: settings.switch("streams"),
+                wakeup,
+                page_there_and_back: 2.0 * folio_move as f32 / HUGE_PAGES as f32,
+                saving: saving.max(1.0) as f32,
+            },
+            sampling: Sampling {
+                store_period: period.saturating_mul(settings.count_u32("stores")),
+                ..Sampling::default()
+            },
+            densities: Densities::new(),
+            choice: Choice::default(),
+            spans: [LEAST_HORIZON; 2],
+            hand: Hand::new(),
+            exchange: Exchange::new(),
+            granularity: Granularity::new(Prices {
+                split,
+                collapse: offer.costs.collapse_ns.unwrap_or(1.4e6) as f32,
+            }),
+            walks: Walks::new(offer.translation),
+            newborn: Newborn::default(),
+            streams: Streams::default(),
+            ahead: Ahead::default(),
+            thrift: Thrift::new(period, sample_ns.unwrap_or(SAMPLE_NS) / 2.0, saving.max(1.0)),
+            room: 0,
+            due: Due { plan: 0, streams: 0, wakeup },
+        }
+    }
+
+    fn sample(&mut self, sample: &Sample, view: &View<'_>) {
+        if self.starts(sample.kind) {
+            return;
+        }
+        let Sample { page, kind, .. } = *sample;
+        let state = view.state(page);
+        let Some(tier) = state.tier() else { return };
+        let huge = state.is_huge();
+        self.sampling.samples += 1;
+        self.sampling.recent[kind as usize] += 1;
+        self.sampling.stores += u64::from(kind == SampleKind::Store);
+        let loads = self.sampling.samples - self.sampling.stores;
+        if loads == LOADS_BEFORE_STORES && kind == SampleKind::LoadMiss {
+            self.sampling.tell[SampleKind::Store as usize] = true;
+        }
+        self.newborn.sample(page);
+        let in_order = self.streams.follow(page, self.sampling.samples);
+        if in_order {
+            self.ahead.sample(view.unit(page).start);
+        }
+
+        let rent = self.rent();
+        let own = self.densities.own(page);
+        let priors = Horizon::ALL.map(|horizon| self.densities.prior_over(page.region(), horizon));
+        self.choice.sample(priors.map(|prior| if huge { prior.mean } else { prior.expected(own) }));
+        let prior = priors[self.densities.horizon as usize];
+        let (mean, base) = (prior.mean, prior.expected(own));
+        let hits = |density: f32| rent.is_paid_by(density);
+        if self.rules.splits {
+            let moved = f32::from(i8::from(hits(base)) - i8::from(hits(mean)));
+            let folio = mean * HUGE_PAGES as f32;
+            let (walk_base, walk_folio) = self.walks.cost(sample, huge, (base, folio), in_order);
+            let saved = self.rules.saving * moved + walk_folio - walk_base;
+            self.granularity.enter(page.region(), saved * self.thrift.period() as f32);
+        }
+        let density = if huge { mean } else { base };
+        self.thrift.sample(page, huge, hits(density), self.spans);
+        self.densities.add(page, self.spans);
+        if tier != TierId::FAST && !state.is_in_flight() {
+            let unit = view.unit(page).start;
+            self.exchange.offer(unit, false, self.densities.density(page, huge), rent.bin);
+        }
+    }
+
+    /// Whether the program still fills its memory: stores do not count until loads were sampled.
+    fn starts(&self, kind: SampleKind) -> bool {
+        let loads = self.sampling.samples - self.sampling.stores;
+        kind == SampleKind::Store && loads < LOADS_BEFORE_STORES
+    }
+
+    /// Looks at the periods of sampling.
+    fn check_periods(&mut self, view: &View<'_>) {
+        let [loads, stores] = self.sampling.recent;
+        if loads < PERIOD_CHECK {
+            return;
+        }
+        self.sampling.recent = [0; 2];
+        let before = self.thrift.period();
+        if self.rules.thrift
+            && let Some(new) = self.thrift.adapt(self.knows(view))
+        {
+            let store = u64::from(self.sampling.store_period) * u64::from(new) / u64::from(before);
+            self.sampling.store_period = u32::try_from(store).unwrap_or(u32::MAX);
+            self.sampling.tell = [true; 2];
+        }
+        if stores > loads {
+            self.sampling.store_period = self.sampling.store_period.saturating_mul(2);
+            self.sampling.tell[SampleKind::Store as usize] = true;
+        }
+    }
+
+    /// Half of what chance would leave in slow memory is hit, or there was time to learn.
+    fn knows(&self, view: &View<'_>) -> bool {
+        let resident = view.resident().0;
+        let share = view.limits(TierId::FAST).capacity.0 as f64 / resident.max(1) as f64;
+        self.thrift.hit_share() - share >= 0.5 * (1.0 - share)
+            || self.sampling.samples > 8 * resident
+    }
+
+    /// The density at which fast memory is full.
+    fn rent(&self) -> Rent {
+        self.choice.rents[self.densities.horizon as usize]
+    }
+
+    fn choose_horizon(&mut self) {
+        let best = self.choice.best(self.densities.horizon);
+        if best != self.densities.horizon && self.rules.horizons[1] > 0.0 {
+            self.densities.horizon = best;
+            self.thrift.go_by(best);
+            self.exchange.forget();
+        }
+    }
+
+    /// Samples of which averages are made: the horizon, or all so far.
+    fn span(&self) -> f64 {
+        let horizon = self.spans[self.densities.horizon as usize];
+        f64::from(horizon).min(self.sampling.samples as f64).max(f64::from(LEAST_HORIZON))
+    }
+
+    fn plan(&mut self, view: &View<'_>, budget: Budget, plan: &mut Plan) {
+        let resident = view.resident().0 as f32;
+        self.spans = self.rules.horizons.map(|pages| (pages * resident).max(LEAST_HORIZON));
+        self.choose_horizon();
+        let worth = self.thrift.period() as f32 * self.rules.saving;
+        let span = self.span();
+        let mut around = Around {
+            view,
+            densities: &mut self.densities,
+            thrift: &mut self.thrift,
+            exchange: &mut self.exchange,
+            granularity: &mut self.granularity,
+            walks: &mut self.walks,
+            choice: &mut self.choice,
+            price: worth / span as f32,
+            samples: self.sampling.samples,
+        };
+        self.hand
+            .go(self.rules.looks.saturating_mul(self.rules.tick.min(1 << 20) as u32), &mut around);
+        let rent = self.rent();
+        let most = view.limits(TierId::FAST).capacity.0 / 8;
+        let rent_per_sample = f64::from(rent.density) / span;
+        self.room = self.newborn.room(self.sampling.samples, rent_per_sample).min(most);
+        plan.keep_for_newborn(PageCount(self.room));
+        let margin = Margin {
+            base: self.rules.margin_base / worth,
+            folio: self.rules.margin_folio / worth / HUGE_PAGES as f32,
+        };
+        self.ahead.pass(self.rules.tick);
+        let soon = self.ahead.wanted(view);
+        let keep = (rent.bin, margin, self.room + soon);
+        self.exchange.plan(view, &self.densities, self.streams.sweeps(), keep, budget, plan);
+    }
+
+    /// Brings in what streams reach next.
+    fn bring_ahead(&mut self, view: &View<'_>, plan: &mut Plan) {
+        let worth = self.thrift.period() as f32 * self.rules.saving;
+        let price = self.rules.page_there_and_back / worth;
+        let keep = (price, self.room, self.rent().bin);
+        let sweeps = self.streams.look(self.sampling.samples);
+        self.ahead.plan(view, &self.densities, &mut self.exchange, sweeps, keep, plan);
+    }
+
+    fn born(&mut self, run: PageRun) {
+        if self.sampling.samples > LOADS_BEFORE_STORES {
+            self.newborn.born(run, self.sampling.samples);
+        }
+        self.densities.presume(run, self.choice.rents.map(|rent| rent.density));
+        self.thrift.presume(run);
+    }
+
+    fn forget(&mut self, run: PageRun) {
+        self.densities.forget(run);
+        self.thrift.forget(run);
+    }
+
+    fn grow(&mut self, view: &View<'_>) {
+        self.densities.grow(view.pages());
+        self.thrift.grow(view.pages());
+        self.granularity.grow(view.pages());
+    }
+
+    fn tell_periods(&mut self, plan: &mut Plan) {
+        let periods = [self.thrift.period(), self.sampling.store_period];
+        for (kind, period) in [SampleKind::LoadMiss, SampleKind::Store].into_iter().zip(periods) {
+            let tell = &mut self.sampling.tell[kind as usize];
+            if core::mem::take(tell) && (kind == SampleKind::LoadMiss || self.rules.stores > 0) {
+                plan.push(Action::SetSampling { kind, period });
+            }
+        }
+    }
+}
+
+impl Policy for Frost {
+    fn observe(&mut self, _: Nanos, events: &[Event], view: &View<'_>) {
+        self.grow(view);
+        for (at, event) in events.iter().enumerate() {
+            if let Some(Event::Sample(next)) = events.get(at + PREFETCHED) {
+                view.prefetch(next.page);
+                self.densities.prefetch(next.page);
+            }
+            match event {
+                Event::Sample(sample) => self.sample(sample, view),
+                Event::Populated { run, .. } => self.born(*run),
+                Event::Unmapped { run } | Event::Freed { run } => self.forget(*run),
+                Event::Remapped { from, .. } => self.forget(*from),
+                Event::SplitDone { region, split } => {
+                    self.granularity.ended(*region, false, *split)
+                }
+                Event::CollapseDone { region, tier } => {
+                    self.granularity.ended(*region, true, tier.is_some());
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn decide(&mut self, now: Nanos, view: &View<'_>, budget: Budget, plan: &mut Plan) {
+        self.due.wakeup = now.saturating_add(self.rules.wakeup);
+        self.grow(view);
+        self.check_periods(view);
+        self.tell_periods(plan);
+        self.granularity.propose(view, plan);
+        if self.rules.streams && self.sampling.samples > self.due.streams {
+            self.due.streams = self.sampling.samples;
+            self.bring_ahead(view, plan);
+        }
+        if self.sampling.samples >= self.due.plan {
+            self.due.plan = self.sampling.samples + self.rules.tick;
+            self.plan(view, budget, plan);
+        }
+        self.ahead.land(view, self.room, plan);
+        let room = self.room + self.ahead.wanted(view);
+        self.exchange.land(view, room, plan);
+    }
+
+    fn next_wakeup(&self) -> Option<Nanos> {
+        Some(self.due.wakeup)
+    }
+
+    fn metrics(&self, sink: &mut MetricSink<'_>) {
+        for (name, value) in [
+            ("samples_total", self.sampling.samples),
+            ("store_samples_total", self.sampling.stores),
+            ("promotions_proposed_pages_total", self.exchange.promoted),
+            ("demotions_proposed_pages_total", self.exchange.demoted),
+            ("splits_total", self.granularity.splits),
+            ("collapses_total", self.granularity.collapses),
+            ("brought_ahead_pages_total", self.ahead.brought),
+            ("samples_in_order_total", self.streams.in_order),
+            ("horizon_is_short", u64::from(self.densities.horizon == Horizon::Short)),
+            ("rounds_total", self.hand.rounds),
+            ("load_period_accesses", u64::from(self.thrift.period())),
+            ("newborn_room_pages", self.room),
+        ] {
+            sink(name, value as f64);
+        }
+        sink("ahead_return_samples_per_page", f64::from(self.ahead.return_of()));
+        sink("rent_samples_per_page", f64::from(self.rent().density));
+    }
+
+    fn metadata_bytes(&self) -> Bytes {
+        self.densities.bytes()
+            + self.exchange.bytes()
+            + self.granularity.bytes()
+            + self.newborn.bytes()
+            + self.ahead.bytes()
+            + self.thrift.bytes()
+    }
+}

@@ -1,0 +1,62 @@
+//! Newborn memory: how much of it comes, and whether fast memory is worth keeping free for it.
+
+use crate::hotness::bitmap::Bitmap;
+use crate::types::*;
+use alloc::collections::VecDeque;
+
+/// Samples for which memory is young.
+const YOUNG: u64 = 1024;
+/// Plans over which births and samples of young memory are averaged.
+const PLANS: f64 = 50.0;
+
+/// Memory that was touched first a short while ago.
+#[derive(Debug, Default)]
+pub(super) struct Newborn {
+    young: Bitmap,
+    /// Runs by the sample at which they were born, the oldest first.
+    births: VecDeque<(u64, PageRun)>,
+    /// Pages born since the last plan, and in a plan in the mean.
+    coming: f64,
+    rate: f64,
+    /// Samples of young memory, and pages born, of late.
+    samples: f64,
+    born: f64,
+}
+
+impl Newborn {
+    /// Memory was touched first.
+    pub(super) fn born(&mut self, run: PageRun, now: u64) {
+        run.iter().for_each(|page| self.young.insert(page.0));
+        self.births.push_back((now, run));
+        self.coming += f64::from(run.pages);
+        self.born += f64::from(run.pages);
+    }
+
+    /// A page is sampled.
+    #[inline]
+    pub(super) fn sample(&mut self, page: PageId) {
+        if self.young.contains(page.0) {
+            self.samples += 1.0;
+        }
+    }
+
+    /// Pages that are worth keeping free at the next plan, `rent` being what fast memory has to bring in
+    /// samples a page, over the time that memory is young.
+    pub(super) fn room(&mut self, now: u64, rent_per_sample: f64) -> u64 {
+        while let Some((at, run)) = self.births.front().copied()
+            && now - at >= YOUNG
+        {
+            run.iter().for_each(|page| self.young.remove(page.0));
+            self.births.pop_front();
+        }
+        self.rate += (core::mem::take(&mut self.coming) - self.rate) / 4.0;
+        self.samples *= 1.0 - 1.0 / PLANS;
+        self.born *= 1.0 - 1.0 / PLANS;
+        let pays = self.born > 0.0 && self.samples / self.born >= rent_per_sample * YOUNG as f64;
+        if pays { (2.0 * self.rate) as u64 } else { 0 }
+    }
+
+    pub(super) fn bytes(&self) -> Bytes {
+        self.young.bytes() + Bytes((self.births.capacity() * size_of::<(u64, PageRun)>()) as u64)
+    }
+}

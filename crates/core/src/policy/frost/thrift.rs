@@ -1,0 +1,173 @@
+//! Thrift: as few samples as tell nearly as much.
+//!
+//! Some regions are watched twice, with all samples and with every second one. What is hit less by the latter
+//! is what half of the samples would lose; what a sample costs is what they would save.
+
+use super::density::{Densities, Horizon, Spans};
+use crate::types::*;
+
+/// Regions that are watched twice.
+const WATCHED: u32 = 1024;
+/// Samples over which hits are averaged.
+const SPAN: f64 = 4096.0;
+/// Watched samples before the period changes again.
+const LEAST: u32 = 2048;
+/// Longest period over the shortest.
+const LONGEST: u32 = 16;
+
+/// The sampling period, and what half of the samples would tell.
+pub(super) struct Thrift {
+    period: u32,
+    least: u32,
+    /// What a sample costs (ns), and what an access saves that fast memory serves.
+    sample_ns: f64,
+    saving_ns: f64,
+    /// One region in so many is watched.
+    stride: u32,
+    half: Densities,
+    odd: bool,
+    /// The density at which fast memory would be full, by half of the samples.
+    pub rent: f32,
+    watched: f64,
+    hits: [f64; 2],
+    since: u32,
+}
+
+impl Thrift {
+    pub(super) fn new(period: u32, sample_ns: f64, saving_ns: f64) -> Self {
+        Self {
+            period,
+            least: period,
+            sample_ns,
+            saving_ns,
+            stride: 1,
+            half: Densities::new(),
+            odd: false,
+            rent: 0.0,
+            watched: 0.0,
+            hits: [0.0; 2],
+            since: 0,
+        }
+    }
+
+    /// Accesses for one sample.
+    pub(super) fn period(&self) -> u32 {
+        self.period
+    }
+
+    pub(super) fn grow(&mut self, pages: u32) {
+        let regions = pages / HUGE_PAGES;
+        if regions > WATCHED * self.stride {
+            while regions > WATCHED * self.stride {
+                self.stride *= 2;
+            }
+            let horizon = self.half.horizon;
+            self.half = Densities::new();
+            self.half.horizon = horizon;
+            self.begin_again();
+        }
+        self.half.grow(regions.div_ceil(self.stride) * HUGE_PAGES);
+    }
+
+    /// Goes by another horizon.
+    pub(super) fn go_by(&mut self, horizon: Horizon) {
+        self.half.horizon = horizon;
+        self.begin_again();
+    }
+
+    fn begin_again(&mut self) {
+        (self.watched, self.hits, self.since) = (0.0, [0.0; 2], 0);
+    }
+
+    /// What stands for a page among those watched.
+    pub(super) fn seat(&self, page: PageId) -> Option<PageId> {
+        let region = page.region().0;
+        let is_watched = region.is_multiple_of(self.stride);
+        is_watched.then(|| PageId(region / self.stride * HUGE_PAGES + page.offset()))
+    }
+
+    /// The density of a watched page by half of the samples.
+    pub(super) fn density(&self, seat: PageId, huge: bool) -> f32 {
+        self.half.density(seat, huge)
+    }
+
+    /// Compares what both say of a sampled page, before they count it.
+    pub(super) fn sample(&mut self, page: PageId, huge: bool, hit: bool, spans: Spans) {
+        let Some(seat) = self.seat(page) else { return };
+        let density = self.half.density(seat, huge);
+        let half_hit = density >= self.rent && density > 0.0;
+        let keep = 1.0 - 1.0 / SPAN;
+        self.watched = self.watched * keep + 1.0;
+        for (hits, hit) in self.hits.iter_mut().zip([hit, half_hit]) {
+            *hits = *hits * keep + f64::from(u8::from(hit));
+        }
+        self.since += 1;
+        self.odd = !self.odd;
+        if self.odd {
+            let spans = spans.map(|span| (span / (2 * self.stride) as f32).max(32.0));
+            self.half.add(seat, spans);
+        }
+    }
+
+    /// Has pages expected to be worth the rent, for want of samples.
+    pub(super) fn presume(&mut self, run: PageRun) {
+        let end = run.end();
+        let mut next = run.start;
+        while next.0 < end {
+            let part = run.intersect(next.region().run());
+            if let Some(seat) = self.seat(part.start) {
+                self.half.presume(PageRun { start: seat, ..part }, [self.rent; 2]);
+            }
+            next = PageId(part.end());
+        }
+    }
+
+    pub(super) fn forget(&mut self, run: PageRun) {
+        let mut next = run.start;
+        while next.0 < run.end() {
+            let part = run.intersect(next.region().run());
+            if let Some(seat) = self.seat(part.start) {
+                self.half.forget(PageRun { start: seat, ..part });
+            }
+            next = PageId(part.end());
+        }
+    }
+
+    /// Keeps the scores of a region from wrapping around.
+    pub(super) fn keep_young(&mut self, region: Region) {
+        if let Some(seat) = self.seat(region.first()) {
+            self.half.keep_young(seat.region());
+        }
+    }
+
+    /// The share of watched samples that fast memory would serve.
+    pub(super) fn hit_share(&self) -> f64 {
+        self.hits[0] / self.watched.max(1.0)
+    }
+
+    /// Doubles or halves the period, where that pays; `settled` forbids to double it.
+    pub(super) fn adapt(&mut self, settled: bool) -> Option<u32> {
+        if self.since < LEAST {
+            return None;
+        }
+        let lost = (self.hits[0] - self.hits[1]) / self.watched.max(1.0) * self.saving_ns;
+        let costs = self.sample_ns / f64::from(self.period);
+        let new = if lost < costs / 2.0 && settled {
+            (2 * self.period).min(self.least.saturating_mul(LONGEST))
+        } else if lost > 2.0 * costs {
+            (self.period / 2).max(self.least)
+        } else {
+            self.period
+        };
+        if new == self.period {
+            return None;
+        }
+        self.period = new;
+        self.since = 0;
+        Some(new)
+    }
+
+    pub(super) fn bytes(&self) -> Bytes {
+        self.half.bytes()
+    }
+}
