@@ -278,6 +278,11 @@ impl World {
         Ok(())
     }
 
+    /// Whether a process has a page at an address.
+    fn is_there(&self, process: ProcessId, vpn: Vpn) -> bool {
+        self.host.kernel.processes.get(&process.0).is_some_and(|process| process.page(vpn) != 0)
+    }
+
     /// What the daemon knows is what is there.
     fn truth(&self) -> Result<(), String> {
         let (map, view) = (self.daemon.map(), self.daemon.engine().view());
@@ -312,7 +317,12 @@ impl World {
         }
         let known = view.resident().0;
         if known != there && self.daemon.engine().pages_in_flight() == PageCount::ZERO {
-            return Err(format!("{there} pages are there, and {known} known"));
+            let gone = (0..view.pages()).map(PageId).find(|page| {
+                view.state(*page).is_resident()
+                    && !map.place(*page).is_some_and(|(process, vpn)| self.is_there(process, vpn))
+            });
+            let named = gone.map(|page| (page, map.place(page), view.state(page)));
+            return Err(format!("{there} pages are there, and {known} known: not {named:?}"));
         }
         Ok(())
     }

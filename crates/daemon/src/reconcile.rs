@@ -7,8 +7,9 @@ use frostline_core::placement::PageState;
 use frostline_core::types::*;
 
 /// Compares what the engine believes about consecutive pages of one region with what was found,
-/// page by page from `first` on, and appends the events that make both equal. Pages in flight are
-/// left alone: their moves will tell.
+/// page by page from `first` on, and appends the events that make both equal. Pages in flight that are
+/// somewhere are left alone: their moves will tell. Those that are nowhere are gone: nothing is moved
+/// while a page table is read, and a move that is refused for want of room tells nothing.
 pub fn reconcile(
     states: impl Fn(PageId) -> PageState,
     first: PageId,
@@ -21,6 +22,12 @@ pub fn reconcile(
     let is_huge = |state: PageState, found: Option<Found>| {
         state.is_huge() || found.is_some_and(|found| found.huge)
     };
+    if found.iter().all(Option::is_none) {
+        for (page, _, _) in pairs().filter(|(_, state, _)| state.is_resident()) {
+            push(events, Event::Freed { run: PageRun::single(page) });
+        }
+        return;
+    }
     // A folio is told as a whole, once none of its pages is in flight.
     if pairs().any(|(_, state, _)| state.is_in_flight())
         && pairs().any(|(_, state, found)| is_huge(state, found))
@@ -40,7 +47,8 @@ pub fn reconcile(
         }
         return;
     }
-    for (page, state, found) in pairs().filter(|(_, state, _)| !state.is_in_flight()) {
+    let is_told = |state: PageState, found: Option<Found>| !state.is_in_flight() || found.is_none();
+    for (page, state, found) in pairs().filter(|(_, state, found)| is_told(*state, *found)) {
         let run = PageRun::single(page);
         match (state.tier(), found) {
             (None, Some(found)) => push(events, populated(run, found)),
@@ -138,6 +146,32 @@ mod tests {
                 prop_assert!(again.is_empty(), "{again:?}");
                 prop_assert_eq!(engine.stats().anomalies, 0);
             }
+        }
+    }
+
+    #[test]
+    fn of_pages_in_flight_those_that_are_nowhere_are_gone() {
+        for huge in [false, true] {
+            let mut engine = engine();
+            let run = Region(0).run();
+            let there = Event::Populated { run, tier: TierId(1), huge };
+            engine.handle_events(Nanos(0), &[there]);
+            let in_flight = |page: PageId| {
+                let moves = page.0 % 2 == 0 || huge;
+                let state = engine.view().state(page).0;
+                PageState(if moves { state | PageState::IN_FLIGHT } else { state })
+            };
+            let mut events = Vec::new();
+            reconcile(in_flight, run.start, &[None; 512], |_| true, &mut events);
+            assert_eq!(events, [Event::Freed { run }]);
+            let mut found = [Some(Found { tier: TierId(0), huge }); 512];
+            found[2..4].fill(None);
+            events.clear();
+            reconcile(in_flight, run.start, &found, |_| true, &mut events);
+            let freed = Event::Freed { run: PageRun::between(2, 4) };
+            assert_eq!(events.contains(&freed), !huge);
+            let moved = |event: &&Event| matches!(event, Event::Moved { .. });
+            assert_eq!(events.iter().filter(moved).count(), if huge { 0 } else { 255 });
         }
     }
 
