@@ -393,7 +393,7 @@ mod tests {
             world.play(steps)
         };
         let find = blind(5000, Without::default()).expect_err("slower tiers are not seen");
-        assert!(find.what.contains("known as"), "{find:?}");
+        assert!(find.what.contains("known"), "{find:?}");
         let (steps, without, find) = shorten(blind, 5000, find);
         assert!(steps < 100, "{steps} steps without {without}: {find:?}");
         assert!(without.has(Disaster::Fork), "{without}");

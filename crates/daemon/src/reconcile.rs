@@ -157,7 +157,7 @@ mod tests {
             let there = Event::Populated { run, tier: TierId(1), huge };
             engine.handle_events(Nanos(0), &[there]);
             let in_flight = |page: PageId| {
-                let moves = page.0 % 2 == 0 || huge;
+                let moves = page.0.is_multiple_of(2) || huge;
                 let state = engine.view().state(page).0;
                 PageState(if moves { state | PageState::IN_FLIGHT } else { state })
             };

@@ -43,6 +43,12 @@ impl Prior {
         self.mean * (own + self.shape) / (self.long + self.shape)
     }
 
+    /// The same for pages that are in use, where only this share of them is.
+    #[inline]
+    pub(super) fn in_use(self, share: f32) -> Self {
+        Self { mean: self.mean / share, long: self.long / share, ..self }
+    }
+
     /// The least own samples with which a page has a density.
     #[inline]
     fn least_own(self, density: f32) -> f32 {
@@ -301,15 +307,17 @@ impl Densities {
         }
     }
 
-    /// Pages of a region that have at least this density as base pages.
-    pub(super) fn at_least(&self, region: Region, density: f32) -> u32 {
-        let prior = self.prior(region);
-        let least = prior.least_own(density);
+    /// Pages of a folio that would have at least this density as base pages, where this share of them is in
+    /// use.
+    pub(super) fn at_least(&self, region: Region, density: f32, share: f32) -> u32 {
+        let prior = self.prior(region).in_use(share);
+        let all = (HUGE_PAGES as f32 * share) as u32;
         if prior.mean <= 0.0 {
-            return if density <= 0.0 { HUGE_PAGES } else { 0 };
+            return if density <= 0.0 { all } else { 0 };
         }
+        let least = prior.least_own(density);
         if least <= 0.0 {
-            return HUGE_PAGES;
+            return all;
         }
         let (least, now) = (self.tables.score(least), self.now);
         let scores = &self.scores[region.run().range()];
@@ -386,7 +394,7 @@ mod tests {
         }
         for density in [0.0, 0.1, 0.6, 1.0, 1.5, 2.0, 5.0, 100.0] {
             let each = Region(0).run().iter().filter(|p| densities.density(*p, false) >= density);
-            let (found, each) = (densities.at_least(Region(0), density), each.count() as u32);
+            let (found, each) = (densities.at_least(Region(0), density, 1.0), each.count() as u32);
             assert_eq!(found, each, "{density}");
         }
     }

@@ -3,13 +3,18 @@
 //! Each region has an account in nanoseconds: what base pages would have saved so far over a folio. Each
 //! sample adds what it would have saved as a base page less what it does as part of a folio, walks included.
 //! Rent is paid for the fast memory that either takes. Where the balance exceeds the price, the region
-//! changes. What was right once may be wrong when others have changed, too: prices double with each return.
+//! changes. Some folios are split only to see how many of their pages are in use: where few are, base pages
+//! take less, of whatever tier. What was right once may be wrong when others have changed, too: prices double with each return.
 
 use crate::action::{Action, Lane, Plan};
 use crate::placement::View;
 use crate::types::*;
 use alloc::vec::Vec;
 
+/// Folios that are split to see how many of their pages are in use: at most so many, and one in so many.
+const TRIALS: (usize, usize) = (4, 64);
+/// Samples before that.
+const SAMPLES_BEFORE_TRIALS: u32 = 1024;
 /// Changes proposed at once.
 const AT_ONCE: usize = 4;
 
@@ -27,6 +32,8 @@ struct Account {
     returns: u8,
     huge: bool,
     asked: bool,
+    /// It was split since it was last looked at: what is freed was not in use.
+    fresh: bool,
 }
 
 /// Prices of changes (ns).
@@ -57,6 +64,9 @@ pub(super) struct Granularity {
     /// Regions whose balance exceeds the price, with the balance.
     to_split: Vec<(f32, Region)>,
     to_collapse: Vec<(Region, bool)>,
+    /// Pages that splits have freed.
+    unused: u64,
+    tried: usize,
     pub splits: u64,
     pub collapses: u64,
 }
@@ -68,6 +78,8 @@ impl Granularity {
             accounts: Vec::new(),
             to_split: Vec::new(),
             to_collapse: Vec::new(),
+            unused: 0,
+            tried: 0,
             splits: 0,
             collapses: 0,
         }
@@ -96,7 +108,10 @@ impl Granularity {
     /// Charges a region for fast memory, `rent` (ns) a page and sample, up to sample `now`, and notes what
     /// is worth a change.
     pub(super) fn charge(&mut self, found: Found, rent: f32, now: u32) {
+        let most = TRIALS.0.min(self.accounts.len() / TRIALS.1);
+        let tries = self.tried < most && now > SAMPLES_BEFORE_TRIALS && rent > 0.0 && found.dense;
         let account = &mut self.accounts[found.region.index()];
+        account.fresh = false;
         let elapsed = now.wrapping_sub(account.paid);
         account.paid = now;
         if found.huge != account.huge {
@@ -111,7 +126,10 @@ impl Granularity {
         let (split, collapse) = (self.prices.split * dearer, self.prices.collapse * dearer);
         if found.huge {
             account.balance = account.balance.max(-split);
-            if account.balance > split && !account.asked {
+            if tries && !account.asked && split > 0.0 {
+                self.tried += 1;
+                self.to_split.push((split, found.region));
+            } else if account.balance > split && !account.asked {
                 self.to_split.push((account.balance, found.region));
             }
         } else {
@@ -146,7 +164,28 @@ impl Granularity {
         if let Some(account) = self.accounts.get_mut(region.index()) {
             account.asked = false;
             account.balance = 0.0;
+            account.fresh = changed && !huge;
         }
+    }
+
+    /// Pages were freed: where their folio was just split, they were not in use.
+    pub(super) fn freed(&mut self, run: PageRun) {
+        let account = self.accounts.get(run.start.region().index());
+        if account.is_some_and(|account| account.fresh) {
+            self.unused += u64::from(run.pages);
+        }
+    }
+
+    /// Pages that splits have freed.
+    pub(super) fn unused(&self) -> u64 {
+        self.unused
+    }
+
+    /// Share of a folio's pages that is thought to be in use, by the folios that were split and one that
+    /// was in use as a whole.
+    pub(super) fn in_use(&self) -> f32 {
+        let pages = (self.splits + 1) * u64::from(HUGE_PAGES);
+        (pages - self.unused.min(pages - 1)) as f32 / pages as f32
     }
 
     pub(super) fn bytes(&self) -> Bytes {

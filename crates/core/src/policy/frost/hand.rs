@@ -130,7 +130,8 @@ impl Hand {
             let fast = state.tier() == Some(TierId::FAST);
             around.exchange.offer(region.first(), fast, density, self.rent.bin);
         }
-        let hot = around.densities.at_least(region, self.rent.density);
+        let share = around.granularity.in_use();
+        let hot = around.densities.at_least(region, self.rent.density, share);
         let dense = density >= self.rent.density;
         let found = Found { region, huge: true, whole: false, hot, dense };
         self.charge(found, around);

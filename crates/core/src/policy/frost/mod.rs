@@ -268,7 +268,8 @@ impl Frost {
         let priors = Horizon::ALL.map(|horizon| self.densities.prior_over(page.region(), horizon));
         self.choice.sample(priors.map(|prior| if huge { prior.mean } else { prior.expected(own) }));
         let prior = priors[self.densities.horizon as usize];
-        let (mean, base) = (prior.mean, prior.expected(own));
+        let share = if huge { self.granularity.in_use() } else { 1.0 };
+        let (mean, base) = (prior.mean, prior.in_use(share).expected(own));
         let hits = |density: f32| rent.is_paid_by(density);
         if self.rules.splits {
             let moved = f32::from(i8::from(hits(base)) - i8::from(hits(mean)));
@@ -425,7 +426,11 @@ impl Policy for Frost {
             match event {
                 Event::Sample(sample) => self.sample(sample, view),
                 Event::Populated { run, .. } => self.born(*run),
-                Event::Unmapped { run } | Event::Freed { run } => self.forget(*run),
+                Event::Unmapped { run } => self.forget(*run),
+                Event::Freed { run } => {
+                    self.granularity.freed(*run);
+                    self.forget(*run);
+                }
                 Event::Remapped { from, .. } => self.forget(*from),
                 Event::SplitDone { region, split } => {
                     self.granularity.ended(*region, false, *split)
@@ -472,6 +477,7 @@ impl Policy for Frost {
             ("brought_ahead_pages_total", self.ahead.brought),
             ("samples_in_order_total", self.streams.in_order),
             ("horizon_is_short", u64::from(self.densities.horizon == Horizon::Short)),
+            ("unused_subpages_total", self.granularity.unused()),
             ("rounds_total", self.hand.rounds),
             ("load_period_accesses", u64::from(self.thrift.period())),
             ("newborn_room_pages", self.room),

@@ -3,6 +3,7 @@
 use crate::types::*;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::hash::{BuildHasherDefault, Hasher};
 use hashbrown::HashMap;
 
 /// Number of bins: from 2^-24 to 2^40.
@@ -63,6 +64,23 @@ impl Histogram {
     }
 }
 
+/// Spreads page numbers over a table, the same way in every run: what memory a table takes depends on it.
+#[derive(Debug, Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u32(u32::from(*byte)));
+    }
+    fn write_u32(&mut self, number: u32) {
+        let product = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = product ^ product >> 32;
+    }
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// Units by density, each in one bin: that in which it was put last. Entries of other bins are stale, and
 /// thrown away when they come up.
 #[derive(Debug)]
@@ -71,7 +89,7 @@ pub(super) struct Queue {
     /// A bit for each bin that is not empty.
     filled: [u64; BINS / 64],
     /// Bins of the units that are in it.
-    places: HashMap<u32, u16>,
+    places: HashMap<u32, u16, BuildHasherDefault<Spread>>,
     /// Entries, stale ones included.
     entries: usize,
 }
@@ -79,7 +97,7 @@ pub(super) struct Queue {
 impl Queue {
     pub(super) fn new() -> Self {
         let bins = (0..BINS).map(|_| Vec::new()).collect();
-        Self { bins, filled: [0; BINS / 64], places: HashMap::new(), entries: 0 }
+        Self { bins, filled: [0; BINS / 64], places: HashMap::default(), entries: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
