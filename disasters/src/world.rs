@@ -388,12 +388,12 @@ mod tests {
     #[test]
     fn what_is_wrong_is_found_and_shortened() {
         let blind = |steps, without| {
-            let mut world = World::new(3, without);
+            let mut world = World::new(4, without);
             world.host.is_blind = true;
             world.play(steps)
         };
         let find = blind(5000, Without::default()).expect_err("slower tiers are not seen");
-        assert!(find.what.contains("known"), "{find:?}");
+        assert!(find.what.contains("known as"), "{find:?}");
         let (steps, without, find) = shorten(blind, 5000, find);
         assert!(steps < 100, "{steps} steps without {without}: {find:?}");
         assert!(without.has(Disaster::Fork), "{without}");
