@@ -32,6 +32,13 @@ impl Runs {
         }
     }
 
+    /// Proposes what is open, so that what comes next is not joined to it.
+    pub(super) fn close(&mut self, plan: &mut Plan) {
+        if let Some(done) = self.open.take() {
+            plan.migrate(done, self.to, self.lane);
+        }
+    }
+
     /// Where the pages go.
     pub(super) fn to(&self) -> TierId {
         self.to
@@ -43,20 +50,33 @@ impl Runs {
     }
 
     /// Proposes the last run; gives the pages of all.
-    pub(super) fn finish(self, plan: &mut Plan) -> u64 {
-        if let Some(run) = self.open {
-            plan.migrate(run, self.to, self.lane);
-        }
+    pub(super) fn finish(mut self, plan: &mut Plan) -> u64 {
+        self.close(plan);
         self.pages
     }
 }
 
 /// Units in order, those that follow each other as one run.
 pub(super) fn joined(units: impl Iterator<Item = PageRun>) -> impl Iterator<Item = PageRun> {
+    joined_where(units, |_| true)
+}
+
+/// The same of units in one region.
+pub(super) fn joined_in_regions(
+    units: impl Iterator<Item = PageRun>,
+) -> impl Iterator<Item = PageRun> {
+    joined_where(units, |next| next.start.offset() > 0)
+}
+
+fn joined_where(
+    units: impl Iterator<Item = PageRun>,
+    may_join: impl Fn(&PageRun) -> bool,
+) -> impl Iterator<Item = PageRun> {
     let mut units = units.peekable();
     core::iter::from_fn(move || {
         let mut run = units.next()?;
-        while let Some(next) = units.next_if(|next| next.start.0 == run.end()) {
+        let follows = |run: PageRun, next: &PageRun| next.start.0 == run.end() && may_join(next);
+        while let Some(next) = units.next_if(|next| follows(run, next)) {
             run.pages += next.pages;
         }
         Some(run)

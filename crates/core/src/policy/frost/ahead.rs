@@ -1,11 +1,12 @@
 //! Pages ahead of streams, which are brought in before they are used, and leave when they were.
 
 use super::density::Densities;
-use super::exchange::Exchange;
+use super::exchange::{Exchange, bring, is_used, movable};
 use super::streams::Sweep;
 use crate::action::{Lane, Plan};
 use crate::hotness::bitmap::Bitmap;
 use crate::placement::View;
+use crate::policy::runs::Runs;
 use crate::types::*;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -20,6 +21,8 @@ const SPAN: f32 = 16_384.0;
 pub(super) struct Ahead {
     /// Wait for room; the first one is the next.
     soon: VecDeque<PageId>,
+    /// What is in it.
+    awaited: Bitmap,
     /// In fast memory, the oldest first.
     guests: VecDeque<PageId>,
     within: Bitmap,
@@ -72,7 +75,7 @@ impl Ahead {
         plan: &mut Plan,
     ) {
         if !self.pays(price) {
-            self.soon.clear();
+            self.soon.drain(..).for_each(|page| self.awaited.remove(page.0));
             return;
         }
         let limits = view.limits(TierId::FAST);
@@ -83,17 +86,18 @@ impl Ahead {
             while next.0 < sweep.ahead.end() {
                 let unit = view.unit(next);
                 next = PageId(unit.end());
-                let comes = can_come(view, unit.start) && !self.soon.contains(&unit.start);
-                if comes && wanted + u64::from(unit.pages) <= most {
+                let comes = movable(view, unit.start, false).is_some();
+                let is_new = comes && !self.awaited.contains(unit.start.0);
+                if is_new && wanted + u64::from(unit.pages) <= most {
                     wanted += u64::from(unit.pages);
                     self.soon.push_back(unit.start);
+                    self.awaited.insert(unit.start.0);
                 }
             }
         }
         let keep = limits.keep_free.0 + room;
         let free = (view.free(TierId::FAST).0 + exchange.leaving(view)).saturating_sub(keep);
         let mut need = wanted.saturating_sub(free);
-        let used = |run: PageRun| sweeps.iter().any(|sweep| sweep.uses(run));
         let mut leave: Vec<PageRun> = Vec::new();
         let mut stay = VecDeque::new();
         while need > 0
@@ -101,7 +105,7 @@ impl Ahead {
         {
             let (state, run) = (view.state(page), view.unit(page));
             let here = state.tier() == Some(TierId::FAST) && run.start == page;
-            if state.is_in_flight() || here && used(run) {
+            if state.is_in_flight() || here && is_used(sweeps, run) {
                 stay.push_back(page);
                 continue;
             }
@@ -115,10 +119,10 @@ impl Ahead {
             self.guests.push_front(page);
         }
         while need > 0
-            && let Some(run) = exchange.least_dense(view, densities, rent, sweeps)
+            && let Some(victim) = exchange.victim(view, densities, rent, sweeps)
         {
-            need = need.saturating_sub(u64::from(run.pages));
-            leave.push(run);
+            need = need.saturating_sub(u64::from(victim.run.pages));
+            leave.push(victim.run);
         }
         exchange.demote(leave, view, plan);
     }
@@ -127,50 +131,27 @@ impl Ahead {
     pub(super) fn land(&mut self, view: &View<'_>, room: u64, plan: &mut Plan) {
         let keep = view.limits(TierId::FAST).keep_free.0 + room;
         let mut free = view.free(TierId::FAST).0.saturating_sub(keep);
+        let mut runs = Runs::new(TierId::FAST, Lane::PROMOTE);
         while let Some(&page) = self.soon.front() {
-            let mut run = view.unit(page);
-            let comes = can_come(view, page);
-            if comes && u64::from(run.pages) > free {
-                return;
+            let come = movable(view, page, false);
+            if come.is_some_and(|run| u64::from(run.pages) > free) {
+                break;
             }
             self.soon.pop_front();
-            if !comes {
-                continue;
-            }
+            self.awaited.remove(page.0);
+            let Some(run) = come else { continue };
             free -= u64::from(run.pages);
-            self.invite(page);
-            while run.pages < HUGE_PAGES
-                && free > 0
-                && let Some(&next) = self.soon.front()
-                && next.0 == run.end()
-                && next.region() == page.region()
-                && can_come(view, next)
-            {
-                run.pages += 1;
-                free -= 1;
-                self.soon.pop_front();
-                self.invite(next);
-            }
-            self.pages += run.pages as f32;
-            self.brought += u64::from(run.pages);
-            plan.migrate(run, TierId::FAST, Lane::PROMOTE);
+            self.guests.push_back(page);
+            self.within.insert(page.0);
+            bring(&mut runs, run, plan);
         }
-    }
-
-    fn invite(&mut self, unit: PageId) {
-        self.guests.push_back(unit);
-        self.within.insert(unit.0);
+        let brought = runs.finish(plan);
+        self.pages += brought as f32;
+        self.brought += brought;
     }
 
     pub(super) fn bytes(&self) -> Bytes {
         let units = self.soon.capacity() + self.guests.capacity();
-        self.within.bytes() + Bytes(units as u64 * 4)
+        self.within.bytes() + self.awaited.bytes() + Bytes(units as u64 * 4)
     }
-}
-
-/// Whether a unit, named by its first page, can be brought in.
-fn can_come(view: &View<'_>, unit: PageId) -> bool {
-    let state = view.state(unit);
-    let slow = state.tier().is_some_and(|tier| tier != TierId::FAST);
-    slow && !state.is_in_flight() && view.unit(unit).start == unit
 }

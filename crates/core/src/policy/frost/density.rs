@@ -33,7 +33,7 @@ pub(super) struct Prior {
     long: f32,
     /// Shape of the distribution: small where few pages are much denser than the rest, large where all are
     /// alike.
-    pub shape: f32,
+    shape: f32,
 }
 
 impl Prior {
@@ -116,6 +116,10 @@ pub(super) enum Horizon {
 
 impl Horizon {
     pub(super) const ALL: [Self; 2] = [Self::Long, Self::Short];
+
+    pub(super) fn other(self) -> Self {
+        Self::ALL[1 - self as usize]
+    }
 }
 
 /// Spans of both horizons (samples).

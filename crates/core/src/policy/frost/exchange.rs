@@ -10,6 +10,7 @@ use crate::action::{Lane, Plan};
 use crate::budget::Budget;
 use crate::hotness::bitmap::Bitmap;
 use crate::placement::View;
+use crate::policy::runs::{Runs, joined_in_regions};
 use crate::types::*;
 use alloc::vec::Vec;
 
@@ -31,11 +32,11 @@ pub(super) struct Margin {
     pub folio: f32,
 }
 
-/// A unit of fast memory that makes room.
+/// A unit that may change places.
 #[derive(Clone, Copy, Debug)]
-struct Victim {
+pub(super) struct Unit {
     density: f32,
-    run: PageRun,
+    pub run: PageRun,
 }
 
 /// Units that want to change places.
@@ -97,37 +98,22 @@ impl Exchange {
     }
 
     /// The least dense unit of fast memory that may leave, if there is one that sweeps do not use.
-    pub(super) fn least_dense(
+    pub(super) fn victim(
         &mut self,
         view: &View<'_>,
         densities: &Densities,
         rent: usize,
         sweeps: &[Sweep],
-    ) -> Option<PageRun> {
-        self.victim(view, densities, rent, sweeps).map(|victim| victim.run)
-    }
-
-    /// The least dense unit of fast memory that may leave.
-    fn victim(
-        &mut self,
-        view: &View<'_>,
-        densities: &Densities,
-        rent: usize,
-        sweeps: &[Sweep],
-    ) -> Option<Victim> {
+    ) -> Option<Unit> {
         loop {
             let (unit, label) = self.victims.take_lowest()?;
-            let state = view.state(unit);
-            let run = view.unit(unit);
-            let used = || sweeps.iter().any(|sweep| sweep.uses(run));
-            let here = state.tier() == Some(TierId::FAST) && run.start == unit;
-            if !here || state.is_in_flight() || used() {
+            let Some(run) = movable(view, unit, true).filter(|run| !is_used(sweeps, *run)) else {
                 continue;
-            }
-            let density = densities.density(unit, state.is_huge());
+            };
+            let density = densities.density(unit, run.pages > 1);
             let now = bin(density);
             if now <= label + 2 {
-                return Some(Victim { density, run });
+                return Some(Unit { density, run });
             }
             if now < rent.max(1) {
                 self.victims.put(unit, now);
@@ -135,30 +121,26 @@ impl Exchange {
         }
     }
 
-    /// The densest unit of slow memory that may come.
+    /// The densest unit of slow memory that may come, if there is one that sweeps do not use.
     fn candidate(
         &mut self,
         view: &View<'_>,
         densities: &Densities,
         rent: usize,
         sweeps: &[Sweep],
-    ) -> Option<(f32, PageRun)> {
+    ) -> Option<Unit> {
         loop {
             let (unit, label) = self.candidates.take_highest()?;
-            let state = view.state(unit);
-            let run = view.unit(unit);
-            let slow = state.tier().is_some_and(|tier| tier != TierId::FAST);
-            let used = || sweeps.iter().any(|sweep| sweep.uses(run));
-            if !slow || state.is_in_flight() || run.start != unit || used() {
+            let Some(run) = movable(view, unit, false).filter(|run| !is_used(sweeps, *run)) else {
                 continue;
-            }
-            let density = densities.density(unit, state.is_huge());
+            };
+            let density = densities.density(unit, run.pages > 1);
             let now = bin(density);
             if now + 1 < rent || density <= 0.0 {
                 continue;
             }
             if now + 2 >= label {
-                return Some((density, run));
+                return Some(Unit { density, run });
             }
             self.candidates.put(unit, now);
         }
@@ -185,10 +167,8 @@ impl Exchange {
     ) {
         for page in core::mem::take(&mut self.waiting) {
             self.chosen.remove(page.0);
-            let state = view.state(page);
-            let slow = state.tier().is_some_and(|tier| tier != TierId::FAST);
-            if slow && !state.is_in_flight() && view.unit(page).start == page {
-                self.offer(page, false, densities.density(page, state.is_huge()), rent);
+            if let Some(run) = movable(view, page, false) {
+                self.offer(page, false, densities.density(page, run.pages > 1), rent);
             }
         }
         let limits = view.limits(TierId::FAST);
@@ -204,11 +184,11 @@ impl Exchange {
         let mut free = free.max(0) as u64;
         let mut most = MOST.min(budget.remaining.pages().0);
         // The least dense victims that nothing was taken for yet.
-        let mut spare: Vec<Victim> = Vec::new();
+        let mut spare: Vec<Unit> = Vec::new();
         let mut refused = Vec::new();
         while most > 0
             && refused.len() < REFUSED
-            && let Some((density, run)) = self.candidate(view, densities, rent, sweeps)
+            && let Some(Unit { density, run }) = self.candidate(view, densities, rent, sweeps)
         {
             let need = u64::from(run.pages);
             let huge = need > 1;
@@ -230,7 +210,7 @@ impl Exchange {
                 taken += 1;
             }
             if have < need {
-                refused.push(run.start);
+                refused.push(Unit { density, run });
                 break;
             }
             let worth = if taken > 0 {
@@ -239,7 +219,7 @@ impl Exchange {
                 density >= own * FREE
             };
             if !worth {
-                refused.push(run.start);
+                refused.push(Unit { density, run });
                 continue;
             }
             leave.extend(spare.drain(..taken).map(|victim| victim.run));
@@ -254,8 +234,7 @@ impl Exchange {
             self.victims.put(victim.run.start, bin(victim.density));
         }
         for unit in refused {
-            let density = densities.density(unit, view.state(unit).is_huge());
-            self.candidates.put(unit, bin(density));
+            self.candidates.put(unit.run.start, bin(unit.density));
         }
         // Neighbours go together.
         self.waiting.chunks_mut(512).for_each(|some| some.sort_unstable());
@@ -268,11 +247,7 @@ impl Exchange {
         units.sort_unstable_by_key(|run| run.start);
         let to = (1..view.tiers() as u8).map(TierId).find(|tier| view.free(*tier).0 > 0);
         let Some(to) = to else { return };
-        let mut units = units.into_iter().peekable();
-        while let Some(mut run) = units.next() {
-            while let Some(more) = units.next_if(|more| joins(run, *more)) {
-                run.pages += more.pages;
-            }
+        for run in joined_in_regions(units.into_iter()) {
             plan.migrate(run, to, Lane::DEMOTE);
             self.leaving.push(run);
             self.demoted += u64::from(run.pages);
@@ -283,33 +258,19 @@ impl Exchange {
     pub(super) fn land(&mut self, view: &View<'_>, room: u64, plan: &mut Plan) {
         let keep = view.limits(TierId::FAST).keep_free.0 + room;
         let mut free = view.free(TierId::FAST).0.saturating_sub(keep);
-        let mut next: Option<PageRun> = None;
+        let mut runs = Runs::new(TierId::FAST, Lane::PROMOTE);
         while let Some(&page) = self.waiting.last() {
-            let state = view.state(page);
-            let run = view.unit(page);
-            let slow = state.tier().is_some_and(|tier| tier != TierId::FAST);
-            let good = slow && !state.is_in_flight() && run.start == page;
-            if good && u64::from(run.pages) > free {
+            let come = movable(view, page, false);
+            if come.is_some_and(|run| u64::from(run.pages) > free) {
                 break;
             }
             self.waiting.pop();
             self.chosen.remove(page.0);
-            if !good {
-                continue;
-            }
+            let Some(run) = come else { continue };
             free -= u64::from(run.pages);
-            self.promoted += u64::from(run.pages);
-            match &mut next {
-                Some(before) if joins(*before, run) => before.pages += run.pages,
-                _ => {
-                    let ready = next.replace(run);
-                    ready
-                        .into_iter()
-                        .for_each(|run| plan.migrate(run, TierId::FAST, Lane::PROMOTE));
-                }
-            }
+            bring(&mut runs, run, plan);
         }
-        next.into_iter().for_each(|run| plan.migrate(run, TierId::FAST, Lane::PROMOTE));
+        self.promoted += runs.finish(plan);
     }
 
     pub(super) fn bytes(&self) -> Bytes {
@@ -317,7 +278,22 @@ impl Exchange {
     }
 }
 
-/// Whether a run goes on where another one ends, in the same region.
-fn joins(before: PageRun, after: PageRun) -> bool {
-    before.end() == after.start.0 && before.start.region() == after.start.region()
+/// The unit that begins at a page, where it is in fast memory, or outside, and nothing moves it.
+pub(super) fn movable(view: &View<'_>, first: PageId, fast: bool) -> Option<PageRun> {
+    let (state, run) = (view.state(first), view.unit(first));
+    let is_there = state.tier().is_some_and(|tier| (tier == TierId::FAST) == fast);
+    (is_there && !state.is_in_flight() && run.start == first).then_some(run)
+}
+
+/// Whether sweeps use some of these pages now.
+pub(super) fn is_used(sweeps: &[Sweep], run: PageRun) -> bool {
+    sweeps.iter().any(|sweep| sweep.uses(run))
+}
+
+/// Proposes a unit together with those before it in its region.
+pub(super) fn bring(runs: &mut Runs, run: PageRun, plan: &mut Plan) {
+    if run.start.offset() == 0 {
+        runs.close(plan);
+    }
+    runs.push(run, plan);
 }

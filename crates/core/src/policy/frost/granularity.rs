@@ -65,7 +65,7 @@ pub(super) struct Granularity {
     to_split: Vec<(f32, Region)>,
     to_collapse: Vec<(Region, bool)>,
     /// Pages that splits have freed.
-    unused: u64,
+    pub unused: u64,
     tried: usize,
     pub splits: u64,
     pub collapses: u64,
@@ -174,11 +174,6 @@ impl Granularity {
         if account.is_some_and(|account| account.fresh) {
             self.unused += u64::from(run.pages);
         }
-    }
-
-    /// Pages that splits have freed.
-    pub(super) fn unused(&self) -> u64 {
-        self.unused
     }
 
     /// Share of a folio's pages that is thought to be in use, by the folios that were split and one that

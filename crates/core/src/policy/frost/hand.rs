@@ -3,7 +3,7 @@
 //! It finds what belongs elsewhere, charges rent, and counts pages by density: after each round it is known
 //! at which density fast memory is full, the rent.
 
-use super::density::{Densities, Horizon};
+use super::density::{Densities, Prior};
 use super::exchange::Exchange;
 use super::granularity::{Found, Granularity};
 use super::horizon::Choice;
@@ -15,7 +15,7 @@ use crate::types::*;
 
 /// Looks that a folio, or a region without memory, counts for.
 const FOLIO: u32 = 16;
-/// Rounds between two solutions for walks, where rounds are short.
+/// Samples between two solutions for walks, where rounds are short.
 const SAMPLES_BETWEEN_SOLUTIONS: u64 = 512;
 
 /// The density at which fast memory is full.
@@ -49,6 +49,18 @@ pub(super) struct Around<'a> {
     pub samples: u64,
 }
 
+impl Around<'_> {
+    /// The density at which fast memory is full.
+    fn rent(&self) -> Rent {
+        self.choice.rent(self.densities.horizon)
+    }
+
+    /// What is known of a region's pages over the horizon that does not count.
+    fn other_prior(&self, region: Region) -> Prior {
+        self.densities.prior_over(region, self.densities.horizon.other())
+    }
+}
+
 /// Where it is, and what it has counted in this round.
 #[derive(Debug)]
 pub(super) struct Hand {
@@ -60,7 +72,6 @@ pub(super) struct Hand {
     half_pages: u64,
     units: Histogram,
     solved: u64,
-    rent: Rent,
     pub rounds: u64,
 }
 
@@ -74,31 +85,25 @@ impl Hand {
             half_pages: 0,
             units: Histogram::new(),
             solved: 0,
-            rent: Rent::default(),
             rounds: 0,
         }
     }
 
     /// Goes on by so many looks, at most once around.
     pub(super) fn go(&mut self, looks: u32, around: &mut Around<'_>) {
-        self.rent = around.choice.rents[around.densities.horizon as usize];
         let regions = around.view.pages() / HUGE_PAGES;
         let mut left = looks;
         for _ in 0..regions {
-            if self.next >= regions {
+            let cost = self.look(Region(self.next), around);
+            self.next += 1;
+            if self.next == regions {
                 self.end_round(around);
                 self.next = 0;
             }
-            let cost = self.look(Region(self.next), around);
-            self.next += 1;
             left = left.saturating_sub(cost);
             if left == 0 {
                 break;
             }
-        }
-        if self.next >= regions {
-            self.end_round(around);
-            self.next = 0;
         }
     }
 
@@ -116,11 +121,11 @@ impl Hand {
     }
 
     fn look_at_folio(&mut self, region: Region, state: PageState, around: &mut Around<'_>) {
+        let rent = around.rent();
         let density = around.densities.mean(region);
         let at = bin(density);
         self.pages.add(at, HUGE_PAGES);
-        let other = around.densities.prior_over(region, other(around));
-        self.other.add(bin(other.mean), HUGE_PAGES);
+        self.other.add(bin(around.other_prior(region).mean), HUGE_PAGES);
         self.units.add(bin(density * HUGE_PAGES as f32), 1);
         if let Some(seat) = around.thrift.seat(region.first()) {
             self.half.add(bin(around.thrift.density(seat, true)), HUGE_PAGES);
@@ -128,18 +133,18 @@ impl Hand {
         }
         if !state.is_in_flight() {
             let fast = state.tier() == Some(TierId::FAST);
-            around.exchange.offer(region.first(), fast, density, self.rent.bin);
+            around.exchange.offer(region.first(), fast, density, rent.bin);
         }
         let share = around.granularity.in_use();
-        let hot = around.densities.at_least(region, self.rent.density, share);
-        let dense = density >= self.rent.density;
+        let hot = around.densities.at_least(region, rent.density, share);
+        let dense = density >= rent.density;
         let found = Found { region, huge: true, whole: false, hot, dense };
-        self.charge(found, around);
+        charge(found, rent, around);
     }
 
     fn look_at_pages(&mut self, region: Region, around: &mut Around<'_>) -> u32 {
         let prior = around.densities.prior(region);
-        let other = around.densities.prior_over(region, other(around));
+        let (rent, other) = (around.rent(), around.other_prior(region));
         let watched = around.thrift.seat(region.first()).is_some();
         let (mut resident, mut still, mut hot) = (0, 0, 0);
         for page in region.run().iter() {
@@ -152,46 +157,40 @@ impl Hand {
             self.pages.add(at, 1);
             self.other.add(bin(other.expected(own)), 1);
             self.units.add(at, 1);
-            hot += u32::from(density >= self.rent.density);
+            hot += u32::from(density >= rent.density);
             if watched && let Some(seat) = around.thrift.seat(page) {
                 self.half.add(bin(around.thrift.density(seat, false)), 1);
                 self.half_pages += 1;
             }
             if !state.is_in_flight() {
                 still += 1;
-                around.exchange.offer(page, tier == TierId::FAST, density, self.rent.bin);
+                around.exchange.offer(page, tier == TierId::FAST, density, rent.bin);
             }
         }
         if resident == 0 {
             around.granularity.forget(region);
             return FOLIO;
         }
-        let dense = prior.mean >= self.rent.density;
+        let dense = prior.mean >= rent.density;
         let found = Found { region, huge: false, whole: still == HUGE_PAGES, hot, dense };
-        self.charge(found, around);
+        charge(found, rent, around);
         HUGE_PAGES
-    }
-
-    fn charge(&self, found: Found, around: &mut Around<'_>) {
-        let rent = self.rent.density * around.price;
-        around.granularity.charge(found, rent, around.samples as u32);
     }
 
     fn end_round(&mut self, around: &mut Around<'_>) {
         self.rounds += 1;
         let limits = around.view.limits(TierId::FAST);
         let capacity = limits.capacity.saturating_sub(limits.keep_free).0;
-        let rent = |pages: &Histogram| {
+        let rent = |pages: &Histogram, capacity: u64| {
             let bin = pages.fitting(capacity);
             Rent { bin, density: least(bin) }
         };
-        self.rent = rent(&self.pages);
         let horizon = around.densities.horizon;
-        around.choice.rents[horizon as usize] = self.rent;
-        around.choice.rents[1 - horizon as usize] = rent(&self.other);
+        around.choice.rents[horizon as usize] = rent(&self.pages, capacity);
+        around.choice.rents[horizon.other() as usize] = rent(&self.other, capacity);
         let resident = around.view.resident().0.max(1);
         let share = capacity as f64 / resident as f64;
-        around.thrift.rent = least(self.half.fitting((share * self.half_pages as f64) as u64));
+        around.thrift.rent = rent(&self.half, (share * self.half_pages as f64) as u64);
         if around.samples - self.solved >= SAMPLES_BETWEEN_SOLUTIONS {
             self.solved = around.samples;
             around.walks.solve(&self.units);
@@ -204,7 +203,7 @@ impl Hand {
     }
 }
 
-/// The horizon that does not count.
-fn other(around: &Around<'_>) -> Horizon {
-    Horizon::ALL[1 - around.densities.horizon as usize]
+fn charge(found: Found, rent: Rent, around: &mut Around<'_>) {
+    let rent = rent.density * around.price;
+    around.granularity.charge(found, rent, around.samples as u32);
 }

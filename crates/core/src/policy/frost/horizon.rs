@@ -25,9 +25,14 @@ impl Choice {
         }
     }
 
+    /// The density at which fast memory is full, by a horizon.
+    pub(super) fn rent(&self, horizon: Horizon) -> Rent {
+        self.rents[horizon as usize]
+    }
+
     /// The horizon to go by, where `now` is the present one.
     pub(super) fn best(&self, now: Horizon) -> Horizon {
-        let other = Horizon::ALL[1 - now as usize];
+        let other = now.other();
         let leads = self.hits[other as usize] > self.hits[now as usize] + LEAD * SPAN;
         if leads { other } else { now }
     }

@@ -324,7 +324,12 @@ impl Frost {
 
     /// The density at which fast memory is full.
     fn rent(&self) -> Rent {
-        self.choice.rents[self.densities.horizon as usize]
+        self.choice.rent(self.densities.horizon)
+    }
+
+    /// What fast memory saves of the accesses that a sample stands for (ns).
+    fn worth(&self) -> f32 {
+        self.thrift.period() as f32 * self.rules.saving
     }
 
     fn choose_horizon(&mut self) {
@@ -346,7 +351,7 @@ impl Frost {
         let resident = view.resident().0 as f32;
         self.spans = self.rules.horizons.map(|pages| (pages * resident).max(LEAST_HORIZON));
         self.choose_horizon();
-        let worth = self.thrift.period() as f32 * self.rules.saving;
+        let worth = self.worth();
         let span = self.span();
         let mut around = Around {
             view,
@@ -378,8 +383,7 @@ impl Frost {
 
     /// Brings in what streams reach next.
     fn bring_ahead(&mut self, view: &View<'_>, plan: &mut Plan) {
-        let worth = self.thrift.period() as f32 * self.rules.saving;
-        let price = self.rules.page_there_and_back / worth;
+        let price = self.rules.page_there_and_back / self.worth();
         let keep = (price, self.room, self.rent().bin);
         let sweeps = self.streams.look(self.sampling.samples);
         self.ahead.plan(view, &self.densities, &mut self.exchange, sweeps, keep, plan);
@@ -477,7 +481,7 @@ impl Policy for Frost {
             ("brought_ahead_pages_total", self.ahead.brought),
             ("samples_in_order_total", self.streams.in_order),
             ("horizon_is_short", u64::from(self.densities.horizon == Horizon::Short)),
-            ("unused_subpages_total", self.granularity.unused()),
+            ("unused_subpages_total", self.granularity.unused),
             ("rounds_total", self.hand.rounds),
             ("load_period_accesses", u64::from(self.thrift.period())),
             ("newborn_room_pages", self.room),

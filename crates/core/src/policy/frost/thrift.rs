@@ -4,6 +4,7 @@
 //! is what half of the samples would lose; what a sample costs is what they would save.
 
 use super::density::{Densities, Horizon, Spans};
+use super::hand::Rent;
 use crate::types::*;
 
 /// Regions that are watched twice.
@@ -27,7 +28,7 @@ pub(super) struct Thrift {
     half: Densities,
     odd: bool,
     /// The density at which fast memory would be full, by half of the samples.
-    pub rent: f32,
+    pub rent: Rent,
     watched: f64,
     hits: [f64; 2],
     since: u32,
@@ -43,7 +44,7 @@ impl Thrift {
             stride: 1,
             half: Densities::new(),
             odd: false,
-            rent: 0.0,
+            rent: Rent::default(),
             watched: 0.0,
             hits: [0.0; 2],
             since: 0,
@@ -95,7 +96,7 @@ impl Thrift {
     pub(super) fn sample(&mut self, page: PageId, huge: bool, hit: bool, spans: Spans) {
         let Some(seat) = self.seat(page) else { return };
         let density = self.half.density(seat, huge);
-        let half_hit = density >= self.rent && density > 0.0;
+        let half_hit = self.rent.is_paid_by(density);
         let keep = 1.0 - 1.0 / SPAN;
         self.watched = self.watched * keep + 1.0;
         for (hits, hit) in self.hits.iter_mut().zip([hit, half_hit]) {
@@ -111,23 +112,20 @@ impl Thrift {
 
     /// Has pages expected to be worth the rent, for want of samples.
     pub(super) fn presume(&mut self, run: PageRun) {
-        let end = run.end();
-        let mut next = run.start;
-        while next.0 < end {
-            let part = run.intersect(next.region().run());
-            if let Some(seat) = self.seat(part.start) {
-                self.half.presume(PageRun { start: seat, ..part }, [self.rent; 2]);
-            }
-            next = PageId(part.end());
-        }
+        self.in_each_seat(run, |half, seats, rent| half.presume(seats, [rent.density; 2]));
     }
 
     pub(super) fn forget(&mut self, run: PageRun) {
+        self.in_each_seat(run, |half, seats, _| half.forget(seats));
+    }
+
+    /// Does something with what stands for each watched part of a run.
+    fn in_each_seat(&mut self, run: PageRun, mut does: impl FnMut(&mut Densities, PageRun, Rent)) {
         let mut next = run.start;
         while next.0 < run.end() {
             let part = run.intersect(next.region().run());
-            if let Some(seat) = self.seat(part.start) {
-                self.half.forget(PageRun { start: seat, ..part });
+            if let Some(start) = self.seat(part.start) {
+                does(&mut self.half, PageRun { start, ..part }, self.rent);
             }
             next = PageId(part.end());
         }
