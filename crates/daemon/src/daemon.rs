@@ -62,7 +62,7 @@ impl Daemon {
     }
 
     /// Does what is due at `now`, in nanoseconds since the daemon began, and returns when it wants
-    /// to be called again.
+    /// to be called again: at `now` where there is more to do than fits into a step.
     ///
     /// # Errors
     /// Those of the system.
@@ -101,6 +101,9 @@ impl Daemon {
         arming::allow_moves_at_touch(cx);
         cx.charge();
         observer.assign(cx)?;
+        if cx.budget.pacer.ends_turn() {
+            return Ok(now);
+        }
         let policy = cx.ledger.engine.poll_timeout().unwrap_or(Nanos::MAX);
         let (soonest, step) = (now.saturating_add(Nanos(STEP.0 / 10)), now.saturating_add(STEP));
         // A policy that wants to be called all the time waits where the share is used up: nothing

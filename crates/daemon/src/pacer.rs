@@ -11,6 +11,10 @@ pub struct Pacer {
     share: f64,
     allowance_ns: f64,
     at: Option<Nanos>,
+    /// Most that is used from one refill to the next.
+    turn_ns: f64,
+    /// What is left of it.
+    turn_left_ns: f64,
     /// Processor time that has been charged, or belongs to somebody else.
     cpu: Nanos,
 }
@@ -18,7 +22,15 @@ pub struct Pacer {
 impl Pacer {
     /// `share` of one core, above 0, for a thread that has used `cpu` so far.
     pub fn new(share: f64, cpu: Nanos) -> Self {
-        Self { share, allowance_ns: 0.0, at: None, cpu }
+        let turn_ns = f64::INFINITY;
+        Self { share, allowance_ns: 0.0, at: None, turn_ns, turn_left_ns: turn_ns, cpu }
+    }
+
+    /// The same that allows no more than a turn's processor time from one refill to the next, however much
+    /// has been saved up.
+    pub fn in_turns(self, turn: Nanos) -> Self {
+        let turn_ns = turn.0 as f64;
+        Self { turn_ns, turn_left_ns: turn_ns, ..self }
     }
 
     /// Another share from now on.
@@ -32,16 +44,24 @@ impl Pacer {
         self.at = Some(now);
         let most = SAVED.0 as f64 * self.share;
         self.allowance_ns = (self.allowance_ns + passed as f64 * self.share).min(most);
+        self.turn_left_ns = self.turn_ns;
     }
 
     /// Whether work may begin.
     pub fn allows(&self) -> bool {
-        self.allowance_ns > 0.0
+        self.allowance_ns > 0.0 && self.turn_left_ns > 0.0
+    }
+
+    /// Whether nothing but the end of a turn keeps work from going on.
+    pub fn ends_turn(&self) -> bool {
+        self.allowance_ns > 0.0 && self.turn_left_ns <= 0.0
     }
 
     /// Charges what the thread has used since the last call, its processor time being `cpu` now.
     pub fn charge(&mut self, cpu: Nanos) {
-        self.allowance_ns -= cpu.saturating_sub(self.cpu).0 as f64;
+        let used = cpu.saturating_sub(self.cpu).0 as f64;
+        self.allowance_ns -= used;
+        self.turn_left_ns -= used;
         self.cpu = cpu;
     }
 
@@ -79,5 +99,23 @@ mod tests {
         pacer.refill(Nanos(3_600_000_000_000));
         pacer.charge(Nanos(60_000_000));
         assert!(!pacer.allows(), "half a second's worth at most");
+    }
+
+    #[test]
+    fn what_is_saved_up_is_used_in_turns() {
+        let mut pacer = Pacer::new(0.5, Nanos(0)).in_turns(Nanos(10_000_000));
+        pacer.refill(Nanos(0));
+        pacer.refill(Nanos(1_000_000_000));
+        let (mut used, mut turns) = (0, 0);
+        while pacer.allows() {
+            used += 4_000_000;
+            pacer.charge(Nanos(used));
+            if pacer.ends_turn() {
+                turns += 1;
+                pacer.refill(Nanos(1_000_000_000));
+            }
+        }
+        assert_eq!((used, turns), (252_000_000, 20), "no more is used than without turns");
+        assert!(!pacer.ends_turn(), "nothing is left to be used");
     }
 }

@@ -8,6 +8,8 @@ use frostline_core::types::*;
 pub const STEP: Nanos = Nanos(50_000_000);
 /// How often limits are looked at.
 pub(crate) const REPORT: Nanos = Nanos(1_000_000_000);
+/// Processor time after which a step ends, so that accesses, faults and signals are heard while much is moved.
+pub(crate) const TURN: Nanos = Nanos(10_000_000);
 /// Pages moved between two looks at the clock.
 pub(crate) const MOVE_PAGES: u32 = 256;
 /// Part of the daemon's share of a core that goes into knowing where pages are.

@@ -85,7 +85,10 @@ impl Hosted {
         let [looked, moved] = [LOOKING, MOVING].map(|what| self.hands.cpu_ns[what] - before[what]);
         kernel.time.work(Wait::Scan, looked);
         kernel.time.work(Wait::Migrate, moved);
-        kernel.daemon_due = next.max(now.saturating_add(Nanos((looked + moved) as u64))).0;
+        let taken = Nanos((looked + moved) as u64);
+        // Who shares a core with the program has waited for a turn as long as it took one.
+        let turns = if kernel.setup.shares_cores() { 2 } else { 1 };
+        kernel.daemon_due = next.max(now.saturating_add(Nanos(taken.0 * turns))).0;
         kernel.note_peaks();
         kernel.after_events();
     }
