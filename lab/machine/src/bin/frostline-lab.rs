@@ -9,11 +9,15 @@ use frostline_lab::programs;
 use frostline_lab::systems::System;
 use frostline_lab::trial::Trial;
 use frostline_lab::validate::{Numbers, Pair, predict, recording, series, table};
+use rayon::prelude::*;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// How far the measured latency may be from the one asked for.
 const TOLERANCE: f64 = 0.02;
+/// So that no draw of a recording has the seed of another recording.
+const SEEDS_BETWEEN_DRAWS: u64 = 1000;
 
 /// An emulated machine with two tiers of memory, and what runs in it
 ///
@@ -134,6 +138,10 @@ struct ValidateArgs {
     /// Seeds
     #[arg(long, default_value_t = 1)]
     seeds: u64,
+    /// Simulations of each recording, with seeds of their own; the mean counts, since a race that is decided
+    /// by chance says little once
+    #[arg(long, default_value = "5")]
+    draws: NonZeroU64,
     /// Machines at the same time
     #[arg(short, long, default_value_t = 1)]
     jobs: usize,
@@ -312,7 +320,14 @@ fn validate(args: &ValidateArgs) -> anyhow::Result<ExitCode> {
         if !args.with.is_empty() {
             wanted.machine += &format!(":{}", args.with);
         }
-        let predicted = predict::run(&recording, &wanted)?;
+        let draw = |draw: u64| {
+            let seed = wanted.seed + draw * SEEDS_BETWEEN_DRAWS;
+            predict::run(&recording, &predict::Parameters { seed, ..wanted.clone() })
+        };
+        let draws: Vec<_> =
+            (0..args.draws.get()).into_par_iter().map(draw).collect::<anyhow::Result<_>>()?;
+        let simulated = Numbers::mean(draws.iter().map(|draw| &draw.numbers));
+        let predicted = draws.into_iter().next().context("there is one")?;
         if let Some(folder) = &args.series {
             std::fs::create_dir_all(folder)?;
             let name = format!("{}-{}-{}.csv", trial.program, trial.system, trial.seed);
@@ -323,7 +338,7 @@ fn validate(args: &ValidateArgs) -> anyhow::Result<ExitCode> {
             system: trial.system.clone(),
             seed: trial.seed,
             lab: Numbers::from(trial),
-            simulated: predicted.numbers,
+            simulated,
             counters: predicted.counters,
         });
     }
