@@ -141,6 +141,14 @@ impl Granularity {
         }
     }
 
+    /// Wants a region to be a folio that turned out to be used as one.
+    pub(super) fn collapse(&mut self, region: Region, fast: bool) {
+        let account = &mut self.accounts[region.index()];
+        if !core::mem::replace(&mut account.asked, true) {
+            self.to_collapse.push((region, fast));
+        }
+    }
+
     /// Proposes changes, those of the largest balance first.
     pub(super) fn propose(&mut self, view: &View<'_>, plan: &mut Plan) {
         if !self.to_split.is_empty() {

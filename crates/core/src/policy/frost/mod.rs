@@ -18,6 +18,7 @@ mod hand;
 mod horizon;
 mod newborn;
 mod ranks;
+mod sizes;
 mod streams;
 mod thrift;
 mod walks;
@@ -25,7 +26,7 @@ mod walks;
 #[cfg(test)]
 mod tests;
 
-use super::contract::{MetricSink, Policy};
+use super::contract::{Allocation, Home, MetricSink, Policy};
 use super::entry::{Entry, Group};
 use super::facts::{Facts, Telemetry};
 use super::offer::Offer;
@@ -45,6 +46,7 @@ use granularity::{Granularity, Prices};
 use hand::{Around, Hand, Rent};
 use horizon::Choice;
 use newborn::Newborn;
+use sizes::Sizes;
 use streams::Streams;
 use thrift::Thrift;
 use walks::Walks;
@@ -185,11 +187,10 @@ struct Frost {
     granularity: Granularity,
     walks: Walks,
     newborn: Newborn,
+    sizes: Sizes,
     streams: Streams,
     ahead: Ahead,
     thrift: Thrift,
-    /// Pages of fast memory that are kept free for new memory.
-    room: u64,
     due: Due,
 }
 
@@ -234,10 +235,10 @@ impl Frost {
             }),
             walks: Walks::new(offer.translation),
             newborn: Newborn::default(),
+            sizes: Sizes::default(),
             streams: Streams::default(),
             ahead: Ahead::default(),
             thrift: Thrift::new(period, sample_ns.unwrap_or(SAMPLE_NS) / 2.0, saving.max(1.0)),
-            room: 0,
             due: Due { plan: 0, streams: 0, wakeup },
         }
     }
@@ -369,27 +370,28 @@ impl Frost {
         let rent = self.rent();
         let most = view.limits(TierId::FAST).capacity.0 / 8;
         let rent_per_sample = f64::from(rent.density) / span;
-        self.room = self.newborn.room(self.sampling.samples, rent_per_sample).min(most);
-        plan.keep_for_newborn(PageCount(self.room));
+        self.newborn.keep_room(self.sampling.samples, rent_per_sample, most);
+        plan.keep_for_newborn(PageCount(self.newborn.room));
         let margin = Margin {
             base: self.rules.margin_base / worth,
             folio: self.rules.margin_folio / worth / HUGE_PAGES as f32,
         };
         self.ahead.pass(self.rules.tick);
         let soon = self.ahead.wanted(view);
-        let keep = (rent.bin, margin, self.room + soon);
+        let keep = (rent.bin, margin, self.newborn.room + soon);
         self.exchange.plan(view, &self.densities, self.streams.sweeps(), keep, budget, plan);
     }
 
     /// Brings in what streams reach next.
     fn bring_ahead(&mut self, view: &View<'_>, plan: &mut Plan) {
         let price = self.rules.page_there_and_back / self.worth();
-        let keep = (price, self.room, self.rent().bin);
+        let keep = (price, self.newborn.room, self.rent().bin);
         let sweeps = self.streams.look(self.sampling.samples);
         self.ahead.plan(view, &self.densities, &mut self.exchange, sweeps, keep, plan);
     }
 
     fn born(&mut self, run: PageRun) {
+        self.sizes.born(run);
         if self.sampling.samples > LOADS_BEFORE_STORES {
             self.newborn.born(run, self.sampling.samples);
         }
@@ -398,6 +400,7 @@ impl Frost {
     }
 
     fn forget(&mut self, run: PageRun) {
+        self.sizes.forget(run);
         self.densities.forget(run);
         self.thrift.forget(run);
     }
@@ -452,6 +455,10 @@ impl Policy for Frost {
         self.grow(view);
         self.check_periods(view);
         self.tell_periods(plan);
+        for region in self.sizes.take_full() {
+            let fast = view.state(region.first()).tier() == Some(TierId::FAST);
+            self.granularity.collapse(region, fast);
+        }
         self.granularity.propose(view, plan);
         if self.rules.streams && self.sampling.samples > self.due.streams {
             self.due.streams = self.sampling.samples;
@@ -461,9 +468,13 @@ impl Policy for Frost {
             self.due.plan = self.sampling.samples + self.rules.tick;
             self.plan(view, budget, plan);
         }
-        self.ahead.land(view, self.room, plan);
-        let room = self.room + self.ahead.wanted(view);
+        self.ahead.land(view, self.newborn.room, plan);
+        let room = self.newborn.room + self.ahead.wanted(view);
         self.exchange.land(view, room, plan);
+    }
+
+    fn place(&mut self, _: Nanos, allocation: &Allocation, _: &View<'_>) -> Home {
+        Home { size: self.sizes.choose(allocation), ..Home::default() }
     }
 
     fn next_wakeup(&self) -> Option<Nanos> {
@@ -481,10 +492,11 @@ impl Policy for Frost {
             ("brought_ahead_pages_total", self.ahead.brought),
             ("samples_in_order_total", self.streams.in_order),
             ("horizon_is_short", u64::from(self.densities.horizon == Horizon::Short)),
+            ("page_size_trials_total", u64::from(self.sizes.judged)),
             ("unused_subpages_total", self.granularity.unused),
             ("rounds_total", self.hand.rounds),
             ("load_period_accesses", u64::from(self.thrift.period())),
-            ("newborn_room_pages", self.room),
+            ("newborn_room_pages", self.newborn.room),
         ] {
             sink(name, value as f64);
         }

@@ -21,6 +21,8 @@ pub(super) struct Newborn {
     /// Samples of young memory, and pages born, of late.
     samples: f64,
     born: f64,
+    /// Pages of fast memory that are worth keeping free.
+    pub room: u64,
 }
 
 impl Newborn {
@@ -40,9 +42,9 @@ impl Newborn {
         }
     }
 
-    /// Pages that are worth keeping free at the next plan, `rent` being what fast memory has to bring in
-    /// samples a page, over the time that memory is young.
-    pub(super) fn room(&mut self, now: u64, rent_per_sample: f64) -> u64 {
+    /// Finds the pages that are worth keeping free at the next plan, `most` at most: fast memory has to bring
+    /// `rent_per_sample` samples a page while memory is young.
+    pub(super) fn keep_room(&mut self, now: u64, rent_per_sample: f64, most: u64) {
         while let Some((at, run)) = self.births.front().copied()
             && now - at >= YOUNG
         {
@@ -53,7 +55,7 @@ impl Newborn {
         self.samples *= 1.0 - 1.0 / PLANS;
         self.born *= 1.0 - 1.0 / PLANS;
         let pays = self.born > 0.0 && self.samples / self.born >= rent_per_sample * YOUNG as f64;
-        if pays { (2.0 * self.rate) as u64 } else { 0 }
+        self.room = if pays { most.min((2.0 * self.rate) as u64) } else { 0 };
     }
 
     pub(super) fn bytes(&self) -> Bytes {

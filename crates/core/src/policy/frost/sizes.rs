@@ -1,0 +1,154 @@
+//! Page size of new memory: base pages where folios would stand more than half empty.
+//!
+//! Now and then a region gets base pages where the world would map a folio, only to see how many of them are
+//! ever touched. Where that is less than half, a folio takes more than twice the memory that is used, of
+//! whichever tier, and saves no more than walks.
+
+use crate::policy::contract::{Allocation, PageSize};
+use crate::types::*;
+use alloc::vec::Vec;
+
+/// Regions on trial at a time.
+const TRIALS: usize = 4;
+/// New regions of which one is tried, once as many have been.
+const EVERY: [(u32, u32); 2] = [(2, 4), (256, u32::MAX)];
+/// Pages born elsewhere since the last one of a region after which it counts as filled.
+const FILLED: u64 = 8 * HUGE_PAGES as u64;
+/// Trials over which the share in use is averaged.
+const SPAN: f32 = 4.0;
+/// Share of a region's pages below which new ones get base pages.
+const SPARSE: f32 = 0.5;
+
+/// A region that got base pages.
+#[derive(Clone, Copy, Debug)]
+struct Trial {
+    region: Region,
+    pages: u32,
+    /// Births when the last one of its pages came.
+    last: u64,
+}
+
+/// How full new regions become.
+#[derive(Debug)]
+pub(super) struct Sizes {
+    trials: Vec<Trial>,
+    /// Pages born.
+    births: u64,
+    /// New regions since one was tried.
+    since: u32,
+    pub judged: u32,
+    in_use: f32,
+    /// Regions that were tried and have become full.
+    full: Vec<Region>,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self { trials: Vec::new(), births: 0, since: 0, judged: 0, in_use: 1.0, full: Vec::new() }
+    }
+}
+
+impl Sizes {
+    /// The size of pages of a region that is about to get a folio.
+    pub(super) fn choose(&mut self, allocation: &Allocation) -> Option<PageSize> {
+        if !allocation.huge {
+            return None;
+        }
+        let region = allocation.run.start.region();
+        self.since += 1;
+        let every =
+            EVERY.iter().find(|(_, most)| self.judged < *most).map_or(1, |(every, _)| *every);
+        let is_tried = self.trials.len() < TRIALS && (self.is_sparse() || self.since >= every);
+        if is_tried {
+            self.since = 0;
+            self.trials.push(Trial { region, pages: 0, last: self.births });
+        }
+        (is_tried || self.is_sparse()).then_some(PageSize::Base)
+    }
+
+    /// Memory was touched first.
+    pub(super) fn born(&mut self, run: PageRun) {
+        self.births += u64::from(run.pages);
+        let region = run.start.region();
+        if let Some(trial) = self.trials.iter_mut().find(|trial| trial.region == region) {
+            trial.pages += run.pages;
+            trial.last = self.births;
+        }
+        let births = self.births;
+        let is_filled = |trial: &Trial| trial.pages >= HUGE_PAGES || births - trial.last >= FILLED;
+        while let Some(at) = self.trials.iter().position(is_filled) {
+            let trial = self.trials.swap_remove(at);
+            let share = trial.pages as f32 / HUGE_PAGES as f32;
+            if trial.pages >= HUGE_PAGES {
+                self.full.push(trial.region);
+            }
+            self.judged += 1;
+            self.in_use += (share - self.in_use) / SPAN.min(self.judged as f32);
+        }
+    }
+
+    /// Memory is not there any more: what was tried there says nothing.
+    pub(super) fn forget(&mut self, run: PageRun) {
+        self.trials.retain(|trial| trial.region.run().intersect(run).pages == 0);
+    }
+
+    /// Regions that were tried and have become full: a folio takes no more than their pages do.
+    pub(super) fn take_full(&mut self) -> Vec<Region> {
+        core::mem::take(&mut self.full)
+    }
+
+    fn is_sparse(&self) -> bool {
+        self.judged >= TRIALS as u32 && self.in_use < SPARSE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regions are filled one after the other with so many pages each; those that got folios.
+    fn folios(regions: core::ops::Range<u32>, pages: u32, sizes: &mut Sizes) -> usize {
+        let fill = |region: u32| {
+            let run = Region(region).run();
+            let allocation =
+                Allocation { run, huge: true, may_be_huge: false, process: ProcessId::default() };
+            let base = sizes.choose(&allocation) == Some(PageSize::Base);
+            match base {
+                false => sizes.born(run),
+                true => {
+                    run.iter().take(pages as usize).for_each(|p| sizes.born(PageRun::single(p)))
+                }
+            }
+            !base
+        };
+        regions.map(fill).filter(|folio| *folio).count()
+    }
+
+    #[test]
+    fn new_memory_gets_base_pages_where_folios_would_stand_empty() {
+        let mut sizes = Sizes::default();
+        let before = folios(0..64, 200, &mut sizes);
+        assert!((8..40).contains(&before), "{before}");
+        assert_eq!(folios(64..200, 200, &mut sizes), 0);
+        assert!(sizes.judged >= 4 && sizes.trials.len() <= TRIALS);
+        // The program fills its memory from now on.
+        assert!(folios(200..300, 512, &mut sizes) > 80);
+    }
+
+    #[test]
+    fn memory_that_is_filled_has_folios() {
+        let mut sizes = Sizes::default();
+        let folios = folios(0..1000, 512, &mut sizes);
+        assert!(folios > 970 && folios < 1000, "a few are tried: {folios}");
+    }
+
+    #[test]
+    fn what_was_unmapped_says_nothing() {
+        let mut sizes = Sizes::default();
+        for region in 0..100 {
+            folios(region..region + 1, 10, &mut sizes);
+            sizes.forget(Region(region).run());
+        }
+        assert_eq!((sizes.judged, sizes.trials.len()), (0, 0));
+    }
+}
