@@ -6,6 +6,8 @@
 mod args;
 mod cmd;
 mod experiment;
+mod lines;
+mod parallel;
 mod tournament;
 mod validate;
 

@@ -132,43 +132,118 @@ fn published_numbers_that_come_out_are_counted() {
     assert!(last.split_whitespace().eq(["all", "4", "2", "0", "2", "0", "2"]), "{table}");
 }
 
+const MATRIX: &str = r#"
+rivals = "memtis,first-touch,all-slow"
+[lengths]
+short = "pages=4K:accesses=100K"
+[forms.small]
+choice-seeds = 1
+compare-seeds = 1
+[[forms.small.blocks]]
+lengths = ["short"]
+machines = ["dram-nvm"]
+fast = ["1:2", "2MiB"]
+[families.seen]
+set = "development"
+programs = ["zipf"]
+recorded = ["redis"]
+[families.unseen]
+set = "held-out"
+programs = ["uniform"]
+"#;
+
+/// A folder with a small matrix, and its file.
+fn small_matrix() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("folder");
+    let file = folder.path().join("m.toml");
+    std::fs::write(&file, MATRIX).expect("written");
+    (folder, file)
+}
+
 #[test]
 fn a_tournament_goes_on_where_it_was() {
-    const MATRIX: &str = r#"
-machines = ["dram-nvm"]
-fast = ["1:2", "1:8"]
-policies = "memtis,first-touch,all-slow"
-[families.seen]
-traces = ["synth:zipf:pages=4K:accesses=200K"]
-[families.unseen]
-traces = ["synth:hotcold:pages=4K:accesses=200K"]
-"#;
-    let (folder, _) = small();
-    let (matrix, results) = (folder.path().join("m.toml"), folder.path().join("r.jsonl"));
-    std::fs::write(&matrix, MATRIX).expect("written");
+    let (folder, matrix) = small_matrix();
+    let results = folder.path().join("r.jsonl");
+    let base = ["tournament", name(&matrix), "-o", name(&results), "--form", "small"];
     let play = |more: &[&str]| {
-        let args = ["tournament", name(&matrix), "-o", name(&results), "--json"];
-        let assert = repro().args(args).args(more).assert().success();
+        let assert = repro().args(base).args(more).arg("--json").assert().success();
         let json: Value = serde_json::from_str(&stdout(&assert)).expect("JSON");
-        (json["runs"].as_array().expect("standings").clone(), stderr(&assert))
+        (json, stderr(&assert))
     };
+    let (first, told) = play(&["-p", "lru"]);
+    assert!(told.contains("2 cases, 18 simulations") && told.contains("[1/1]"), "{told}");
+    assert!(told.contains("missing recorded programs: redis"), "{told}");
+    assert_eq!(first["missing"][0], "redis");
+    let runs = first["runs"].as_array().expect("cases");
+    assert_eq!((runs.len(), &runs[1]["fast_bytes"]), (2, &(2 << 20).into()));
+    assert_eq!(first["standings"][0]["cases"], 2);
     let lines = || std::fs::read_to_string(&results).expect("there").lines().count();
-    let (seen, _) = play(&["--family", "seen"]);
-    assert_eq!((seen.len(), lines()), (3, 2));
-    let (all, told) = play(&[]);
-    assert!(told.contains("hotcold") && !told.contains("zipf"), "{told}");
-    assert_eq!((all.len(), lines()), (3, 4));
-    assert!(all.iter().all(|one| one["cases"] == 4), "{all:?}");
-    let mean = |one: &Value| one["regret_mean"].as_f64().expect("a number");
-    assert!(all.windows(2).all(|pair| mean(&pair[0]) <= mean(&pair[1])), "{all:?}");
-    let (again, told) = play(&[]);
-    assert_eq!((again, lines()), (all, 4), "{told}");
+    assert_eq!(lines(), 3, "settings and two cases");
+    let (again, told) = play(&["-p", "lru"]);
+    assert_eq!((&again["runs"], lines()), (&first["runs"], 3));
+    assert!(!told.contains("[1/1]"), "nothing is played twice: {told}");
+    let other: Vec<&str> = base.into_iter().chain(["-p", "arc"]).collect();
+    let refused = repro().args(&other).assert().code(1);
+    assert!(stderr(&refused).contains("another policy") && stderr(&refused).contains("hint: "));
+    // Another policy against the same rivals, which do not play again.
+    let more = folder.path().join("more.jsonl");
+    let args = ["tournament", name(&matrix), "-o", name(&more), "--form", "small", "--json"];
+    let args = [&args[..], &["-p", "arc", "--choices", name(&results)]].concat();
+    let arc = json(&args);
+    assert_eq!(arc["runs"][0]["rival"], runs[0]["rival"]);
+    assert_ne!(arc["runs"][0]["seconds"], runs[0]["seconds"]);
+}
+
+#[test]
+fn a_tournament_says_what_it_is_about_to_do() {
+    let (_folder, matrix) = small_matrix();
+    let base = ["tournament", name(&matrix), "--form", "small", "--dry-run"];
+    let plan = text(&base);
+    assert!(plan.contains("set development: 1 programs on machines, 2 cases"), "{plan}");
+    let as_is = text(&[&base[..], &["--rivals", "as-is"]].concat());
+    assert!(as_is.contains("2 cases, 12 simulations (6 each)"), "{as_is}");
+    let held_out = text(&[&base[..], &["--set", "held-out"]].concat());
+    assert!(held_out.contains("this look is logged in repro/held-out.log"), "{held_out}");
     fails(
-        &["tournament", name(&matrix), "-o", name(&results), "--family", "x"],
+        &[&base[..], &["--family", "unseen"]].concat(),
         2,
-        "no family 'x'",
-        "seen, unseen",
+        "no family 'unseen'",
+        "there are seen",
     );
+    fails(&["tournament", "--dry-run", "--form", "x"], 2, "no form 'x'", "quick");
+    repro().arg("tournament").assert().code(2);
+}
+
+#[test]
+fn a_look_at_what_is_held_out_is_logged() {
+    let (folder, matrix) = small_matrix();
+    let (results, log) = (folder.path().join("r.jsonl"), folder.path().join("held-out.log"));
+    let args = ["tournament", name(&matrix), "-o", name(&results), "--form", "small", "-p", "lru"];
+    let args = [&args[..], &["--set", "all", "--log", name(&log)]].concat();
+    fails_after_a_note(&args, "cannot log a look", "--log");
+    std::fs::write(&log, "").expect("written");
+    let table = text(&args);
+    assert!(
+        table.contains("Worst cases:") && table.contains("frostline compare synth:"),
+        "{table}"
+    );
+    let logged = std::fs::read_to_string(&log).expect("there");
+    assert!(logged.contains("form=small set=all policy=lru: 2 of 2 cases, regret "), "{logged}");
+    let document = folder.path().join("d.md");
+    fails_after_a_note(&[&args[..], &["--write", name(&document)]].concat(), "d.md", "");
+    let marks =
+        "<!-- generated: frostline-repro tournament -->\n<!-- end of what is generated -->\n";
+    std::fs::write(&document, marks).expect("written");
+    text(&[&args[..], &["--write", name(&document)]].concat());
+    let written = std::fs::read_to_string(&document).expect("there");
+    assert!(written.contains("| all |  | 4 |"), "{written}");
+}
+
+/// As [`fails`], where something was said before.
+fn fails_after_a_note(args: &[&str], says: &str, hints: &str) {
+    let assert = repro().args(args).assert().code(1);
+    let text = stderr(&assert);
+    assert!(text.contains("error: ") && text.contains(says) && text.contains(hints), "{text}");
 }
 
 #[test]

@@ -1,142 +1,221 @@
-//! Results of a tournament: a file with a line of JSON for each case, so that what is interrupted goes on.
+//! Results of a tournament: what was played how, and what each case came to.
 
-use super::matrix::Unit;
-use anyhow::Context;
-use frostline_terminal::progress::note;
+use super::families::Set;
+use super::units::Unit;
+use frostline_core::spec::SpecError;
+use frostline_sim::FastSize;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Write};
-use std::path::Path;
+use std::fmt;
 
-/// What a policy has reached in a case.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Reached {
-    /// Modelled run time.
-    pub seconds: f64,
-    /// Of what no placement can beat; none where there is no bound.
-    pub share_of_bound: Option<f64>,
-}
-
-/// A trace with a size of fast memory on a machine.
+/// What all cases of a file have in common.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Case {
-    /// Family that the trace is of.
-    pub family: String,
-    /// The trace.
-    pub trace: String,
-    /// The machine model.
-    pub machine: String,
-    /// Size of fast memory.
-    pub fast: String,
-    /// Version of the program; results of another one are not gone on with.
-    pub version: String,
-    /// By policy.
-    pub policies: BTreeMap<String, Reached>,
+pub struct Settings {
+    /// Policy that is judged.
+    pub policy: String,
+    /// What it is measured against.
+    pub rivals: Vec<String>,
+    /// Rivals run with folios only.
+    pub as_is: bool,
+    /// Seeds on which the best rival is chosen.
+    pub choice_seeds: u64,
+    /// Others, on which it is compared with the policy.
+    pub compare_seeds: u64,
+    /// Name of the form.
+    pub form: String,
+    /// Digest of the program: another build may simulate something else.
+    pub build: String,
 }
 
-/// Cases that were played, and the file that they are noted in.
-#[derive(Debug)]
-pub struct Results {
-    cases: Vec<Case>,
-    file: File,
-}
-
-impl Results {
-    /// Reads what is there. A line that is not whole, as the last one after a kill, is cut off.
-    ///
-    /// # Errors
-    /// A file that cannot be read or written, or that has something else in it.
-    pub fn open(path: &Path) -> anyhow::Result<Self> {
-        let named = || path.display().to_string();
-        let text = match std::fs::read_to_string(path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
-            other => other.with_context(named)?,
-        };
-        let whole = text.rfind('\n').map_or(0, |end| end + 1);
-        let read = |(number, line): (usize, &str)| {
-            let at = || format!("{}:{}", path.display(), number + 1);
-            serde_json::from_str(line).with_context(at)
-        };
-        let cases = text[..whole].lines().enumerate().map(read).collect::<anyhow::Result<_>>()?;
-        let options = OpenOptions::new().create(true).append(true).open(path);
-        let file = options.with_context(named)?;
-        if whole < text.len() {
-            file.set_len(whole as u64).with_context(named)?;
-            note(&format!("{}: the last line is not whole, and played again", path.display()));
-        }
-        Ok(Self { cases, file })
+impl Settings {
+    /// Seeds of choice.
+    pub fn choice(&self) -> impl Iterator<Item = u64> {
+        1..=self.choice_seeds
     }
 
-    /// Whether a case was played with all these policies, by this version.
-    pub fn has(&self, unit: &Unit<'_>, fast: &str, policies: &[String]) -> bool {
-        self.cases.iter().any(|case| {
-            is_of(case, unit)
-                && case.fast == fast
-                && case.version == env!("CARGO_PKG_VERSION")
-                && policies.iter().all(|policy| case.policies.contains_key(policy))
+    /// Seeds of comparison, none of which is one of choice.
+    pub fn compare(&self) -> impl Iterator<Item = u64> {
+        1001..=1000 + self.compare_seeds
+    }
+}
+
+/// Sizes of pages that a machine gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pages {
+    /// Folios where a program's memory allows them.
+    Folios,
+    /// Base pages only, and as many bytes of fast memory.
+    Base,
+}
+
+impl Pages {
+    /// The machine with such pages.
+    pub fn on(self, machine: &str) -> String {
+        match self {
+            Self::Folios => machine.to_owned(),
+            Self::Base => format!("{machine}:os.thp=off"),
+        }
+    }
+}
+
+impl fmt::Display for Pages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Folios => "folios",
+            Self::Base => "base pages",
         })
     }
+}
 
-    /// Notes a case, on the disk as well; it takes the place of an older one.
-    ///
-    /// # Errors
-    /// Where the file cannot be written.
-    pub fn add(&mut self, case: Case) -> anyhow::Result<()> {
-        let line = serde_json::to_string(&case)? + "\n";
-        self.file.write_all(line.as_bytes()).context("cannot note a result")?;
-        self.cases.push(case);
-        Ok(())
+/// A rival in a case.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rival {
+    /// The policy.
+    pub policy: String,
+    /// Its pages.
+    pub pages: Pages,
+    /// Modelled run time, a mean over seeds.
+    pub seconds: f64,
+}
+
+/// A program with a size of fast memory on a machine. Times are modelled seconds, means over seeds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Case {
+    /// Set of the family.
+    pub set: Set,
+    /// Family of the program.
+    pub family: String,
+    /// The program.
+    pub trace: String,
+    /// The machine model, with parameters.
+    pub machine: String,
+    /// Whether the translation lookaside buffer was modelled.
+    pub tlb: bool,
+    /// Size of fast memory, by the footprint with folios.
+    pub fast: String,
+    /// The same in bytes, on the first seed of comparison.
+    pub fast_bytes: u64,
+    /// Of the policy, on the seeds of comparison.
+    pub seconds: f64,
+    /// Of the policy, on the first of these; none where there is no bound.
+    pub share_of_bound: Option<f64>,
+    /// Samples that the policy had of each page, on the first of these.
+    pub samples_per_page: f64,
+    /// Best rival on the seeds of choice, with its time on those of comparison.
+    pub rival: Rival,
+    /// Of first touch with folios, on the seeds of comparison.
+    pub first_touch_seconds: f64,
+    /// Every rival's time on the seeds of choice, the best first.
+    pub choice: Vec<Rival>,
+}
+
+impl Case {
+    /// How much longer the policy takes than the best rival, as a share; below 0 where it is faster.
+    pub fn regret(&self) -> f64 {
+        self.seconds / self.rival.seconds - 1.0
     }
 
-    /// The last result of each case of `units`.
-    pub fn of(&self, units: &[Unit<'_>]) -> Vec<&Case> {
-        let mut last = BTreeMap::new();
-        for case in self.cases.iter().filter(|case| units.iter().any(|unit| is_of(case, unit))) {
-            last.insert((&case.family, &case.trace, &case.machine, &case.fast), case);
-        }
-        last.into_values().collect()
+    /// How much longer the policy takes than first touch, as a share.
+    pub fn over_first_touch(&self) -> f64 {
+        self.seconds / self.first_touch_seconds - 1.0
+    }
+
+    /// Whether it is this size of that unit.
+    pub fn is(&self, unit: &Unit, fast: FastSize) -> bool {
+        (&self.family, &self.trace, &self.machine, self.tlb)
+            == (&unit.family, &unit.trace, &unit.machine, unit.tlb)
+            && self.fast == fast.to_string()
+    }
+
+    /// The commands that repeat the comparison on its first seed.
+    ///
+    /// # Errors
+    /// A size that cannot be read.
+    pub fn commands(&self, settings: &Settings) -> Result<Vec<String>, SpecError> {
+        let seed = settings.compare().next().unwrap_or(1);
+        let trace = frostline_study::with_seed(&self.trace, seed);
+        let tlb = if self.tlb { "on" } else { "off" };
+        let command = |policies: &str, pages: Pages, fast: &str| {
+            let machine = pages.on(&self.machine);
+            format!(
+                "frostline compare {trace} -p {policies} -f {fast} -m {machine} --tlb {tlb} --seed {seed}"
+            )
+        };
+        let (policy, rival) = (&settings.policy, &self.rival);
+        let bytes = FastSize::Bytes(frostline_core::types::Bytes(self.fast_bytes)).to_string();
+        Ok(match rival.pages {
+            Pages::Folios => {
+                vec![command(&format!("{policy},{}", rival.policy), Pages::Folios, &self.fast)]
+            }
+            Pages::Base => vec![
+                command(policy, Pages::Folios, &self.fast),
+                command(&rival.policy, Pages::Base, &bytes),
+            ],
+        })
     }
 }
 
-fn is_of(case: &Case, unit: &Unit<'_>) -> bool {
-    (&*case.family, &*case.trace, &*case.machine) == (unit.family, unit.trace, unit.machine)
+#[cfg(test)]
+pub mod testing {
+    use super::*;
+
+    /// Settings of a small tournament.
+    pub fn settings() -> Settings {
+        Settings {
+            policy: "frost".into(),
+            rivals: vec!["memtis".into()],
+            as_is: false,
+            choice_seeds: 2,
+            compare_seeds: 3,
+            form: "quick".into(),
+            build: "b".into(),
+        }
+    }
+
+    /// A case in which the best rival takes two seconds, first touch three.
+    pub fn case(machine: &str, fast: &str, seconds: f64) -> Case {
+        let rival = Rival { policy: "memtis".into(), pages: Pages::Base, seconds: 2.0 };
+        Case {
+            set: Set::Development,
+            family: "zipf".into(),
+            trace: "synth:zipf".into(),
+            machine: machine.into(),
+            tlb: true,
+            fast: fast.into(),
+            fast_bytes: 8 << 20,
+            seconds,
+            share_of_bound: Some(0.5),
+            samples_per_page: 0.4,
+            rival: rival.clone(),
+            first_touch_seconds: 3.0,
+            choice: vec![rival],
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::testing::{case, settings};
 
     #[test]
-    fn what_was_interrupted_goes_on_where_it_was() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("results");
-        let unit = Unit { family: "f", trace: "t", machine: "m" };
-        let case = |fast: &str, seconds| Case {
-            family: "f".into(),
-            trace: "t".into(),
-            machine: "m".into(),
-            fast: fast.into(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            policies: [("lru".into(), Reached { seconds, share_of_bound: None })].into(),
-        };
-        let mut results = Results::open(&path).expect("new");
-        results.add(case("1:2", 1.0)).expect("written");
-        results.add(case("1:8", 2.0)).expect("written");
-        results.add(case("1:8", 3.0)).expect("written");
-        drop(results);
-        // Killed while it wrote.
-        let whole = std::fs::read_to_string(&path).expect("readable");
-        std::fs::write(&path, whole.clone() + "{\"family\":").expect("written");
-        let results = Results::open(&path).expect("there");
-        assert_eq!(std::fs::read_to_string(&path).expect("readable"), whole, "cut off");
-        let lru = ["lru".to_owned()];
-        assert!(results.has(&unit, "1:2", &lru) && !results.has(&unit, "1:16", &lru));
-        assert!(!results.has(&unit, "1:2", &["lru".to_owned(), "fifo".to_owned()]));
-        let last: Vec<f64> =
-            results.of(&[unit]).iter().map(|case| case.policies["lru"].seconds).collect();
-        assert_eq!(last, [1.0, 3.0]);
-        std::fs::write(&path, "no result\n").expect("written");
-        assert!(Results::open(&path).is_err());
+    fn the_seeds_of_choice_and_of_comparison_are_not_the_same() {
+        let settings = settings();
+        assert_eq!((settings.choice().count(), settings.compare().count()), (2, 3));
+        assert!(settings.choice().all(|seed| settings.compare().all(|other| other != seed)));
+    }
+
+    #[test]
+    fn a_rival_with_base_pages_is_repeated_with_as_many_bytes() {
+        let case = case("dram-cxl:workers=shared", "1:2", 2.2);
+        assert!((case.regret() - 0.1).abs() < 1e-9 && case.over_first_touch() < 0.0);
+        assert_eq!(
+            case.commands(&settings()).expect("sizes"),
+            [
+                "frostline compare synth:zipf:seed=1001 -p frost -f 1:2 -m dram-cxl:workers=shared \
+                 --tlb on --seed 1001",
+                "frostline compare synth:zipf:seed=1001 -p memtis -f 8MiB \
+                 -m dram-cxl:workers=shared:os.thp=off --tlb on --seed 1001",
+            ]
+        );
     }
 }
