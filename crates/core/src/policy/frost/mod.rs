@@ -95,7 +95,7 @@ pub const ENTRY: Entry = Entry {
             "",
             "that base pages have to have saved; 0 never splits",
         ),
-        Param::fixed("tick", Kind::Count, "128", "samples", "from one plan to the next"),
+        Param::fixed("tick", Kind::Count, "32", "samples", "from one plan to the next"),
         Param::fixed("looks", Kind::Count, "32", "pages", "looked at per sample"),
         Param::fixed("streams", Kind::Switch, "on", "", "bring in ahead what is swept"),
         Param::fixed(
@@ -123,6 +123,8 @@ const PREFETCHED: usize = 8;
 const SAMPLE_NS: f64 = 500.0;
 /// What moving a folio costs where nobody says (ns).
 const FOLIO_MOVE_NS: f64 = 270_000.0;
+/// Longest time between two plans, where samples are rare.
+const PLAN_EVERY: Nanos = Nanos(100_000_000);
 /// Least horizon (samples).
 const LEAST_HORIZON: f32 = 64.0;
 
@@ -168,8 +170,8 @@ struct Sampling {
 /// When something is due.
 #[derive(Debug)]
 struct Due {
-    /// Samples at the next plan.
-    plan: u64,
+    /// Samples at the next plan, or the time.
+    plan: (u64, Nanos),
     /// Samples at the last look at streams.
     streams: u64,
     wakeup: Nanos,
@@ -201,7 +203,9 @@ impl Frost {
             [fast, next, ..] => (next.load_ns - fast.load_ns) / offer.parallelism.unwrap_or(1.0),
             _ => 0.0,
         };
-        let sample_ns = offer.telemetry.loads.and_then(|loads| loads.cost_ns);
+        let loads = offer.telemetry.loads;
+        let sample_ns = loads.and_then(|loads| loads.cost_ns);
+        let period_decides = loads.is_none_or(|loads| loads.per_second.is_none());
         let folio_move = offer.costs.folio_move_ns.unwrap_or(FOLIO_MOVE_NS);
         let split = settings.duration("split").0 as f32;
         let wakeup = Nanos(settings.duration("wakeup").0.max(1));
@@ -214,7 +218,7 @@ impl Frost {
                 splits: split > 0.0,
                 tick: settings.count("tick").max(1),
                 looks: settings.count_u32("looks").max(1),
-                thrift: settings.switch("thrift"),
+                thrift: settings.switch("thrift") && period_decides,
                 streams: settings.switch("streams"),
                 wakeup,
                 page_there_and_back: 2.0 * folio_move as f32 / HUGE_PAGES as f32,
@@ -239,7 +243,7 @@ impl Frost {
             streams: Streams::default(),
             ahead: Ahead::default(),
             thrift: Thrift::new(period, sample_ns.unwrap_or(SAMPLE_NS) / 2.0, saving.max(1.0)),
-            due: Due { plan: 0, streams: 0, wakeup },
+            due: Due { plan: (0, Nanos::ZERO), streams: 0, wakeup },
         }
     }
 
@@ -464,8 +468,9 @@ impl Policy for Frost {
             self.due.streams = self.sampling.samples;
             self.bring_ahead(view, plan);
         }
-        if self.sampling.samples >= self.due.plan {
-            self.due.plan = self.sampling.samples + self.rules.tick;
+        if self.sampling.samples >= self.due.plan.0 || now >= self.due.plan.1 {
+            let samples = self.sampling.samples + self.rules.tick;
+            self.due.plan = (samples, now.saturating_add(PLAN_EVERY));
             self.plan(view, budget, plan);
         }
         self.ahead.land(view, self.newborn.room, plan);

@@ -6,8 +6,10 @@ use alloc::collections::VecDeque;
 
 /// Samples for which memory is young.
 const YOUNG: u64 = 1024;
-/// Plans over which births and samples of young memory are averaged.
-const PLANS: f64 = 50.0;
+/// Of what was born while memory is young, the part that room is kept for.
+const PART: u64 = 4;
+/// Samples over which births, and samples of young memory, are averaged.
+const SPAN: f64 = 6400.0;
 
 /// Memory that was touched first a short while ago.
 #[derive(Debug, Default)]
@@ -15,12 +17,13 @@ pub(super) struct Newborn {
     young: Bitmap,
     /// Runs by the sample at which they were born, the oldest first.
     births: VecDeque<(u64, PageRun)>,
-    /// Pages born since the last plan, and in a plan in the mean.
-    coming: f64,
-    rate: f64,
+    /// Pages of these.
+    young_pages: u64,
     /// Samples of young memory, and pages born, of late.
     samples: f64,
     born: f64,
+    /// Samples at the last plan.
+    last: u64,
     /// Pages of fast memory that are worth keeping free.
     pub room: u64,
 }
@@ -30,7 +33,7 @@ impl Newborn {
     pub(super) fn born(&mut self, run: PageRun, now: u64) {
         run.iter().for_each(|page| self.young.insert(page.0));
         self.births.push_back((now, run));
-        self.coming += f64::from(run.pages);
+        self.young_pages += u64::from(run.pages);
         self.born += f64::from(run.pages);
     }
 
@@ -49,13 +52,15 @@ impl Newborn {
             && now - at >= YOUNG
         {
             run.iter().for_each(|page| self.young.remove(page.0));
+            self.young_pages -= u64::from(run.pages);
             self.births.pop_front();
         }
-        self.rate += (core::mem::take(&mut self.coming) - self.rate) / 4.0;
-        self.samples *= 1.0 - 1.0 / PLANS;
-        self.born *= 1.0 - 1.0 / PLANS;
+        let keep = (1.0 - (now - self.last) as f64 / SPAN).max(0.0);
+        self.last = now;
+        self.samples *= keep;
+        self.born *= keep;
         let pays = self.born > 0.0 && self.samples / self.born >= rent_per_sample * YOUNG as f64;
-        self.room = if pays { most.min((2.0 * self.rate) as u64) } else { 0 };
+        self.room = if pays { most.min(self.young_pages / PART) } else { 0 };
     }
 
     pub(super) fn bytes(&self) -> Bytes {
