@@ -21,11 +21,12 @@ pub struct ModelArgs {
     /// Capacity of another tier, by name or number [default: as much as needed]
     #[arg(long, value_name = "TIER=SIZE", hide_short_help = true)]
     pub limit: Vec<String>,
-    /// Model the translation lookaside buffer
+    /// Translation lookaside buffer: modelled, or off, which takes half the time and makes walks, and what
+    /// huge pages save, free
     #[arg(
         long,
         value_enum,
-        default_value = "off",
+        default_value = "on",
         value_name = "on|off",
         hide_possible_values = true
     )]

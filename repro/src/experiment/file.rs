@@ -63,7 +63,7 @@ pub struct Experiment {
     #[serde(default)]
     pub machines: Vec<String>,
     /// Whether the translation lookaside buffer is modelled.
-    #[serde(default)]
+    #[serde(default = "tlb")]
     pub tlb: bool,
     /// Sizes of fast memory; none where only the workloads are looked at.
     #[serde(default)]
@@ -359,6 +359,10 @@ pub fn names(list: &[String], name: &str) -> bool {
 
 fn machine() -> String {
     "dram-nvm".into()
+}
+
+fn tlb() -> bool {
+    true
 }
 
 fn size(text: &str) -> anyhow::Result<FastSize> {
