@@ -12,10 +12,12 @@ Examples:
   frostline-repro run experiments/memtis-fig11.toml --quick
   frostline-repro score experiments/memtis-fig2.toml experiments/memtis-fig11.toml --quick
   frostline-repro validate gauss-kv etc --report v.html
+  frostline-repro tournament -o t.jsonl --form quick
+  frostline-repro adversary -o a.jsonl --cases 2000
 
 The files of the papers' figures are in experiments/ of Frostline's repository.";
 
-/// Repeats figures of papers, and holds generators against real programs.
+/// Repeats figures of papers, judges policies, and holds generators against real programs.
 #[derive(Parser)]
 #[command(name = "frostline-repro", version, after_help = EXAMPLES, max_term_width = 100)]
 #[command(propagate_version = true, subcommand_required = true, arg_required_else_help = true)]
@@ -36,8 +38,12 @@ pub enum Command {
     Score(cmd::score::Args),
     /// Record real programs and say how far the generators that stand for them are from them
     Validate(cmd::validate::Args),
-    /// Let policies play on a matrix of cases, and print their standings
+    /// Record the real programs that a tournament takes
+    RecordPrograms(cmd::record_programs::Args),
+    /// Let a policy play against published ones, and print how far it is from the best of each case
     Tournament(cmd::tournament::Args),
+    /// Search for what harms a policy, by random duels with first touch
+    Adversary(cmd::adversary::Args),
     /// Print completions for a shell, or write man pages
     Completions {
         /// Shell to complete for

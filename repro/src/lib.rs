@@ -1,8 +1,9 @@
-//! `frostline-repro`: figures of papers repeated, and generators held against real programs.
+//! `frostline-repro`: figures of papers repeated, policies judged, and generators held against real programs.
 //!
 //! It behaves on a terminal as `frostline` does: see `frostline_terminal`.
 #![forbid(unsafe_code)]
 
+mod adversary;
 mod args;
 mod cmd;
 mod experiment;
@@ -11,6 +12,7 @@ mod parallel;
 mod tournament;
 mod validate;
 
+use anyhow::Context;
 use args::Cli;
 use frostline_terminal::args::parse;
 use frostline_terminal::errors;
@@ -21,6 +23,13 @@ use std::process::ExitCode;
 #[doc(hidden)]
 pub mod readers {
     pub use crate::experiment::file::Experiment;
+}
+
+/// Digest of this program, by which results of another build are told.
+fn build() -> anyhow::Result<String> {
+    let program = std::env::current_exe().context("cannot find this program")?;
+    let digest = frostline_terminal::digest::sha256(&program)?.unwrap_or_default();
+    Ok(digest.chars().take(16).collect())
 }
 
 /// Does what the command line says.

@@ -247,6 +247,44 @@ fn fails_after_a_note(args: &[&str], says: &str, hints: &str) {
 }
 
 #[test]
+fn an_adversary_goes_on_and_prints_what_repeats_the_worst() {
+    let folder = tempfile::tempdir().expect("folder");
+    let results = folder.path().join("a.jsonl");
+    let base = ["adversary", "-o", name(&results), "--policy", "lru", "--json", "-n"];
+    let first = json(&[&base[..], &["2"]].concat());
+    assert_eq!((&first["summary"]["tried"], &first["summary"]["failed"]), (&2.into(), &0.into()));
+    let worst = &first["runs"][0];
+    assert!(worst["loss"].is_number(), "{worst}");
+    let command = worst["command"].as_str().expect("text");
+    assert!(
+        command.starts_with("frostline compare synth:") && command.contains(" -p lru,first-touch ")
+    );
+    let lines = || std::fs::read_to_string(&results).expect("there").lines().count();
+    assert_eq!(lines(), 3, "settings and two duels");
+    json(&[&base[..], &["3"]].concat());
+    assert_eq!(lines(), 4);
+    let table = text(&["adversary", "-o", name(&results), "--policy", "lru", "-n", "3"]);
+    assert!(table.contains("lru against first touch: 3 tried, "), "{table}");
+    let args = ["adversary", "-o", name(&results), "--policy", "lru", "--seed", "2"];
+    fails(&args, 1, "another seed", "another file");
+}
+
+#[test]
+fn programs_that_are_not_there_are_named_and_others_recorded() {
+    let folder = tempfile::tempdir().expect("folder");
+    let output = folder.path().join("programs");
+    let mut command = repro();
+    command.env("PATH", folder.path()).env("HOME", folder.path());
+    command.env("XDG_CACHE_HOME", folder.path());
+    let assert = command.args(["record-programs", "-o", name(&output)]).assert().success();
+    let told = stdout(&assert);
+    for part in ["redis-gauss ", "missing: apt-get install redis-server", "memcached ", "h2 "] {
+        assert!(told.contains(part), "{part} in\n{told}");
+    }
+    fails(&["record-programs", "-o", name(&output), "colour"], 2, "`colour`", "redis");
+}
+
+#[test]
 fn every_command_has_a_man_page() {
     let folder = tempfile::tempdir().expect("folder");
     text(&["completions", "--man-pages", name(folder.path())]);

@@ -1,7 +1,9 @@
 //! One module per subcommand: its arguments, and a `run`.
 
+pub mod adversary;
 mod effort;
 pub mod list;
+pub mod record_programs;
 pub mod run;
 pub mod score;
 pub mod tournament;
@@ -21,7 +23,9 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::List(args) => list::run(&args)?,
         Command::Run(args) => run::run(&args)?,
         Command::Score(args) => score::run(&args)?,
+        Command::Adversary(args) => adversary::run(&args)?,
         Command::Tournament(args) => tournament::run(&args)?,
+        Command::RecordPrograms(args) => record_programs::run(&args)?,
         Command::Validate(args) => validate::run(&args)?,
         Command::Completions { man_pages: Some(folder), .. } => {
             return completions::man::<Cli>(&folder);

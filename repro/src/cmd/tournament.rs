@@ -13,7 +13,7 @@ use anyhow::Context;
 use frostline_core::policy::registry;
 use frostline_terminal::errors::{failure, usage};
 use frostline_terminal::progress::note;
-use frostline_terminal::{cancel, digest, files, output};
+use frostline_terminal::{cancel, files, output};
 use serde::Serialize;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -151,8 +151,6 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 fn settings(args: &Args, matrix: &Matrix) -> anyhow::Result<Settings> {
     registry::check(&args.policy)?;
     let form = matrix.form(&args.form)?;
-    let program = std::env::current_exe().context("cannot find this program")?;
-    let build = digest::sha256(&program)?.unwrap_or_default();
     let rivals = matrix.rivals(&args.policy)?;
     if rivals.is_empty() {
         return Err(usage("there are no rivals", "name others in the matrix: rivals = \"memtis\""));
@@ -164,7 +162,7 @@ fn settings(args: &Args, matrix: &Matrix) -> anyhow::Result<Settings> {
         choice_seeds: form.choice_seeds,
         compare_seeds: form.compare_seeds,
         form: args.form.clone(),
-        build: build.chars().take(16).collect(),
+        build: crate::build()?,
     })
 }
 

@@ -96,6 +96,7 @@ mod tests {
     use super::super::families::Set;
     use super::*;
     use frostline_workloads::GENERATORS;
+    use std::collections::BTreeSet;
 
     #[test]
     fn every_generator_is_in_one_family_and_so_in_one_set() {
@@ -116,6 +117,26 @@ mod tests {
         for program in tuned.split(' ') {
             let family = matrix.families.values().find(|family| family.names().contains(program));
             assert_eq!(family.expect(program).set, Set::Development, "{program}");
+        }
+    }
+
+    #[test]
+    fn every_program_that_can_be_recorded_has_a_family() {
+        let matrix = Matrix::read(None).expect("it is ours");
+        let known: BTreeSet<String> = matrix.homes().map(|(name, _)| name).collect();
+        let recordings = known.iter().filter_map(|name| name.strip_suffix(".flt"));
+        let made: BTreeSet<&str> =
+            crate::validate::programs::ALL.iter().map(|program| program.recording).collect();
+        assert!(recordings.eq(made), "{known:?}");
+    }
+
+    #[test]
+    fn a_recording_is_in_the_family_of_the_generator_that_stands_for_it() {
+        let matrix = Matrix::read(None).expect("it is ours");
+        for program in crate::validate::programs::ALL {
+            let recording = format!("{}.flt", program.recording);
+            let home = |name: &str| matrix.homes().find(|(known, _)| known == name).map(|of| of.1);
+            assert_eq!(home(program.name), home(&recording), "{recording}");
         }
     }
 

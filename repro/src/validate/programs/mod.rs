@@ -31,6 +31,8 @@ pub struct Program {
     pub name: &'static str,
     /// The program.
     pub program: &'static str,
+    /// Its recording among others that a tournament takes.
+    pub recording: &'static str,
     /// What brings it, as `frostline list workloads` says it.
     pub package: &'static str,
     /// Describes the generator for this very run: the same footprint, counts and popularity. Empty
@@ -56,6 +58,7 @@ pub static ALL: &[Program] = &[
     Program {
         name: "gauss-kv",
         program: "redis-server",
+        recording: "redis-gauss",
         package: "Debian: redis-server",
         generator: "synth:gauss-kv:size=64MiB:llc=256KiB",
         recorder: Recorder::Valgrind,
@@ -64,6 +67,7 @@ pub static ALL: &[Program] = &[
     Program {
         name: "ycsb-a",
         program: "redis-server",
+        recording: "redis",
         package: "Debian: redis-server",
         generator: "synth:ycsb-a:size=64MiB:llc=256KiB",
         recorder: Recorder::Valgrind,
@@ -72,6 +76,7 @@ pub static ALL: &[Program] = &[
     Program {
         name: "ycsb-b",
         program: "redis-server",
+        recording: "redis-b",
         package: "Debian: redis-server",
         generator: "synth:ycsb-b:size=64MiB:llc=256KiB",
         recorder: Recorder::Valgrind,
@@ -80,6 +85,7 @@ pub static ALL: &[Program] = &[
     Program {
         name: "etc",
         program: "memcached",
+        recording: "memcached",
         package: "Debian: memcached",
         generator: "synth:etc:size=80MiB:llc=256KiB",
         recorder: Recorder::Qemu,
@@ -88,6 +94,7 @@ pub static ALL: &[Program] = &[
     Program {
         name: "liblinear",
         program: "liblinear-train",
+        recording: "liblinear",
         package: "Debian: liblinear-tools",
         generator: "synth:liblinear:size=72MiB:llc=256KiB",
         recorder: Recorder::Valgrind,
@@ -96,6 +103,7 @@ pub static ALL: &[Program] = &[
     Program {
         name: "xgboost",
         program: "xgboost",
+        recording: "xgboost",
         package: "PyPI: xgboost",
         generator: "synth:xgboost:pages=28226:parts=15:bins=139:llc=256KiB",
         recorder: Recorder::Valgrind,
@@ -104,6 +112,7 @@ pub static ALL: &[Program] = &[
     Program {
         name: "ycsb-c",
         program: "sqlite3",
+        recording: "sqlite",
         package: "Debian: sqlite3",
         generator: "synth:ycsb-c:engine=sqlite:size=66948KiB:llc=256KiB",
         recorder: Recorder::Valgrind,
@@ -112,6 +121,7 @@ pub static ALL: &[Program] = &[
     Program {
         name: "java-heap",
         program: "h2",
+        recording: "h2",
         package: "Maven: com.h2database:h2",
         generator: "synth:java-heap:size=110MiB:llc=256KiB",
         recorder: Recorder::Qemu,

@@ -110,7 +110,7 @@ fn requirement(recorder: Recorder) -> Requirement {
 /// Records a small run where program and recorder are installed, and looks at the trace.
 fn record(recipe: &'static dyn Recipe, recorder: Recorder) -> Option<(u64, u64)> {
     let (name, program, package, generator) = ("small", "program", "", "");
-    let program = Program { name, program, package, generator, recorder, recipe };
+    let program = Program { name, program, recording: name, package, generator, recorder, recipe };
     if let Some(missing) = program.missing() {
         skip(Requirement::Programs, missing);
         return None;
@@ -180,7 +180,8 @@ fn a_program_that_fails_is_said_with_its_last_words_and_leaves_nothing() {
     }
     let (name, program, package, generator) = ("failing", "cat", "", "");
     let recorder = Recorder::Valgrind;
-    let failing = Program { name, program, package, generator, recorder, recipe: &Failing };
+    let failing =
+        Program { name, program, recording: name, package, generator, recorder, recipe: &Failing };
     let dir = tempfile::tempdir().expect("folder");
     let error = failing.record(dir.path(), &mut |_| {}).expect_err("failed").to_string();
     assert!(error.contains("ended with 1") && error.contains("/no/such/file"), "{error}");
