@@ -170,7 +170,7 @@ fn a_tournament_goes_on_where_it_was() {
         let json: Value = serde_json::from_str(&stdout(&assert)).expect("JSON");
         (json, stderr(&assert))
     };
-    let (first, told) = play(&["-p", "lru"]);
+    let (first, told) = play(&["-p", "hemem"]);
     assert!(told.contains("2 cases, 18 simulations") && told.contains("[1/1]"), "{told}");
     assert!(told.contains("missing recorded programs: redis"), "{told}");
     assert_eq!(first["missing"][0], "redis");
@@ -179,19 +179,19 @@ fn a_tournament_goes_on_where_it_was() {
     assert_eq!(first["standings"][0]["cases"], 2);
     let lines = || std::fs::read_to_string(&results).expect("there").lines().count();
     assert_eq!(lines(), 3, "settings and two cases");
-    let (again, told) = play(&["-p", "lru"]);
+    let (again, told) = play(&["-p", "hemem"]);
     assert_eq!((&again["runs"], lines()), (&first["runs"], 3));
     assert!(!told.contains("[1/1]"), "nothing is played twice: {told}");
-    let other: Vec<&str> = base.into_iter().chain(["-p", "arc"]).collect();
+    let other: Vec<&str> = base.into_iter().chain(["-p", "tpp"]).collect();
     let refused = repro().args(&other).assert().code(1);
     assert!(stderr(&refused).contains("another policy") && stderr(&refused).contains("hint: "));
     // Another policy against the same rivals, which do not play again.
     let more = folder.path().join("more.jsonl");
     let args = ["tournament", name(&matrix), "-o", name(&more), "--form", "small", "--json"];
-    let args = [&args[..], &["-p", "arc", "--choices", name(&results)]].concat();
-    let arc = json(&args);
-    assert_eq!(arc["runs"][0]["rival"], runs[0]["rival"]);
-    assert_ne!(arc["runs"][0]["seconds"], runs[0]["seconds"]);
+    let args = [&args[..], &["-p", "tpp", "--choices", name(&results)]].concat();
+    let tpp = json(&args);
+    assert_eq!(tpp["runs"][0]["rival"], runs[0]["rival"]);
+    assert_ne!(tpp["runs"][0]["seconds"], runs[0]["seconds"]);
 }
 
 #[test]
@@ -218,7 +218,8 @@ fn a_tournament_says_what_it_is_about_to_do() {
 fn a_look_at_what_is_held_out_is_logged() {
     let (folder, matrix) = small_matrix();
     let (results, log) = (folder.path().join("r.jsonl"), folder.path().join("held-out.log"));
-    let args = ["tournament", name(&matrix), "-o", name(&results), "--form", "small", "-p", "lru"];
+    let args =
+        ["tournament", name(&matrix), "-o", name(&results), "--form", "small", "-p", "hemem"];
     let args = [&args[..], &["--set", "all", "--log", name(&log)]].concat();
     fails_after_a_note(&args, "cannot log a look", "--log");
     std::fs::write(&log, "").expect("written");
@@ -228,7 +229,7 @@ fn a_look_at_what_is_held_out_is_logged() {
         "{table}"
     );
     let logged = std::fs::read_to_string(&log).expect("there");
-    assert!(logged.contains("form=small set=all policy=lru: 2 of 2 cases, regret "), "{logged}");
+    assert!(logged.contains("form=small set=all policy=hemem: 2 of 2 cases, regret "), "{logged}");
     let document = folder.path().join("d.md");
     fails_after_a_note(&[&args[..], &["--write", name(&document)]].concat(), "d.md", "");
     let marks =
@@ -250,22 +251,23 @@ fn fails_after_a_note(args: &[&str], says: &str, hints: &str) {
 fn an_adversary_goes_on_and_prints_what_repeats_the_worst() {
     let folder = tempfile::tempdir().expect("folder");
     let results = folder.path().join("a.jsonl");
-    let base = ["adversary", "-o", name(&results), "--policy", "lru", "--json", "-n"];
+    let base = ["adversary", "-o", name(&results), "--policy", "hemem", "--json", "-n"];
     let first = json(&[&base[..], &["2"]].concat());
     assert_eq!((&first["summary"]["tried"], &first["summary"]["failed"]), (&2.into(), &0.into()));
     let worst = &first["runs"][0];
     assert!(worst["loss"].is_number(), "{worst}");
     let command = worst["command"].as_str().expect("text");
     assert!(
-        command.starts_with("frostline compare synth:") && command.contains(" -p lru,first-touch ")
+        command.starts_with("frostline compare synth:")
+            && command.contains(" -p hemem,first-touch ")
     );
     let lines = || std::fs::read_to_string(&results).expect("there").lines().count();
     assert_eq!(lines(), 3, "settings and two duels");
     json(&[&base[..], &["3"]].concat());
     assert_eq!(lines(), 4);
-    let table = text(&["adversary", "-o", name(&results), "--policy", "lru", "-n", "3"]);
-    assert!(table.contains("lru against first touch: 3 tried, "), "{table}");
-    let args = ["adversary", "-o", name(&results), "--policy", "lru", "--seed", "2"];
+    let table = text(&["adversary", "-o", name(&results), "--policy", "hemem", "-n", "3"]);
+    assert!(table.contains("hemem against first touch: 3 tried, "), "{table}");
+    let args = ["adversary", "-o", name(&results), "--policy", "hemem", "--seed", "2"];
     fails(&args, 1, "another seed", "another file");
 }
 

@@ -163,17 +163,17 @@ mod tests {
             seed: 9,
         };
         assert_eq!(
-            duel.command("lru"),
+            duel.command("hemem"),
             "frostline compare synth:zipf:size=6MiB:accesses=100K:seed=3 --beside \
-             synth:hotcold:size=8MiB:accesses=100K:seed=4 --beside-after 40% -p lru,first-touch \
+             synth:hotcold:size=8MiB:accesses=100K:seed=4 --beside-after 40% -p hemem,first-touch \
              -f 2MiB -m dram-cxl:workers=shared --tlb on --seed 9 --no-bound"
         );
-        let outcome = duel.clone().fight("lru", &Unwatched).expect("runs");
+        let outcome = duel.clone().fight("hemem", &Unwatched).expect("runs");
         assert!(outcome.loss().is_some() && outcome.failed.is_none());
-        assert_eq!(duel.clone().fight("lru", &Unwatched).expect("runs"), outcome);
+        assert_eq!(duel.clone().fight("hemem", &Unwatched).expect("runs"), outcome);
         // What goes wrong is an outcome, too.
         let broken = Duel { fast: "none".into(), ..duel };
-        let failed = broken.fight("lru", &Unwatched).expect("no stop");
+        let failed = broken.fight("hemem", &Unwatched).expect("no stop");
         assert!(failed.loss().is_none() && failed.failed.is_some());
     }
 }

@@ -124,10 +124,11 @@ mod tests {
     fn every_program_that_can_be_recorded_has_a_family() {
         let matrix = Matrix::read(None).expect("it is ours");
         let known: BTreeSet<String> = matrix.homes().map(|(name, _)| name).collect();
-        let recordings = known.iter().filter_map(|name| name.strip_suffix(".flt"));
+        let recordings: BTreeSet<&str> =
+            known.iter().filter_map(|name| name.strip_suffix(".flt")).collect();
         let made: BTreeSet<&str> =
             crate::validate::programs::ALL.iter().map(|program| program.recording).collect();
-        assert!(recordings.eq(made), "{known:?}");
+        assert_eq!(recordings, made);
     }
 
     #[test]
