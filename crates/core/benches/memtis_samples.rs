@@ -57,7 +57,7 @@ fn main() {
     world.handle_events(Nanos(0), &[populated]);
     let view = world.view();
 
-    let events = samples(SAMPLES);
+    let events = samples(SAMPLES, PAGES);
     let mut naive = Naive { counts: vec![0; PAGES as usize], histogram: [0; 16] };
     naive.histogram[0] = u64::from(PAGES);
     let mut alone = memtis("memtis-plus:cooling=1T", &populated, &world);

@@ -46,22 +46,22 @@ impl Zipf {
     }
 }
 
-/// A permutation of 24-bit numbers.
-fn scatter(rank: u32) -> u32 {
+/// A permutation of the numbers below `pages`, a power of two.
+fn scatter(rank: u32, pages: u32) -> u32 {
     let mut x = rank;
     for odd in [0x9e_3779_u32, 0x85_eb6b, 0xc2_b2ab] {
-        x = x.wrapping_mul(odd | 1) & (PAGES - 1);
+        x = x.wrapping_mul(odd | 1) & (pages - 1);
         x ^= x >> 12;
     }
     x
 }
 
-/// Samples of Zipf(0.99) ranks, scattered over the pages.
-pub fn samples(count: usize) -> Vec<Event> {
+/// Samples of Zipf(0.99) ranks, scattered over `pages`, a power of two.
+pub fn samples(count: usize, pages: u32) -> Vec<Event> {
     let mut rng = Rng::new(1);
-    let zipf = Zipf::new(PAGES, 0.99);
+    let zipf = Zipf::new(pages, 0.99);
     let sample = |page| Sample::new(PageId(page), SampleKind::LoadMiss, TierId::FAST, ProcessId(0));
-    (0..count).map(|_| Event::Sample(sample(scatter(zipf.rank(&mut rng)) % PAGES))).collect()
+    (0..count).map(|_| Event::Sample(sample(scatter(zipf.rank(&mut rng), pages)))).collect()
 }
 
 /// Processor time of this thread: other programs' turns are left out.
