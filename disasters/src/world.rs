@@ -67,11 +67,13 @@ struct World {
     played: Played,
 }
 
-/// Policies that a daemon can run: all but those that know the future, and models of machines.
+/// Policies that a daemon can run: all but those that know the future or how long reads take, and models
+/// of machines.
 fn policies() -> Vec<&'static str> {
     let suits = |name: &&'static str| {
-        make(name, &Offer::default()).is_ok_and(|made: Made| {
-            !made.facts.needs.offline && !made.facts.unlimited_fast && !made.facts.swaps
+        make(name, &Offer::default()).is_ok_and(|Made { facts, .. }| {
+            let unknown = facts.needs.offline || facts.needs.read_latencies;
+            !unknown && !facts.unlimited_fast && !facts.swaps
         })
     };
     REGISTRY.iter().map(|entry| entry.name).filter(suits).collect()

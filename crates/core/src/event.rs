@@ -272,4 +272,14 @@ pub enum Event {
         /// Number of the epoch that begins.
         number: u64,
     },
+    /// Reads that missed all caches, of one tier, since the last such event of the tier. Their mean
+    /// latency under the load that there was is `waited` over `reads`.
+    ReadLatency {
+        /// The tier that served them.
+        tier: TierId,
+        /// How many.
+        reads: u64,
+        /// Sum of their latencies, queues included.
+        waited: Nanos,
+    },
 }

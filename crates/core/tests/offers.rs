@@ -31,6 +31,7 @@ fn departures() -> String {
                     faults,
                     closed_files,
                     counters: false,
+                    read_latencies: false,
                     epochs: false,
                     ..Offered::default()
                 };
@@ -40,7 +41,8 @@ fn departures() -> String {
                     let known = terms(entry.name, &offer).unwrap();
                     let needs = known.facts.needs;
                     let unmet = needs.faults && (faults == Faults::Never || !needs.swap_faults);
-                    if unmet || needs.offline || needs.counters || known.name == entry.name {
+                    let unmet = unmet || needs.offline || needs.counters || needs.read_latencies;
+                    if unmet || known.name == entry.name {
                         continue;
                     }
                     let told =

@@ -227,6 +227,7 @@ enum Step {
     Finish { outcome: u8 },
     Touches { start: u32, stride: u32, count: u32, write: bool },
     Cpu { sampler: u64 },
+    Latencies { reads: [u16; 2], ns: [u16; 2] },
     Wait,
 }
 
@@ -244,6 +245,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (page(), 0..40u32, 1..400u32, any::<bool>())
             .prop_map(|(start, stride, count, write)| Step::Touches { start, stride, count, write }),
         1 => (0..2_000_000u64).prop_map(|sampler| Step::Cpu { sampler }),
+        2 => any::<([u16; 2], [u16; 2])>().prop_map(|(reads, ns)| Step::Latencies { reads, ns }),
         4 => Just(Step::Wait),
     ]
 }
@@ -326,6 +328,14 @@ impl World {
             Step::Cpu { sampler } => {
                 let wall = Nanos(10_000_000);
                 self.feed(&[Event::CpuUsage { wall, sampler: Nanos(sampler) }]);
+            }
+            Step::Latencies { reads, ns } => {
+                let latency = |tier: usize| {
+                    let waited = Nanos(u64::from(reads[tier]) * u64::from(ns[tier]));
+                    let reads = reads[tier].into();
+                    Event::ReadLatency { tier: TierId(tier as u8), reads, waited }
+                };
+                self.feed(&[latency(0), latency(1)]);
             }
             Step::Wait => {
                 self.now = self.engine.poll_timeout().unwrap_or(self.now).max(self.now);

@@ -242,9 +242,11 @@ fn places(root: &Root, slow: &SlowTiers) -> Result<Places, DriverError> {
     Ok(Places { tiers, device: None, planned: None, frames })
 }
 
-/// What is offered before sources are known: nobody counts accesses by tier, or knows the future.
+/// What is offered before sources are known: nobody counts accesses by tier, or how long they take, or
+/// knows the future.
 fn live() -> Offer {
-    let telemetry = Offered { counters: false, epochs: false, ..Offered::default() };
+    let telemetry =
+        Offered { counters: false, read_latencies: false, epochs: false, ..Offered::default() };
     Offer { telemetry, shares_cores: true, chooses_page_size: false, ..Offer::default() }
 }
 
@@ -318,6 +320,11 @@ fn check(policy: &str, known: &Terms, faults: Faults) -> Result<(), DriverError>
         (needs.offline, "knowledge of the future", "it runs in the simulator only".into()),
         (faults, "faults on armed pages", other.into()),
         (needs.counters, "counters of accesses by tier", uncounted),
+        (
+            needs.read_latencies,
+            "latencies of reads by tier",
+            "take a policy that works with samples".into(),
+        ),
     ];
     match missing.into_iter().find(|(needed, ..)| *needed) {
         Some((_, what, hint)) => Err(DriverError::Telemetry { policy: policy.into(), what, hint }),

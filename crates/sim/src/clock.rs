@@ -13,6 +13,14 @@ const UTILISATION_CAP: f64 = 0.95;
 /// Accesses of a batch by tier and by [`AccessKind`] code, thinning multiplied out.
 pub(crate) type Counts = [[u32; 4]; MAX_TIERS];
 
+/// Reads of a tier, and what they waited, in the mean of cores that have several in flight.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Reads {
+    pub(crate) count: u64,
+    /// Sum of latencies, not divided by the parallelism.
+    pub(crate) waited_ns: f64,
+}
+
 /// A tier's latency under load, over time.
 #[derive(Clone, Debug)]
 struct TierLoad {
@@ -56,6 +64,10 @@ pub(crate) struct MemoryClock {
     /// Bytes copied by migration, read and written per tier, since the last batch: they take
     /// bandwidth from the program.
     copying_ns: [f64; MAX_TIERS],
+    /// Since they were taken.
+    reads: [Reads; MAX_TIERS],
+    /// Accesses of a core in flight.
+    mlp: f64,
 }
 
 impl MemoryClock {
@@ -70,7 +82,12 @@ impl MemoryClock {
             utilisation: 0.0,
             queue_ns: 0.0,
         });
-        Self { tiers: tiers.collect(), copying_ns: [0.0; MAX_TIERS] }
+        Self {
+            tiers: tiers.collect(),
+            copying_ns: [0.0; MAX_TIERS],
+            reads: Default::default(),
+            mlp,
+        }
     }
 
     /// Notes a copy between tiers.
@@ -99,7 +116,9 @@ impl MemoryClock {
             busy_ns[t] = tier.busy_ns(&counts[t]);
             limit_ns = limit_ns.max(busy_ns[t]);
         }
-        let span_ns = ((compute_ns + stall_ns) / parallel).max(limit_ns);
+        let free_ns = (compute_ns + stall_ns) / parallel;
+        let span_ns = free_ns.max(limit_ns);
+        self.count_reads(counts, &busy_ns, (span_ns - free_ns) * parallel);
         if span_ns > 0.0 {
             for (t, tier) in self.tiers.iter_mut().enumerate() {
                 let copying_ns = std::mem::take(&mut self.copying_ns[t]);
@@ -107,6 +126,28 @@ impl MemoryClock {
             }
         }
         span_ns
+    }
+
+    /// Counts the latencies of a batch's reads. What cores waited longer, since a tier's bandwidth allowed
+    /// no more, its reads waited: as many are in flight, and fewer end (Little's law).
+    fn count_reads(&mut self, counts: &Counts, busy_ns: &[f64; MAX_TIERS], longer_ns: f64) {
+        let limits = |t: &usize| busy_ns[*t];
+        let limiting = (0..self.tiers.len()).max_by(|a, b| limits(a).total_cmp(&limits(b)));
+        for (t, tier) in self.tiers.iter().enumerate() {
+            let [loads, _, fetches, _] = counts[t];
+            let reads = u64::from(loads) + u64::from(fetches);
+            if reads > 0 {
+                let longer_ns = if limiting == Some(t) { longer_ns } else { 0.0 };
+                let waited_ns = reads as f64 * (tier.read_ns + tier.queue_ns) + longer_ns;
+                self.reads[t].count += reads;
+                self.reads[t].waited_ns += waited_ns * self.mlp;
+            }
+        }
+    }
+
+    /// Reads since the last call, by tier.
+    pub(crate) fn take_reads(&mut self) -> impl Iterator<Item = Reads> + use<> {
+        std::mem::take(&mut self.reads).into_iter().take(self.tiers.len())
     }
 
     /// Stall of one access at the present load.
@@ -172,6 +213,25 @@ mod tests {
             clock.advance(1e6, &Counts::default(), 1.0, &mut latency);
         }
         assert!((clock.access_ns(AccessKind::Load, 1) - idle).abs() < 0.1);
+    }
+
+    #[test]
+    fn a_tier_that_limits_the_rate_has_its_reads_wait_for_that() {
+        let (machine, mut clock) = clock();
+        let mut latency = [0.0; MAX_TIERS];
+        let mut both = counts(1, AccessKind::Load, 1000);
+        both[0][AccessKind::Load as usize] = 10;
+        clock.advance(1e6, &both, 1.0, &mut latency);
+        let [fast, slow] = [0, 1].map(|t| clock.take_reads().nth(t).unwrap());
+        assert_eq!((fast.count, fast.waited_ns), (10, 800.0), "nothing waits for anything");
+        assert_eq!(slow.count, 0, "both were taken");
+        // At 64 cores with 4 reads in flight, 39 GB/s are 420 ns a read, with queues not yet grown.
+        let span = clock.advance(0.0, &both, 64.0, &mut latency);
+        let reads: Vec<Reads> = clock.take_reads().collect();
+        let mean = |reads: Reads| reads.waited_ns / reads.count as f64;
+        let in_flight = reads.iter().map(|reads| reads.waited_ns).sum::<f64>() / span;
+        assert!((in_flight - 64.0 * machine.cpu.mlp).abs() < 1.0, "{in_flight}");
+        assert!(mean(reads[1]) > 400.0 && mean(reads[0]) < 100.0, "{reads:?}");
     }
 
     #[test]

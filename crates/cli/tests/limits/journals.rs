@@ -118,6 +118,7 @@ fn runs_that_cannot_be_are_refused() {
         ("a region far out", Event::CollapseDone { region: Region(1 << 20), tier: None }),
         ("samples", Event::SamplesLost { count: u64::MAX }),
         ("accesses", Event::Counters { fast: u64::MAX, slow: u64::MAX }),
+        ("waits", Event::ReadLatency { tier: TierId(0), reads: 1, waited: Nanos(u64::MAX) }),
         ("capacity", Event::TierUsage { tier: TierId(0), capacity: PageCount::MAX }),
     ];
     for (what, event) in absurd {

@@ -372,6 +372,7 @@ impl Engine {
             | Event::Exited { .. }
             | Event::SamplesLost { .. }
             | Event::Counters { .. }
+            | Event::ReadLatency { .. }
             | Event::CpuUsage { .. }
             | Event::Pressure { .. }
             | Event::FileClosed { .. }

@@ -100,6 +100,13 @@ fn live(spec: &str) {
         world.sample(pages, 3);
         let counters = Event::Counters { fast: 1000, slow: round * 10 };
         let usage = Event::CpuUsage { wall: Nanos(1_000_000), sampler: Nanos(10_000) };
+        let latency = |tier, waited| Event::ReadLatency {
+            tier: TierId(tier),
+            reads: 1000 * (round % 3),
+            waited: Nanos(waited),
+        };
+        let latencies = [latency(0, 100_000), latency(1, 50_000 * (round % 5))];
+        world.feed(&latencies);
         world.feed(&[counters, usage, Event::Epoch { number: round }]);
         if world.engine.poll_timeout().is_some_and(|due| due < Nanos(1 << 61)) {
             world.wake();

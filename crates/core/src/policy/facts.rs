@@ -22,6 +22,8 @@ pub struct Telemetry {
     pub closed_files: bool,
     /// `Counters` events.
     pub counters: bool,
+    /// `ReadLatency` events.
+    pub read_latencies: bool,
     /// `Epoch` events and knowledge of the whole trace: simulator only.
     pub offline: bool,
 }

@@ -86,6 +86,8 @@ pub struct Offered {
     pub closed_files: bool,
     /// Counters of accesses by tier.
     pub counters: bool,
+    /// Latencies of reads by tier, as loaded as the tiers are.
+    pub read_latencies: bool,
     /// Ends of epochs, and knowledge of the whole trace.
     pub epochs: bool,
 }
@@ -100,6 +102,7 @@ impl Default for Offered {
             allocation_extents: true,
             closed_files: true,
             counters: true,
+            read_latencies: true,
             epochs: true,
         }
     }

@@ -124,6 +124,10 @@ impl Validator {
             Event::Pressure { tier } => self.tier(tier),
             Event::SamplesLost { count } => counted(count),
             Event::Counters { fast, slow } => counted(fast).and(counted(slow)),
+            Event::ReadLatency { tier, reads, waited } => {
+                self.tier(tier)?;
+                counted(reads).and(time(waited))
+            }
             Event::CpuUsage { wall, sampler } => time(wall).and(time(sampler)),
             Event::Epoch { number } => counted(number),
             Event::Forked { .. } | Event::Exited { .. } | Event::FileClosed { .. } => Ok(()),

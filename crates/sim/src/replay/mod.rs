@@ -48,7 +48,7 @@ use crate::options::{Observer, Progress, SimOptions};
 use faults::Faults;
 use frostline_core::event::{Event, SampleKind};
 use frostline_core::placement::{PageState, TierLimits};
-use frostline_core::policy::{Made, untiered};
+use frostline_core::policy::{Made, Telemetry, untiered};
 use frostline_core::rng::Rng;
 use frostline_core::types::*;
 use frostline_core::{Engine, EngineConfig, Foreign};
@@ -226,7 +226,7 @@ impl<'a> Replay<'a> {
         kernel.sampling.set_period(SampleKind::Store, needs.store_sample_period);
         let mut exits = Exits::new(&options.faults, dice.fork());
         exits.plan(0, setup.footprint.records);
-        let usage = Usage::new(needs.counters && decider.is_none());
+        let usage = Usage::new(if decider.is_none() { needs } else { Telemetry::default() });
         let hosted =
             decider.map(|(daemon, decider)| Box::new(Hosted::new(decider, daemon, &mut kernel)));
         Ok(Self {

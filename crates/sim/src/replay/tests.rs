@@ -441,7 +441,12 @@ fn store_samples_stand_for_997_stores() {
 
 #[test]
 fn periods_can_be_changed_and_usage_is_reported() {
-    let needs = Telemetry { load_sample_period: 2, counters: true, ..Telemetry::default() };
+    let needs = Telemetry {
+        load_sample_period: 2,
+        counters: true,
+        read_latencies: true,
+        ..Telemetry::default()
+    };
     let off = Action::SetSampling { kind: SampleKind::LoadMiss, period: 0 };
     let steps = rounds(100, 20_000);
     let script = Script { needs, ..Script::new([(25_000_000, off)]) };
@@ -454,6 +459,19 @@ fn periods_can_be_changed_and_usage_is_reported() {
         .map(|e| if let Event::Counters { fast, slow } = e { fast + slow } else { 0 })
         .sum();
     assert!(counted > 1_000_000 && counted <= outcome.report.accesses);
+    for (at, unloaded_ns) in [(TierId::FAST, 80), (TierId(1), 300)] {
+        let (mut all, mut waited_ns) = (0, 0);
+        for event in &events {
+            if let Event::ReadLatency { tier, reads, waited } = event
+                && *tier == at
+            {
+                (all, waited_ns) = (all + reads, waited_ns + waited.0);
+            }
+        }
+        assert!(all > 100_000, "{all} reads of {at:?}");
+        let mean_ns = waited_ns / all;
+        assert!((unloaded_ns..3 * unloaded_ns).contains(&mean_ns), "{mean_ns} ns in {at:?}");
+    }
 }
 
 #[test]

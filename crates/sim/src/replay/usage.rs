@@ -1,7 +1,9 @@
-//! Usage reports for policies: processor time of the sampler, and counts of accesses.
+//! Usage reports for policies: processor time of the sampler, counts and latencies of accesses.
 
 use super::kernel::Kernel;
 use frostline_core::event::Event;
+use frostline_core::policy::Telemetry;
+use frostline_core::types::*;
 
 /// Modelled time between two reports.
 const INTERVAL_NS: f64 = 10e6;
@@ -11,13 +13,20 @@ const INTERVAL_NS: f64 = 10e6;
 pub(super) struct Usage {
     due_ns: f64,
     wants_counters: bool,
+    wants_latencies: bool,
     fast: u64,
     slow: u64,
 }
 
 impl Usage {
-    pub(super) fn new(wants_counters: bool) -> Self {
-        Self { due_ns: INTERVAL_NS, wants_counters, fast: 0, slow: 0 }
+    pub(super) fn new(wants: Telemetry) -> Self {
+        Self {
+            due_ns: INTERVAL_NS,
+            wants_counters: wants.counters,
+            wants_latencies: wants.read_latencies,
+            fast: 0,
+            slow: 0,
+        }
     }
 
     #[inline]
@@ -37,6 +46,14 @@ impl Usage {
             let slow = all - fast;
             kernel.pending.push(Event::Counters { fast: fast - self.fast, slow: slow - self.slow });
             (self.fast, self.slow) = (fast, slow);
+        }
+        if self.wants_latencies {
+            let reads = kernel.time.memory.take_reads().enumerate();
+            kernel.pending.extend(reads.map(|(tier, reads)| Event::ReadLatency {
+                tier: TierId(tier as u8),
+                reads: reads.count,
+                waited: Nanos(reads.waited_ns as u64),
+            }));
         }
     }
 }
