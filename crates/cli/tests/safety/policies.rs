@@ -57,6 +57,7 @@ fn what_cannot_be_had_is_refused_with_a_hint() {
     let load = Load::start("--size 16MiB");
     for (policy, why, hint) in [
         ("autonuma", "faults on armed pages", "take a policy that works with samples"),
+        ("colloid", "latencies of reads by tier", "take a policy that works with samples"),
         ("hotbox:throttle=on", "counters of accesses by tier", "set it to `off`"),
         ("oracle-static", "needs knowledge of the future", "the simulator only"),
     ] {

@@ -5,6 +5,7 @@ mod absurd_tests;
 pub mod autonuma;
 pub mod autotiering;
 pub mod cache;
+pub mod colloid;
 pub mod contract;
 pub mod damon;
 pub mod entry;
