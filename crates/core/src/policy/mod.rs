@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod absurd_tests;
+pub mod arms;
 pub mod autonuma;
 pub mod autotiering;
 pub mod cache;

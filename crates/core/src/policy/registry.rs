@@ -6,9 +6,9 @@ use super::contract::PolicyError;
 use super::entry::{Entry, Group, Made, Terms};
 use super::offer::Offer;
 use super::{
-    autonuma, autotiering, cache, colloid, damon, frost, hemem, hotbox, hybridtier, interleave,
-    memtierd, memtis, mglru_pd, multi_clock, nimble, offline, pet, simple, swap_belady, swap_lru,
-    thermostat, tmts, tpp,
+    arms, autonuma, autotiering, cache, colloid, damon, frost, hemem, hotbox, hybridtier,
+    interleave, memtierd, memtis, mglru_pd, multi_clock, nimble, offline, pet, simple, swap_belady,
+    swap_lru, thermostat, tmts, tpp,
 };
 use crate::spec::{self, Spec, SpecError};
 use alloc::string::{String, ToString};
@@ -53,6 +53,7 @@ pub static REGISTRY: &[Entry] = &[
     tmts::ENTRY,
     damon::ENTRY,
     colloid::ENTRY,
+    arms::ENTRY,
     simple::CACHE_LINE,
     swap_lru::ENTRY,
     offline::ORACLE_STATIC,
