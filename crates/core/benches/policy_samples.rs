@@ -8,8 +8,10 @@
 //!
 //! - `-- --huge` maps all memory by huge pages, `--large` has 64 M pages of which 4 M are fast.
 //! - `-- --quick` takes a tenth of the samples.
-//! - `-- --misses` prints cache misses for a sample in place of times, of a tenth of the samples under
-//!   cachegrind, beyond those of a policy that does nothing. Moves are among them.
+//! - `-- --misses` prints cache misses for a sample in place of times, where no counters of the processor
+//!   are to be had: `valgrind --tool=cachegrind` on a run of a million samples and on one of two, which
+//!   make the difference, beyond those of a policy that does nothing. Moves are among them, prefetches are
+//!   not seen. Valgrind has to be installed.
 
 mod samples;
 
@@ -125,32 +127,37 @@ fn clock_ns() -> f64 {
     (last - start) / f64::from(LOOKS)
 }
 
-/// Prints misses of the first and of the last level for a sample.
-fn misses(policies: &[&str], memory: Memory, options: &[&str]) -> Result<(), String> {
-    let samples = (ROUNDS * ROUND / 10) as f64;
-    let measured = |name: &str| {
-        eprintln!("cachegrind: {name}");
-        let args: Vec<&OsStr> =
-            ["--run", name].into_iter().chain(options.iter().copied()).map(OsStr::new).collect();
-        cachegrind::measure(CACHES, &args)
+/// Prints misses of the first and of the last level for a sample: of the second half of a run, since the
+/// first one also takes in what memory there is.
+fn misses(
+    policies: &[&str],
+    memory: Memory,
+    samples: usize,
+    options: &[&str],
+) -> Result<(), String> {
+    let measured = |name: &str, samples: usize| {
+        eprintln!("cachegrind: {name}, {samples} samples");
+        let samples = samples.to_string();
+        let args = ["--run", name, &samples].into_iter().chain(options.iter().copied());
+        cachegrind::measure(CACHES, &args.map(OsStr::new).collect::<Vec<_>>())
     };
-    let idle = measured(IDLE)?;
-    println!("misses for a sample, {memory}");
+    let second_half =
+        |name: &str| Ok::<_, String>(measured(name, 2 * samples)?.beyond(measured(name, samples)?));
+    let idle = second_half(IDLE)?;
+    println!("misses for a sample, {samples} of them, {memory}");
     println!("  first level {} bytes, last level {}", CACHES[0], CACHES[1]);
     for name in policies {
-        let [first, last] = measured(name)?.beyond(idle).each().map(|misses| misses / samples);
+        let [first, last] =
+            second_half(name)?.beyond(idle).each().map(|misses| misses / samples as f64);
         println!("  {name:20} {first:6.2} {last:6.2}");
     }
     Ok(())
 }
 
 /// What `--misses` counts: without the clock, which Valgrind does not know.
-fn work(policy: &str, memory: Memory) {
+fn work(policy: &str, memory: Memory, samples_wanted: usize) {
     let mut tiered = memory.tiered(policy);
-    let events = samples(ROUND / 10, memory.pages);
-    for _ in 0..ROUNDS {
-        run(&mut tiered, &events, || 0.0);
-    }
+    run(&mut tiered, &samples(samples_wanted, memory.pages), || 0.0);
 }
 
 fn times(policies: &[&'static str], memory: Memory, round: usize) {
@@ -187,13 +194,15 @@ fn main() -> Result<(), String> {
     let memory = Memory::new(has("--large"), has("--huge"));
     let options: Vec<_> = ["--large", "--huge"].into_iter().filter(|option| has(option)).collect();
     let named: Vec<_> = POLICIES.into_iter().filter(|name| has(name)).collect();
+    let round = if has("--quick") { ROUND / 10 } else { ROUND };
     let policies = if named.is_empty() { POLICIES.to_vec() } else { named };
     if let Some(at) = args.iter().position(|arg| arg == "--run") {
-        work(&args[at + 1], memory);
+        let samples = args[at + 2].parse().map_err(|_| "no number of samples")?;
+        work(&args[at + 1], memory, samples);
     } else if has("--misses") {
-        misses(&policies, memory, &options)?;
+        misses(&policies, memory, round / 10, &options)?;
     } else {
-        times(&policies, memory, if has("--quick") { ROUND / 10 } else { ROUND });
+        times(&policies, memory, round);
     }
     Ok(())
 }

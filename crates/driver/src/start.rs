@@ -391,6 +391,8 @@ mod tests {
         for faults in [Faults::Never, Faults::Swap, Faults::Slower] {
             let refused = suited("autonuma", faults);
             assert!(refused.contains("faults") && refused.contains("hint: "), "{refused}");
+            let refused = suited("colloid", faults);
+            assert!(refused.contains("latencies of reads") && refused.contains("hint: take"));
         }
         assert!(suited("swap-lru", Faults::Swap).starts_with("swap-lru "));
     }
