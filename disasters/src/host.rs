@@ -186,6 +186,11 @@ impl Host {
         self.cpu.set(self.cpu.get() + ns);
     }
 
+    /// Processor time that the daemon has used.
+    pub fn spent(&self) -> u64 {
+        self.cpu.get()
+    }
+
     /// Pages of a process that are gone are armed no longer.
     pub fn disarm_gone(&mut self, pid: u32) {
         let Self { armed, kernel, .. } = self;
