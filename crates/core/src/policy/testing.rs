@@ -52,13 +52,19 @@ impl World {
         }
     }
 
-    /// First touches, in order.
+    /// First touches, in order; of base pages where the policy wants no folio.
     pub(super) fn populate(&mut self, run: PageRun, huge: bool) {
         let piece = if huge { HUGE_PAGES } else { 1 };
         for start in run.range().step_by(piece as usize) {
             let run = PageRun { start: PageId(start as u32), pages: piece };
             let allocation = Allocation { run, huge, may_be_huge: false, process: ProcessId(0) };
-            self.engine.populate(self.now, &allocation).unwrap();
+            if self.engine.populate(self.now, &allocation).is_none() {
+                for page in run.iter() {
+                    let run = PageRun::single(page);
+                    let allocation = Allocation { run, huge: false, ..allocation };
+                    self.engine.populate(self.now, &allocation).expect("there is room");
+                }
+            }
         }
         self.feed(&[]);
     }

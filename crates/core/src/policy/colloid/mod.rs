@@ -5,9 +5,10 @@
 //! has to change is searched for (`balance.rs`). The hottest pages that together have no more than that
 //! share of samples move, no more bytes of them than the reads are that shift.
 //!
-//! Not good for: a fast tier that is never loaded, where it is HeMem with a limit. Taken from what is
-//! published of the algorithm, not from its code: search, delta, epsilon, limit, quantum. Ours: lists by powers
-//! of two, weights of averages, exchanges where fast memory is full, units as large as the world maps them.
+//! Not good for: a fast tier that is never loaded, where it is HeMem with a limit. Taken from the paper's
+//! abstract and from descriptions of the algorithm, not from its code: search, delta, epsilon, limit, quantum.
+//! Ours: lists by powers of two, weights of averages, exchanges where fast memory is full, units as large as
+//! the world maps them.
 
 mod balance;
 mod loads;

@@ -11,8 +11,8 @@ use crate::types::*;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// Pages that may be brought in without return.
-const TRIAL: f32 = 2048.0;
+/// Pages that may be brought in without return: so many, and a share of fast memory.
+const TRIAL: (f32, f32) = (2048.0, 0.25);
 /// Samples over which pages and returns are averaged, after which there is another trial.
 const SPAN: f32 = 16_384.0;
 
@@ -59,8 +59,9 @@ impl Ahead {
     }
 
     /// Whether what is brought in is hit as often as `price` says, in samples a page.
-    fn pays(&self, price: f32) -> bool {
-        self.hits >= price * (self.pages - TRIAL)
+    fn pays(&self, price: f32, capacity: PageCount) -> bool {
+        let trial = TRIAL.0.min(TRIAL.1 * capacity.0 as f32);
+        self.hits >= price * (self.pages - trial)
     }
 
     /// Takes up what streams reach next, and makes room for it: first by guests that were passed, then by
@@ -74,11 +75,11 @@ impl Ahead {
         (price, room, rent): (f32, u64, usize),
         plan: &mut Plan,
     ) {
-        if !self.pays(price) {
+        let limits = view.limits(TierId::FAST);
+        if !self.pays(price, limits.capacity) {
             self.soon.drain(..).for_each(|page| self.awaited.remove(page.0));
             return;
         }
-        let limits = view.limits(TierId::FAST);
         let most = limits.capacity.saturating_sub(limits.keep_free).0 / 2;
         let mut wanted = self.wanted(view);
         for sweep in sweeps {

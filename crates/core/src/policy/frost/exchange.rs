@@ -4,6 +4,7 @@
 //! over what a sample is worth. Base pages whose neighbours move as well share the price of a call.
 
 use super::density::Densities;
+use super::guard::Purse;
 use super::ranks::{Queue, bin};
 use super::streams::Sweep;
 use crate::action::{Lane, Plan};
@@ -162,7 +163,7 @@ impl Exchange {
         densities: &Densities,
         sweeps: &[Sweep],
         (rent, margin, room): (usize, Margin, u64),
-        budget: Budget,
+        (budget, mut purse): (Budget, Purse),
         plan: &mut Plan,
     ) {
         for page in core::mem::take(&mut self.waiting) {
@@ -218,7 +219,7 @@ impl Exchange {
             } else {
                 density >= own * FREE
             };
-            if !worth {
+            if !worth || !purse.take(run) {
                 refused.push(Unit { density, run });
                 continue;
             }

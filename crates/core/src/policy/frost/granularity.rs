@@ -149,8 +149,15 @@ impl Granularity {
         }
     }
 
-    /// Proposes changes, those of the largest balance first.
-    pub(super) fn propose(&mut self, view: &View<'_>, plan: &mut Plan) {
+    /// Proposes changes, those of the largest balance first, or forgets them where they cannot be afforded.
+    pub(super) fn propose(&mut self, affords: bool, view: &View<'_>, plan: &mut Plan) {
+        if !affords {
+            self.to_split.clear();
+            for (region, _) in self.to_collapse.drain(..) {
+                self.accounts[region.index()].asked = false;
+            }
+            return;
+        }
         if !self.to_split.is_empty() {
             self.to_split.sort_unstable_by(|one, other| other.0.total_cmp(&one.0));
             for (_, region) in self.to_split.drain(..).take(AT_ONCE) {

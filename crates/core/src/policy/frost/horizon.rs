@@ -1,6 +1,6 @@
 //! Choice between the long horizon and the short one: the one by which more samples would have been hits.
 
-use super::density::Horizon;
+use super::density::{Horizon, Spans};
 use super::hand::Rent;
 
 /// Samples over which hits are averaged.
@@ -9,14 +9,19 @@ const SPAN: f32 = 4096.0;
 const LEAD: f32 = 0.01;
 
 /// Hits by either horizon.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Choice {
     hits: [f32; 2],
+    pub spans: Spans,
     /// Densities at which fast memory is full, by either horizon.
     pub rents: [Rent; 2],
 }
 
 impl Choice {
+    pub(super) fn new(spans: Spans) -> Self {
+        Self { hits: [0.0; 2], spans, rents: [Rent::default(); 2] }
+    }
+
     /// Takes in a sample: the density of its page by either horizon, before it counts.
     #[inline]
     pub(super) fn sample(&mut self, densities: [f32; 2]) {

@@ -14,6 +14,7 @@ mod ahead;
 mod density;
 mod exchange;
 mod granularity;
+mod guard;
 mod hand;
 mod horizon;
 mod newborn;
@@ -43,6 +44,7 @@ use alloc::boxed::Box;
 use density::{Densities, Horizon, Spans};
 use exchange::{Exchange, Margin};
 use granularity::{Granularity, Prices};
+use guard::Guard;
 use hand::{Around, Hand, Rent};
 use horizon::Choice;
 use newborn::Newborn;
@@ -117,6 +119,8 @@ pub const ENTRY: Entry = Entry {
 const LOADS_BEFORE_STORES: u64 = 64;
 /// Samples of loads between two looks at the periods.
 const PERIOD_CHECK: u32 = 1024;
+/// The same where samples cost more than they bring.
+const LEAST_AT_A_PERIOD: u32 = 128;
 /// Samples ahead for which memory is fetched into the cache.
 const PREFETCHED: usize = 8;
 /// What a sample costs where nobody says (ns).
@@ -183,7 +187,6 @@ struct Frost {
     sampling: Sampling,
     densities: Densities,
     choice: Choice,
-    spans: Spans,
     hand: Hand,
     exchange: Exchange,
     granularity: Granularity,
@@ -193,6 +196,7 @@ struct Frost {
     streams: Streams,
     ahead: Ahead,
     thrift: Thrift,
+    guard: Guard,
     due: Due,
 }
 
@@ -229,8 +233,7 @@ impl Frost {
                 ..Sampling::default()
             },
             densities: Densities::new(),
-            choice: Choice::default(),
-            spans: [LEAST_HORIZON; 2],
+            choice: Choice::new([LEAST_HORIZON; 2]),
             hand: Hand::new(),
             exchange: Exchange::new(),
             granularity: Granularity::new(Prices {
@@ -243,6 +246,7 @@ impl Frost {
             streams: Streams::default(),
             ahead: Ahead::default(),
             thrift: Thrift::new(period, sample_ns.unwrap_or(SAMPLE_NS) / 2.0, saving.max(1.0)),
+            guard: Guard::new(offer),
             due: Due { plan: (0, Nanos::ZERO), streams: 0, wakeup },
         }
     }
@@ -263,6 +267,7 @@ impl Frost {
             self.sampling.tell[SampleKind::Store as usize] = true;
         }
         self.newborn.sample(page);
+        self.guard.sample(page, tier, self.worth_of(kind));
         let in_order = self.streams.follow(page, self.sampling.samples);
         if in_order {
             self.ahead.sample(view.unit(page).start);
@@ -284,8 +289,8 @@ impl Frost {
             self.granularity.enter(page.region(), saved * self.thrift.period() as f32);
         }
         let density = if huge { mean } else { base };
-        self.thrift.sample(page, huge, hits(density), self.spans);
-        self.densities.add(page, self.spans);
+        self.thrift.sample(page, huge, hits(density), self.choice.spans);
+        self.densities.add(page, self.choice.spans);
         if tier != TierId::FAST && !state.is_in_flight() {
             let unit = view.unit(page).start;
             self.exchange.offer(unit, false, self.densities.density(page, huge), rent.bin);
@@ -301,6 +306,10 @@ impl Frost {
     /// Looks at the periods of sampling.
     fn check_periods(&mut self, view: &View<'_>) {
         let [loads, stores] = self.sampling.recent;
+        if self.rules.thrift && loads >= LEAST_AT_A_PERIOD && self.guard.is_overdrawn() {
+            self.lengthen();
+            return;
+        }
         if loads < PERIOD_CHECK {
             return;
         }
@@ -309,14 +318,27 @@ impl Frost {
         if self.rules.thrift
             && let Some(new) = self.thrift.adapt(self.knows(view))
         {
-            let store = u64::from(self.sampling.store_period) * u64::from(new) / u64::from(before);
-            self.sampling.store_period = u32::try_from(store).unwrap_or(u32::MAX);
-            self.sampling.tell = [true; 2];
+            self.set_period(before, new);
         }
         if stores > loads {
             self.sampling.store_period = self.sampling.store_period.saturating_mul(2);
             self.sampling.tell[SampleKind::Store as usize] = true;
         }
+    }
+
+    /// Takes fewer samples, since they cost more than they bring.
+    fn lengthen(&mut self) {
+        self.sampling.recent = [0; 2];
+        let before = self.thrift.period();
+        if let Some(new) = self.thrift.lengthen() {
+            self.set_period(before, new);
+        }
+    }
+
+    fn set_period(&mut self, before: u32, new: u32) {
+        let store = u64::from(self.sampling.store_period) * u64::from(new) / u64::from(before);
+        self.sampling.store_period = u32::try_from(store).unwrap_or(u32::MAX);
+        self.sampling.tell = [true; 2];
     }
 
     /// Half of what chance would leave in slow memory is hit, or there was time to learn.
@@ -337,6 +359,14 @@ impl Frost {
         self.thrift.period() as f32 * self.rules.saving
     }
 
+    /// The same of a sample: stores count by the period of loads, which is what they are sampled beside.
+    fn worth_of(&self, kind: SampleKind) -> f64 {
+        match kind {
+            SampleKind::LoadMiss => f64::from(self.worth()),
+            SampleKind::Store => 0.0,
+        }
+    }
+
     fn choose_horizon(&mut self) {
         let best = self.choice.best(self.densities.horizon);
         if best != self.densities.horizon && self.rules.horizons[1] > 0.0 {
@@ -348,13 +378,13 @@ impl Frost {
 
     /// Samples of which averages are made: the horizon, or all so far.
     fn span(&self) -> f64 {
-        let horizon = self.spans[self.densities.horizon as usize];
+        let horizon = self.choice.spans[self.densities.horizon as usize];
         f64::from(horizon).min(self.sampling.samples as f64).max(f64::from(LEAST_HORIZON))
     }
 
     fn plan(&mut self, view: &View<'_>, budget: Budget, plan: &mut Plan) {
         let resident = view.resident().0 as f32;
-        self.spans = self.rules.horizons.map(|pages| (pages * resident).max(LEAST_HORIZON));
+        self.choice.spans = self.rules.horizons.map(|pages| (pages * resident).max(LEAST_HORIZON));
         self.choose_horizon();
         let worth = self.worth();
         let span = self.span();
@@ -372,7 +402,8 @@ impl Frost {
         self.hand
             .go(self.rules.looks.saturating_mul(self.rules.tick.min(1 << 20) as u32), &mut around);
         let rent = self.rent();
-        let most = view.limits(TierId::FAST).capacity.0 / 8;
+        let may = self.guard.affords_exchange();
+        let most = if may { view.limits(TierId::FAST).capacity.0 / 8 } else { 0 };
         let rent_per_sample = f64::from(rent.density) / span;
         self.newborn.keep_room(self.sampling.samples, rent_per_sample, most);
         plan.keep_for_newborn(PageCount(self.newborn.room));
@@ -383,7 +414,8 @@ impl Frost {
         self.ahead.pass(self.rules.tick);
         let soon = self.ahead.wanted(view);
         let keep = (rent.bin, margin, self.newborn.room + soon);
-        self.exchange.plan(view, &self.densities, self.streams.sweeps(), keep, budget, plan);
+        let most = (budget, self.guard.purse());
+        self.exchange.plan(view, &self.densities, self.streams.sweeps(), keep, most, plan);
     }
 
     /// Brings in what streams reach next.
@@ -394,8 +426,9 @@ impl Frost {
         self.ahead.plan(view, &self.densities, &mut self.exchange, sweeps, keep, plan);
     }
 
-    fn born(&mut self, run: PageRun) {
+    fn born(&mut self, run: PageRun, tier: TierId, view: &View<'_>) {
         self.sizes.born(run);
+        self.guard.born(run, tier, view.limits(TierId::FAST).capacity);
         if self.sampling.samples > LOADS_BEFORE_STORES {
             self.newborn.born(run, self.sampling.samples);
         }
@@ -405,6 +438,7 @@ impl Frost {
 
     fn forget(&mut self, run: PageRun) {
         self.sizes.forget(run);
+        self.guard.forget(run);
         self.densities.forget(run);
         self.thrift.forget(run);
     }
@@ -436,7 +470,7 @@ impl Policy for Frost {
             }
             match event {
                 Event::Sample(sample) => self.sample(sample, view),
-                Event::Populated { run, .. } => self.born(*run),
+                Event::Populated { run, tier, .. } => self.born(*run, *tier, view),
                 Event::Unmapped { run } => self.forget(*run),
                 Event::Freed { run } => {
                     self.granularity.freed(*run);
@@ -459,12 +493,14 @@ impl Policy for Frost {
         self.grow(view);
         self.check_periods(view);
         self.tell_periods(plan);
+        let affords_changes = self.guard.affords_change();
         for region in self.sizes.take_full() {
             let fast = view.state(region.first()).tier() == Some(TierId::FAST);
             self.granularity.collapse(region, fast);
         }
-        self.granularity.propose(view, plan);
-        if self.rules.streams && self.sampling.samples > self.due.streams {
+        self.granularity.propose(affords_changes, view, plan);
+        let sweeps = self.rules.streams && self.guard.affords_exchange();
+        if sweeps && self.sampling.samples > self.due.streams {
             self.due.streams = self.sampling.samples;
             self.bring_ahead(view, plan);
         }
@@ -476,10 +512,12 @@ impl Policy for Frost {
         self.ahead.land(view, self.newborn.room, plan);
         let room = self.newborn.room + self.ahead.wanted(view);
         self.exchange.land(view, room, plan);
+        self.guard.charge(now, plan, view);
     }
 
     fn place(&mut self, _: Nanos, allocation: &Allocation, _: &View<'_>) -> Home {
-        Home { size: self.sizes.choose(allocation), ..Home::default() }
+        let size = self.sizes.choose(allocation, || self.guard.begin_trial());
+        Home { size, ..Home::default() }
     }
 
     fn next_wakeup(&self) -> Option<Nanos> {
@@ -506,6 +544,8 @@ impl Policy for Frost {
             sink(name, value as f64);
         }
         sink("ahead_return_samples_per_page", f64::from(self.ahead.return_of()));
+        sink("guard_spent_seconds", self.guard.spent / 1e9);
+        sink("guard_earned_seconds", self.guard.earned / 1e9);
         sink("rent_samples_per_page", f64::from(self.rent().density));
     }
 
@@ -516,5 +556,6 @@ impl Policy for Frost {
             + self.newborn.bytes()
             + self.ahead.bytes()
             + self.thrift.bytes()
+            + self.guard.bytes()
     }
 }

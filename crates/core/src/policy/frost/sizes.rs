@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 /// Regions on trial at a time.
 const TRIALS: usize = 4;
 /// New regions of which one is tried, once as many have been.
-const EVERY: [(u32, u32); 2] = [(2, 4), (256, u32::MAX)];
+const EVERY: [(u32, u32); 2] = [(8, 2), (256, u32::MAX)];
 /// Pages born elsewhere since the last one of a region after which it counts as filled.
 const FILLED: u64 = 8 * HUGE_PAGES as u64;
 /// Trials over which the share in use is averaged.
@@ -49,8 +49,12 @@ impl Default for Sizes {
 }
 
 impl Sizes {
-    /// The size of pages of a region that is about to get a folio.
-    pub(super) fn choose(&mut self, allocation: &Allocation) -> Option<PageSize> {
+    /// The size of pages of a region that is about to get a folio. A trial has to be `allowed`.
+    pub(super) fn choose(
+        &mut self,
+        allocation: &Allocation,
+        allowed: impl FnOnce() -> bool,
+    ) -> Option<PageSize> {
         if !allocation.huge {
             return None;
         }
@@ -58,7 +62,8 @@ impl Sizes {
         self.since += 1;
         let every =
             EVERY.iter().find(|(_, most)| self.judged < *most).map_or(1, |(every, _)| *every);
-        let is_tried = self.trials.len() < TRIALS && (self.is_sparse() || self.since >= every);
+        let is_due = self.is_sparse() || self.since >= every;
+        let is_tried = self.trials.len() < TRIALS && is_due && (self.is_sparse() || allowed());
         if is_tried {
             self.since = 0;
             self.trials.push(Trial { region, pages: 0, last: self.births });
@@ -98,7 +103,7 @@ impl Sizes {
     }
 
     fn is_sparse(&self) -> bool {
-        self.judged >= TRIALS as u32 && self.in_use < SPARSE
+        self.judged >= EVERY[0].1 && self.in_use < SPARSE
     }
 }
 
@@ -112,7 +117,7 @@ mod tests {
             let run = Region(region).run();
             let allocation =
                 Allocation { run, huge: true, may_be_huge: false, process: ProcessId::default() };
-            let base = sizes.choose(&allocation) == Some(PageSize::Base);
+            let base = sizes.choose(&allocation, || true) == Some(PageSize::Base);
             match base {
                 false => sizes.born(run),
                 true => {

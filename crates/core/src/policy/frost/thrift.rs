@@ -143,6 +143,14 @@ impl Thrift {
         self.hits[0] / self.watched.max(1.0)
     }
 
+    /// Doubles the period, where it is not the longest yet.
+    pub(super) fn lengthen(&mut self) -> Option<u32> {
+        let new = (2 * self.period).min(self.least.saturating_mul(LONGEST));
+        let is_longer = new > self.period;
+        self.period = new;
+        is_longer.then_some(new)
+    }
+
     /// Doubles or halves the period, where that pays; `settled` forbids to double it.
     pub(super) fn adapt(&mut self, settled: bool) -> Option<u32> {
         if self.since < LEAST {
