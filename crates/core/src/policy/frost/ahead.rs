@@ -122,6 +122,10 @@ impl Ahead {
         while need > 0
             && let Some(victim) = exchange.victim(view, densities, rent, sweeps)
         {
+            if victim.is_too_large(need, limits.capacity) {
+                exchange.spare(victim);
+                break;
+            }
             need = need.saturating_sub(u64::from(victim.run.pages));
             leave.push(victim.run);
         }

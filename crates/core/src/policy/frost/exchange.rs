@@ -21,6 +21,9 @@ const MOST: u64 = 4096;
 const QUEUED: usize = 1 << 16;
 /// Candidates in a row that find nothing worth leaving for them, after which a plan ends.
 const REFUSED: usize = 16;
+/// A unit does not leave for what may come where it has more pages than so many times those that lack, and
+/// more than this part of fast memory: most of it would stand empty.
+const MOST_FOR_ROOM: (u64, u64) = (2, 8);
 /// Share of the margin that a unit needs where there is free room.
 const FREE: f32 = 0.25;
 
@@ -38,6 +41,14 @@ pub(super) struct Margin {
 pub(super) struct Unit {
     density: f32,
     pub run: PageRun,
+}
+
+impl Unit {
+    /// Whether most of what it leaves would stand empty, where so many pages lack.
+    pub(super) fn is_too_large(self, lack: u64, capacity: PageCount) -> bool {
+        let pages = u64::from(self.run.pages);
+        pages > MOST_FOR_ROOM.0 * lack && pages > capacity.0 / MOST_FOR_ROOM.1
+    }
 }
 
 /// Units that want to change places.
@@ -122,6 +133,11 @@ impl Exchange {
         }
     }
 
+    /// Gives a victim back.
+    pub(super) fn spare(&mut self, victim: Unit) {
+        self.victims.put(victim.run.start, bin(victim.density));
+    }
+
     /// The densest unit of slow memory that may come, if there is one that sweeps do not use.
     fn candidate(
         &mut self,
@@ -174,15 +190,19 @@ impl Exchange {
         }
         let limits = view.limits(TierId::FAST);
         let have = view.free(TierId::FAST).0 + self.leaving(view);
-        let mut free = have as i64 - (limits.keep_free.0 + room + view.over(TierId::FAST).0) as i64;
+        let soft = (limits.keep_free.0 + room) as i64;
+        let mut free = have as i64 - view.over(TierId::FAST).0 as i64 - soft;
         let mut leave = Vec::new();
         while free < 0
             && let Some(victim) = self.victim(view, densities, rent, sweeps)
         {
+            if free + soft >= 0 && victim.is_too_large(free.unsigned_abs(), limits.capacity) {
+                self.spare(victim);
+                break;
+            }
             free += i64::from(victim.run.pages);
             leave.push(victim.run);
         }
-        let mut free = free.max(0) as u64;
         let mut most = MOST.min(budget.remaining.pages().0);
         // The least dense victims that nothing was taken for yet.
         let mut spare: Vec<Unit> = Vec::new();
@@ -191,7 +211,7 @@ impl Exchange {
             && refused.len() < REFUSED
             && let Some(Unit { density, run }) = self.candidate(view, densities, rent, sweeps)
         {
-            let need = u64::from(run.pages);
+            let need = i64::from(run.pages);
             let huge = need > 1;
             let own = if huge {
                 margin.folio
@@ -205,7 +225,7 @@ impl Exchange {
                     spare.push(victim);
                 }
                 let victim = spare[taken];
-                have += u64::from(victim.run.pages);
+                have += i64::from(victim.run.pages);
                 lost += victim.density * victim.run.pages as f32;
                 margin_out = if victim.run.pages > 1 { margin.folio } else { 0.0 };
                 taken += 1;
@@ -225,15 +245,13 @@ impl Exchange {
             }
             leave.extend(spare.drain(..taken).map(|victim| victim.run));
             free = have - need;
-            most = most.saturating_sub(need);
+            most = most.saturating_sub(need as u64);
             self.waiting.push(run.start);
             if !huge {
                 self.chosen.insert(run.start.0);
             }
         }
-        for victim in spare {
-            self.victims.put(victim.run.start, bin(victim.density));
-        }
+        spare.into_iter().for_each(|victim| self.spare(victim));
         for unit in refused {
             self.candidates.put(unit.run.start, bin(unit.density));
         }

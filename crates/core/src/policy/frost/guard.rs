@@ -130,6 +130,11 @@ impl Guard {
         self.prices.is_some() && self.left() < 0.0
     }
 
+    /// Whether there is so much left that samples may become more again.
+    pub(super) fn is_at_ease(&self) -> bool {
+        self.left() > ADVANCE / 2.0 * self.now.0 as f64
+    }
+
     /// Memory was touched first. `capacity` is what fast memory holds.
     pub(super) fn born(&mut self, run: PageRun, tier: TierId, capacity: PageCount) {
         let pages = u64::from(run.pages);

@@ -242,7 +242,11 @@ impl Frost {
             }),
             walks: Walks::new(offer.translation),
             newborn: Newborn::default(),
-            sizes: Sizes::default(),
+            sizes: Sizes::new(
+                offer
+                    .translation
+                    .is_none_or(|walks| saving > walks.base_walk_ns - walks.folio_walk_ns),
+            ),
             streams: Streams::default(),
             ahead: Ahead::default(),
             thrift: Thrift::new(period, sample_ns.unwrap_or(SAMPLE_NS) / 2.0, saving.max(1.0)),
@@ -306,8 +310,7 @@ impl Frost {
     /// Looks at the periods of sampling.
     fn check_periods(&mut self, view: &View<'_>) {
         let [loads, stores] = self.sampling.recent;
-        if self.rules.thrift && loads >= LEAST_AT_A_PERIOD && self.guard.is_overdrawn() {
-            self.lengthen();
+        if self.rules.thrift && loads >= LEAST_AT_A_PERIOD && self.follow_guard() {
             return;
         }
         if loads < PERIOD_CHECK {
@@ -326,13 +329,19 @@ impl Frost {
         }
     }
 
-    /// Takes fewer samples, since they cost more than they bring.
-    fn lengthen(&mut self) {
-        self.sampling.recent = [0; 2];
+    /// Takes fewer samples while they cost more than they bring; whether the period is another now.
+    fn follow_guard(&mut self) -> bool {
         let before = self.thrift.period();
-        if let Some(new) = self.thrift.lengthen() {
+        let new = match self.guard.is_overdrawn() {
+            true => self.thrift.lengthen(),
+            false if self.guard.is_at_ease() => self.thrift.shorten(),
+            false => None,
+        };
+        if let Some(new) = new {
+            self.sampling.recent = [0; 2];
             self.set_period(before, new);
         }
+        new.is_some()
     }
 
     fn set_period(&mut self, before: u32, new: u32) {

@@ -2,7 +2,8 @@
 //!
 //! Now and then a region gets base pages where the world would map a folio, only to see how many of them are
 //! ever touched. Where that is less than half, a folio takes more than twice the memory that is used, of
-//! whichever tier, and saves no more than walks.
+//! whichever tier, and saves no more than walks. Where a walk costs more than an access to slow memory, there
+//! are no trials.
 
 use crate::policy::contract::{Allocation, PageSize};
 use crate::types::*;
@@ -31,6 +32,8 @@ struct Trial {
 /// How full new regions become.
 #[derive(Debug)]
 pub(super) struct Sizes {
+    /// Base pages can pay.
+    tries: bool,
     trials: Vec<Trial>,
     /// Pages born.
     births: u64,
@@ -42,20 +45,26 @@ pub(super) struct Sizes {
     full: Vec<Region>,
 }
 
-impl Default for Sizes {
-    fn default() -> Self {
-        Self { trials: Vec::new(), births: 0, since: 0, judged: 0, in_use: 1.0, full: Vec::new() }
-    }
-}
-
 impl Sizes {
+    pub(super) fn new(tries: bool) -> Self {
+        Self {
+            tries,
+            trials: Vec::new(),
+            births: 0,
+            since: 0,
+            judged: 0,
+            in_use: 1.0,
+            full: Vec::new(),
+        }
+    }
+
     /// The size of pages of a region that is about to get a folio. A trial has to be `allowed`.
     pub(super) fn choose(
         &mut self,
         allocation: &Allocation,
         allowed: impl FnOnce() -> bool,
     ) -> Option<PageSize> {
-        if !allocation.huge {
+        if !allocation.huge || !self.tries {
             return None;
         }
         let region = allocation.run.start.region();
@@ -131,7 +140,7 @@ mod tests {
 
     #[test]
     fn new_memory_gets_base_pages_where_folios_would_stand_empty() {
-        let mut sizes = Sizes::default();
+        let mut sizes = Sizes::new(true);
         let before = folios(0..64, 200, &mut sizes);
         assert!((8..40).contains(&before), "{before}");
         assert_eq!(folios(64..200, 200, &mut sizes), 0);
@@ -142,14 +151,14 @@ mod tests {
 
     #[test]
     fn memory_that_is_filled_has_folios() {
-        let mut sizes = Sizes::default();
+        let mut sizes = Sizes::new(true);
         let folios = folios(0..1000, 512, &mut sizes);
         assert!(folios > 970 && folios < 1000, "a few are tried: {folios}");
     }
 
     #[test]
     fn what_was_unmapped_says_nothing() {
-        let mut sizes = Sizes::default();
+        let mut sizes = Sizes::new(true);
         for region in 0..100 {
             folios(region..region + 1, 10, &mut sizes);
             sizes.forget(Region(region).run());

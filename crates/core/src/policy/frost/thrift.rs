@@ -32,6 +32,8 @@ pub(super) struct Thrift {
     watched: f64,
     hits: [f64; 2],
     since: u32,
+    /// Doublings that were asked for.
+    forced: u32,
 }
 
 impl Thrift {
@@ -48,6 +50,7 @@ impl Thrift {
             watched: 0.0,
             hits: [0.0; 2],
             since: 0,
+            forced: 0,
         }
     }
 
@@ -147,8 +150,18 @@ impl Thrift {
     pub(super) fn lengthen(&mut self) -> Option<u32> {
         let new = (2 * self.period).min(self.least.saturating_mul(LONGEST));
         let is_longer = new > self.period;
+        self.forced += u32::from(is_longer);
         self.period = new;
         is_longer.then_some(new)
+    }
+
+    /// Takes back what [`Self::lengthen`] did last.
+    pub(super) fn shorten(&mut self) -> Option<u32> {
+        self.forced = self.forced.checked_sub(1)?;
+        let new = (self.period / 2).max(self.least);
+        let is_shorter = new < self.period;
+        self.period = new;
+        is_shorter.then_some(new)
     }
 
     /// Doubles or halves the period, where that pays; `settled` forbids to double it.
