@@ -11,6 +11,7 @@
 mod cachegrind;
 mod program;
 #[path = "../../../core/benches/samples/tiered.rs"]
+#[allow(dead_code, reason = "each benchmark uses a part")]
 mod tiered;
 
 use anyhow::{Context, Error, Result, ensure};

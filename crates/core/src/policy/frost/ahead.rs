@@ -122,7 +122,7 @@ impl Ahead {
         while need > 0
             && let Some(victim) = exchange.victim(view, densities, rent, sweeps)
         {
-            if victim.is_too_large(need, limits.capacity) {
+            if victim.is_too_large(need) {
                 exchange.spare(victim);
                 break;
             }

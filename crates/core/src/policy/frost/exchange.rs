@@ -21,9 +21,9 @@ const MOST: u64 = 4096;
 const QUEUED: usize = 1 << 16;
 /// Candidates in a row that find nothing worth leaving for them, after which a plan ends.
 const REFUSED: usize = 16;
-/// A unit does not leave for what may come where it has more pages than so many times those that lack, and
-/// more than this part of fast memory: most of it would stand empty.
-const MOST_FOR_ROOM: (u64, u64) = (2, 8);
+/// A unit with more than so many times the pages that lack does not leave for what may come: most of its place
+/// would stand empty.
+const MOST_FOR_ROOM: u64 = 2;
 /// Share of the margin that a unit needs where there is free room.
 const FREE: f32 = 0.25;
 
@@ -45,9 +45,8 @@ pub(super) struct Unit {
 
 impl Unit {
     /// Whether most of what it leaves would stand empty, where so many pages lack.
-    pub(super) fn is_too_large(self, lack: u64, capacity: PageCount) -> bool {
-        let pages = u64::from(self.run.pages);
-        pages > MOST_FOR_ROOM.0 * lack && pages > capacity.0 / MOST_FOR_ROOM.1
+    pub(super) fn is_too_large(self, lack: u64) -> bool {
+        u64::from(self.run.pages) > MOST_FOR_ROOM * lack
     }
 }
 
@@ -196,7 +195,7 @@ impl Exchange {
         while free < 0
             && let Some(victim) = self.victim(view, densities, rent, sweeps)
         {
-            if free + soft >= 0 && victim.is_too_large(free.unsigned_abs(), limits.capacity) {
+            if free + soft >= 0 && victim.is_too_large(free.unsigned_abs()) {
                 self.spare(victim);
                 break;
             }
