@@ -40,7 +40,7 @@ impl Newborn {
     /// A page is sampled.
     #[inline]
     pub(super) fn sample(&mut self, page: PageId) {
-        if self.young.contains(page.0) {
+        if self.young_pages > 0 && self.young.contains(page.0) {
             self.samples += 1.0;
         }
     }
