@@ -17,6 +17,8 @@ struct Pool {
     /// First frame number of the tier, over all tiers.
     first: u32,
     blocks: Vec<Block>,
+    /// Free frames of all blocks.
+    free: u64,
     /// Blocks that may be wholly free, the next one last; an entry can be out of date.
     whole: Vec<u32>,
     /// Wholly free blocks with something unmovable: for base pages only.
@@ -187,15 +189,17 @@ impl Frames {
     /// The block that is cheapest to empty, where the tier's other blocks can take its pages.
     fn victim(&self, tier: TierId) -> Option<u32> {
         let pool = &self.pools[tier.index()];
-        let free: u64 = pool.blocks.iter().map(|b| u64::from(b.free)).sum();
+        if pool.free < u64::from(BLOCK) {
+            return None;
+        }
         let movable = |b: &Block| !b.pinned && b.size == BLOCK && b.free > 0;
-        let (index, block) = pool
+        let (index, _) = pool
             .blocks
             .iter()
             .enumerate()
             .filter(|(_, b)| movable(b))
             .max_by_key(|(i, b)| (b.free, std::cmp::Reverse(*i)))?;
-        (free >= u64::from(BLOCK) && block.free > 0).then_some(index as u32)
+        Some(index as u32)
     }
 
     /// Empties a block by moving its pages to others of the tier: the block's first frame and the
@@ -206,6 +210,7 @@ impl Frames {
         let base = pool.first + victim * BLOCK;
         let block = &mut pool.blocks[victim as usize];
         let moved = BLOCK - block.free;
+        pool.free -= u64::from(block.free);
         block.free = 0;
         block.used = [u64::MAX; 8];
         for frame in base..base + BLOCK {
@@ -245,7 +250,8 @@ impl Pool {
         rng.shuffle(&mut pieces);
         order.retain(|b| !blocks[*b as usize].scattered);
         let (pinned, whole) = order.into_iter().partition(|&b| blocks[b as usize].pinned);
-        Self { first, blocks, whole, pinned, pieces, partial: Vec::new() }
+        let free = u64::from(frames);
+        Self { first, blocks, free, whole, pinned, pieces, partial: Vec::new() }
     }
 
     fn take_base(&mut self) -> Option<u32> {
@@ -269,6 +275,7 @@ impl Pool {
         let bit = block.used[word].trailing_ones();
         block.used[word] |= 1 << bit;
         block.free -= 1;
+        self.free -= 1;
         Some(self.first + index * BLOCK + word as u32 * 64 + bit)
     }
 
@@ -280,6 +287,7 @@ impl Pool {
         let bit = (block.used[word] >> shift).trailing_ones();
         block.used[word] |= 1 << (shift + bit);
         block.free -= 1;
+        self.free -= 1;
         if block.piece_is_full(first) {
             self.pieces.pop();
         }
@@ -311,6 +319,7 @@ impl Pool {
         let block = &mut self.blocks[index as usize];
         block.used = [u64::MAX; 8];
         block.free = 0;
+        self.free -= u64::from(BLOCK);
         Some(self.first + index * BLOCK)
     }
 
@@ -322,6 +331,7 @@ impl Pool {
         let was_full = block.scattered && block.piece_is_full(piece);
         block.used[bit as usize / 64] &= !(1 << (bit % 64));
         block.free += 1;
+        self.free += 1;
         if block.scattered {
             self.pieces.extend(was_full.then_some(piece));
             return;
@@ -390,6 +400,14 @@ mod tests {
             let mut frames = Frames::new(&[PageCount(capacity)], fragmentation, &mut Rng::new(seed));
             let mut resident = BTreeSet::new();
             for (what, first, pages) in steps {
+                let region = Region(first / BLOCK);
+                let is_new = |page: PageId| !resident.contains(&page.0);
+                if what == 3 && region.run().iter().all(is_new) {
+                    if !matches!(frames.place_huge(region, FAST), HugeFrame::None) {
+                        resident.extend(region.run().iter().map(|page| page.0));
+                    }
+                    continue;
+                }
                 for page in first..first + pages {
                     if what == 0 {
                         frames.release(PageId(page));
@@ -405,6 +423,7 @@ mod tests {
                 let taken: BTreeSet<u32> =
                     resident.iter().filter_map(|page| frames.frame(PageId(*page))).collect();
                 prop_assert_eq!(taken.len(), resident.len());
+                prop_assert_eq!(frames.pools[0].free, capacity - resident.len() as u64);
                 prop_assert!(taken.iter().all(|frame| u64::from(*frame) < capacity));
             }
         }
