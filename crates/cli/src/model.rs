@@ -21,7 +21,7 @@ pub struct ModelArgs {
     /// Capacity of another tier, by name or number [default: as much as needed]
     #[arg(long, value_name = "TIER=SIZE", hide_short_help = true)]
     pub limit: Vec<String>,
-    /// Translation lookaside buffer: modelled, or off, which takes half the time and makes walks, and what
+    /// Translation lookaside buffer: modelled, or off, which takes a third less time and makes walks, and what
     /// huge pages save, free
     #[arg(
         long,
