@@ -213,10 +213,7 @@ impl Pagemap {
             match self.file.read_at(&mut self.buffer[filled..], at) {
                 Ok(0) => {
                     // The address space has ended, or the address lies above every address space.
-                    let alive = self.file.read_at(&mut [0; ENTRY_BYTES], 0).is_ok_and(|n| n > 0);
-                    if !alive {
-                        return Err(LinuxError::Gone { pid: self.pid });
-                    }
+                    self.check_alive()?;
                     self.buffer[filled..].fill(0);
                     return Ok(());
                 }
@@ -226,6 +223,12 @@ impl Pagemap {
             }
         }
         Ok(())
+    }
+
+    /// An error where the address space has ended: it has not even a first entry.
+    fn check_alive(&self) -> Result<(), LinuxError> {
+        let alive = self.file.read_at(&mut [0; ENTRY_BYTES], 0).is_ok_and(|n| n > 0);
+        if alive { Ok(()) } else { Err(LinuxError::Gone { pid: self.pid }) }
     }
 
     /// Whether the kernel knows `PAGEMAP_SCAN`.
@@ -274,6 +277,7 @@ impl Pagemap {
         masks: ScanMasks,
         runs: &mut Vec<(Span, Categories)>,
     ) -> Result<(), LinuxError> {
+        let before = runs.len();
         let mut rest = span;
         while !rest.is_empty() {
             let stop = self.scan_once(rest, masks, runs)?;
@@ -282,7 +286,8 @@ impl Pagemap {
             }
             rest = Span::between(stop, span.end());
         }
-        Ok(())
+        // Some kernels find nothing in an address space that has ended, in place of an error.
+        if runs.len() == before { self.check_alive() } else { Ok(()) }
     }
 
     /// One request: at most [`SCAN_RUNS`] runs from the beginning of `span` on. Gives the page
