@@ -1,6 +1,6 @@
 //! Random generators of the development set, with parameters over all that they take.
 //!
-//! What is found here, policies are tuned on: no generator of the held-out set is drawn.
+//! Policies are tuned on the finds: no generator of the held-out set is drawn.
 
 use super::draw::Draw;
 

@@ -1,8 +1,8 @@
 //! Balance of loaded latencies: `colloid` (Vuppalapati and Agarwal, SOSP '24), on HeMem's samples.
 //!
-//! Where reads of fast memory take less time than those of slow memory, as loaded as both are, hot pages
-//! are promoted; where they take longer, demoted. By how much the share of reads that fast memory serves
-//! has to change is searched for (`balance.rs`). The hottest pages that together have no more than that
+//! Hot pages are promoted where reads of fast memory take less time than those of slow memory, as loaded as
+//! both are, and demoted where they take longer. The change of fast memory's share of reads that balances
+//! both is searched for (`balance.rs`). The hottest pages that together have no more than that
 //! share of samples move, no more bytes of them than the reads are that shift.
 //!
 //! Not good for: a fast tier that is never loaded, where it is HeMem with a limit. Taken from the paper's

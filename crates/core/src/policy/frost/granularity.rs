@@ -134,14 +134,13 @@ impl Granularity {
             }
         } else {
             account.balance = account.balance.min(split);
-            if account.balance < -collapse && !account.asked && found.whole {
-                account.asked = true;
-                self.to_collapse.push((found.region, found.dense));
+            if account.balance < -collapse && found.whole {
+                self.collapse(found.region, found.dense);
             }
         }
     }
 
-    /// Wants a region to be a folio that turned out to be used as one.
+    /// Wants a region to be a folio, in fast memory or not.
     pub(super) fn collapse(&mut self, region: Region, fast: bool) {
         let account = &mut self.accounts[region.index()];
         if !core::mem::replace(&mut account.asked, true) {

@@ -64,28 +64,19 @@ impl Purse {
 impl Guard {
     pub(super) fn new(offer: &Offer) -> Self {
         let sample = offer.telemetry.loads.and_then(|loads| loads.cost_ns);
-        let prices = match (offer.costs, sample) {
-            (
-                WorkCosts {
-                    base_move_ns: Some(base),
-                    folio_move_ns: Some(folio),
-                    split_ns: Some(split),
-                    collapse_ns: Some(collapse),
-                },
-                Some(sample),
-            ) => Some(match offer.shares_cores {
-                true => Prices { sample, base, folio, split, collapse },
-                // About half of a sample is handled by others.
-                false => Prices {
-                    sample: sample / 2.0,
-                    base: 0.0,
-                    folio: 0.0,
-                    split: 0.0,
-                    collapse: 0.0,
-                },
-            }),
-            _ => None,
+        // Of a sample, others handle about half where they have a core for it.
+        let (of_samples, of_work) = if offer.shares_cores { (1.0, 1.0) } else { (0.5, 0.0) };
+        let WorkCosts { base_move_ns, folio_move_ns, split_ns, collapse_ns } = offer.costs;
+        let known = || {
+            Some(Prices {
+                sample: sample? * of_samples,
+                base: base_move_ns? * of_work,
+                folio: folio_move_ns? * of_work,
+                split: split_ns? * of_work,
+                collapse: collapse_ns? * of_work,
+            })
         };
+        let prices = known();
         Self { prices, ..Self::default() }
     }
 

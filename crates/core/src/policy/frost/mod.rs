@@ -271,7 +271,9 @@ impl Frost {
             self.sampling.tell[SampleKind::Store as usize] = true;
         }
         self.newborn.sample(page);
-        self.guard.sample(page, tier, self.worth_of(kind));
+        // A sampled store need not have missed: it earns nothing.
+        let worth = if kind == SampleKind::LoadMiss { self.worth() } else { 0.0 };
+        self.guard.sample(page, tier, f64::from(worth));
         let in_order = self.streams.follow(page, self.sampling.samples);
         if in_order {
             self.ahead.sample(view.unit(page).start);
@@ -366,14 +368,6 @@ impl Frost {
     /// What fast memory saves of the accesses that a sample stands for (ns).
     fn worth(&self) -> f32 {
         self.thrift.period() as f32 * self.rules.saving
-    }
-
-    /// The same of a sample: stores count by the period of loads, which is what they are sampled beside.
-    fn worth_of(&self, kind: SampleKind) -> f64 {
-        match kind {
-            SampleKind::LoadMiss => f64::from(self.worth()),
-            SampleKind::Store => 0.0,
-        }
     }
 
     fn choose_horizon(&mut self) {

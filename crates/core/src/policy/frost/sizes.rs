@@ -11,8 +11,10 @@ use alloc::vec::Vec;
 
 /// Regions on trial at a time.
 const TRIALS: usize = 4;
-/// New regions of which one is tried, once as many have been.
-const EVERY: [(u32, u32); 2] = [(8, 2), (256, u32::MAX)];
+/// Trials after which it is known how full regions become.
+const ENOUGH: u32 = 2;
+/// New regions of which one is tried, until then and later.
+const EVERY: [u32; 2] = [8, 256];
 /// Pages born elsewhere since the last one of a region after which it counts as filled.
 const FILLED: u64 = 8 * HUGE_PAGES as u64;
 /// Trials over which the share in use is averaged.
@@ -69,15 +71,14 @@ impl Sizes {
         }
         let region = allocation.run.start.region();
         self.since += 1;
-        let every =
-            EVERY.iter().find(|(_, most)| self.judged < *most).map_or(1, |(every, _)| *every);
-        let is_due = self.is_sparse() || self.since >= every;
-        let is_tried = self.trials.len() < TRIALS && is_due && (self.is_sparse() || allowed());
+        let sparse = self.is_sparse();
+        let every = EVERY[usize::from(self.judged >= ENOUGH)];
+        let is_tried = self.trials.len() < TRIALS && (sparse || self.since >= every && allowed());
         if is_tried {
             self.since = 0;
             self.trials.push(Trial { region, pages: 0, last: self.births });
         }
-        (is_tried || self.is_sparse()).then_some(PageSize::Base)
+        (is_tried || sparse).then_some(PageSize::Base)
     }
 
     /// Memory was touched first.
@@ -112,7 +113,7 @@ impl Sizes {
     }
 
     fn is_sparse(&self) -> bool {
-        self.judged >= EVERY[0].1 && self.in_use < SPARSE
+        self.judged >= ENOUGH && self.in_use < SPARSE
     }
 }
 
