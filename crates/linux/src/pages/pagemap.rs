@@ -277,7 +277,6 @@ impl Pagemap {
         masks: ScanMasks,
         runs: &mut Vec<(Span, Categories)>,
     ) -> Result<(), LinuxError> {
-        let before = runs.len();
         let mut rest = span;
         while !rest.is_empty() {
             let stop = self.scan_once(rest, masks, runs)?;
@@ -286,8 +285,7 @@ impl Pagemap {
             }
             rest = Span::between(stop, span.end());
         }
-        // Some kernels find nothing in an address space that has ended, in place of an error.
-        if runs.len() == before { self.check_alive() } else { Ok(()) }
+        Ok(())
     }
 
     /// One request: at most [`SCAN_RUNS`] runs from the beginning of `span` on. Gives the page
@@ -302,6 +300,10 @@ impl Pagemap {
         let end = span.end().0.saturating_mul(PAGE_BYTES);
         let (count, stop) = scan(self.file.as_fd(), span.address(), end, masks, &mut self.regions)
             .map_err(|errno| LinuxError::call("ioctl PAGEMAP_SCAN", self.pid, errno))?;
+        if count == 0 {
+            // Some kernels find nothing in an address space that has ended, in place of an error.
+            self.check_alive()?;
+        }
         for region in &self.regions[..count] {
             let span = Span::of_addresses(region.start, region.end);
             push_run(runs, span, Categories(region.categories));
@@ -628,6 +630,8 @@ mod tests {
         );
         // Before Linux 6.7 the request is unknown.
         assert!(scanned.is_err_and(|e| e.is_gone() || e.errno() == Some(libc::ENOTTY)));
+        let placed = pagemap.places(Span::new(Vpn(0), 10), &mut Vec::new());
+        assert!(placed.expect_err("ended").is_gone());
     }
     #[test]
     fn an_exec_ends_the_address_space_and_not_the_process() {
