@@ -32,7 +32,7 @@ use super::entry::{Entry, Group};
 use super::facts::{Facts, Telemetry};
 use super::offer::Offer;
 use super::settings::Settings;
-use super::suited;
+use super::suited::Suited;
 use crate::action::{Action, Plan};
 use crate::budget::Budget;
 use crate::event::{Event, Sample, SampleKind};
@@ -41,6 +41,7 @@ use crate::placement::View;
 use crate::types::*;
 use ahead::Ahead;
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use density::{Densities, Horizon, Spans};
 use exchange::{Exchange, Margin};
 use granularity::{Granularity, Prices};
@@ -110,7 +111,7 @@ pub const ENTRY: Entry = Entry {
         Param::fixed("wakeup", Kind::Duration, "40us", "", "interval of moves"),
     ],
     preset: &[],
-    suits: suited::anywhere,
+    suits,
     facts,
     build: |settings, offer| Ok(Box::new(Frost::new(settings, offer))),
 };
@@ -137,6 +138,21 @@ fn facts(settings: &Settings) -> Facts {
     let store_sample_period = if settings.count("stores") > 0 { 1_000_000 } else { 0 };
     let needs = Telemetry { load_sample_period, store_sample_period, ..Telemetry::default() };
     Facts { needs, ..Facts::default() }
+}
+
+/// What samples that do not come from a sampler cannot tell.
+fn suits(offer: &Offer) -> Vec<Suited> {
+    let mut suited = Vec::new();
+    let Some(loads) = offer.telemetry.loads else { return suited };
+    if loads.looks_in_turn() {
+        // Who looks at pages in turn sees sweeps of its own.
+        suited.push(Suited::to("streams", "off"));
+    }
+    if loads.per_second.is_some() {
+        // Another period would not change how many come.
+        suited.push(Suited::to("thrift", "off"));
+    }
+    suited
 }
 
 /// Constants of a run.
@@ -209,7 +225,6 @@ impl Frost {
         };
         let loads = offer.telemetry.loads;
         let sample_ns = loads.and_then(|loads| loads.cost_ns);
-        let period_decides = loads.is_none_or(|loads| loads.per_second.is_none());
         let folio_move = offer.costs.folio_move_ns.unwrap_or(FOLIO_MOVE_NS);
         let split = settings.duration("split").0 as f32;
         let wakeup = Nanos(settings.duration("wakeup").0.max(1));
@@ -222,7 +237,7 @@ impl Frost {
                 splits: split > 0.0,
                 tick: settings.count("tick").max(1),
                 looks: settings.count_u32("looks").max(1),
-                thrift: settings.switch("thrift") && period_decides,
+                thrift: settings.switch("thrift"),
                 streams: settings.switch("streams"),
                 wakeup,
                 page_there_and_back: 2.0 * folio_move as f32 / HUGE_PAGES as f32,
@@ -274,7 +289,7 @@ impl Frost {
         // A sampled store need not have missed: it earns nothing.
         let worth = if kind == SampleKind::LoadMiss { self.worth() } else { 0.0 };
         self.guard.sample(page, tier, f64::from(worth));
-        let in_order = self.streams.follow(page, self.sampling.samples);
+        let in_order = self.rules.streams && self.streams.follow(page, self.sampling.samples);
         if in_order {
             self.ahead.sample(view.unit(page).start);
         }
