@@ -19,6 +19,8 @@ use alloc::vec::Vec;
 const MOST: u64 = 4096;
 /// Units that are waited for in a queue; those that are promoted or demoted last are dropped beyond.
 const QUEUED: usize = 1 << 16;
+/// Waiting pages for each sample since the last plan, at most: plans look at them again.
+const WAITING_PER_SAMPLE: u64 = 4;
 /// Candidates in a row that find nothing worth leaving for them, after which a plan ends.
 const REFUSED: usize = 16;
 /// A unit with more than so many times the pages that lack does not leave for what may come: most of its place
@@ -61,6 +63,8 @@ pub(super) struct Exchange {
     chosen: Bitmap,
     /// On their way out of fast memory.
     leaving: Vec<PageRun>,
+    /// Samples at the last plan.
+    planned: u64,
     pub promoted: u64,
     pub demoted: u64,
 }
@@ -73,6 +77,7 @@ impl Exchange {
             waiting: Vec::new(),
             chosen: Bitmap::default(),
             leaving: Vec::new(),
+            planned: 0,
             promoted: 0,
             demoted: 0,
         }
@@ -168,6 +173,15 @@ impl Exchange {
         let goes =
             |page: u32| self.chosen.contains(page) || self.candidates.place(PageId(page)).is_some();
         1 + (first..first + 16).filter(|other| *other != page.0 && goes(*other)).count() as u32
+    }
+
+    /// Whether a plan is worth its time, after so many samples.
+    pub(super) fn is_due(&mut self, samples: u64) -> bool {
+        let is_due = (samples - self.planned) * WAITING_PER_SAMPLE >= self.waiting.len() as u64;
+        if is_due {
+            self.planned = samples;
+        }
+        is_due
     }
 
     /// Chooses what comes and proposes what leaves, but for what sweeps use. `room` is kept free besides

@@ -430,10 +430,12 @@ impl Frost {
             folio: self.rules.margin_folio / worth / HUGE_PAGES as f32,
         };
         self.ahead.pass(self.rules.tick);
-        let soon = self.ahead.wanted(view);
-        let keep = (rent.bin, margin, self.newborn.room + soon);
-        let most = (budget, self.guard.purse());
-        self.exchange.plan(view, &self.densities, self.streams.sweeps(), keep, most, plan);
+        if self.exchange.is_due(self.sampling.samples) {
+            let soon = self.ahead.wanted(view);
+            let keep = (rent.bin, margin, self.newborn.room + soon);
+            let most = (budget, self.guard.purse());
+            self.exchange.plan(view, &self.densities, self.streams.sweeps(), keep, most, plan);
+        }
     }
 
     /// Brings in what streams reach next.
