@@ -522,7 +522,7 @@ fn old_names_work_and_say_the_new_one() {
         (&["workloads"], &["list", "workloads"]),
         (&["synth", "zipf"], &["list", "generators", "zipf"]),
         (&["status", "--json"], &["status", "--json"]),
-        (&["sim", ZIPF], &["compare", ZIPF, "-p", "memtis-plus", "-f", "1:8", "--no-bound"]),
+        (&["sim", ZIPF], &["compare", ZIPF, "-p", "frost", "-f", "1:8", "--no-bound"]),
     ] {
         let (before, now) = (frostline(old).success(), frostline(new).success());
         assert_eq!(now.get_output().stderr, b"", "{new:?}");

@@ -189,7 +189,7 @@ mod tests {
                 "frostline record -o t --from=live=j",
                 "frostline trace import --format journal -o t j",
             ),
-            ("frostline sim t", "frostline compare t --policies memtis-plus --fast 1:8 --no-bound"),
+            ("frostline sim t", "frostline compare t --policies frost --fast 1:8 --no-bound"),
             ("frostline sim t -p pet --bound", "frostline compare t -p pet --fast 1:8"),
             (
                 "frostline sim t --policy=pet -f1:2 --json",

@@ -63,7 +63,7 @@ pub static REGISTRY: &[Entry] = &[
 ];
 
 /// The policy that runs where nobody names one.
-pub const DEFAULT: &str = memtis::PLUS.name;
+pub const DEFAULT: &str = frost::ENTRY.name;
 
 /// What Linux does without tiering, the reference of every comparison.
 pub const FIRST_TOUCH: &str = simple::FIRST_TOUCH.name;

@@ -160,10 +160,7 @@ fn what_is_shown_is_read_back() {
         priority = 7\nslow = \"none\"\nchildren = false\n";
     let config = Config::parse("f", text).unwrap();
     let shown = toml::to_string(&config).unwrap();
-    assert!(
-        shown.contains("policy = \"memtis-plus\"") && shown.contains("priority = 50"),
-        "{shown}"
-    );
+    assert!(shown.contains("policy = \"frost\"") && shown.contains("priority = 50"), "{shown}");
     assert_eq!(Config::parse("g", &shown).unwrap(), config);
     assert_eq!(config.daemon.fast(), Some(Bytes(8 << 30)));
     assert_eq!(Config::parse("f", "").unwrap(), Config::default());
