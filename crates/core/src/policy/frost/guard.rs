@@ -3,7 +3,8 @@
 //! Charged are samples, page faults of memory that gets base pages on trial, and, where workers take time from
 //! the program, every move, split and collapse. Earned is what fast memory serves of the samples beyond what
 //! it would serve if pages had stayed where they were touched first. A small share of the time may be spent in
-//! advance. While too much is spent, nothing that costs is done, and samples become fewer.
+//! advance, half of it on samples where work costs, too. While too much is spent, nothing that costs is done,
+//! and samples become fewer.
 
 use crate::action::{Action, Plan};
 use crate::hotness::bitmap::Bitmap;
@@ -12,7 +13,9 @@ use crate::policy::offer::{Offer, WorkCosts};
 use crate::types::*;
 
 /// Share of the time that may be spent in advance.
-const ADVANCE: f64 = 0.01;
+const ADVANCE: f64 = 0.02;
+/// Share of the time that samples leave of it for work, where that takes time from the program.
+const FOR_WORK: f64 = 0.01;
 
 /// What a fault of a base page takes (ns).
 const FAULT_NS: f64 = 500.0;
@@ -116,14 +119,21 @@ impl Guard {
         affords
     }
 
+    /// What samples leave for work, if that costs anything.
+    fn kept_for_work(&self) -> f64 {
+        let costs = self.prices.is_some_and(|prices| prices.folio > 0.0);
+        if costs { FOR_WORK * self.now.0 as f64 } else { 0.0 }
+    }
+
     /// Whether samples cost more than they may.
     pub(super) fn is_overdrawn(&self) -> bool {
-        self.prices.is_some() && self.left() < 0.0
+        self.prices.is_some() && self.left() < self.kept_for_work()
     }
 
     /// Whether there is so much left that samples may become more again.
     pub(super) fn is_at_ease(&self) -> bool {
-        self.left() > ADVANCE / 2.0 * self.now.0 as f64
+        let most = ADVANCE * self.now.0 as f64;
+        self.left() > f64::midpoint(self.kept_for_work(), most)
     }
 
     /// Memory was touched first. `capacity` is what fast memory holds.
@@ -202,14 +212,16 @@ mod tests {
         assert!(!guard.affords_exchange() && !guard.purse().take(folio));
         guard.now = SECOND;
         let mut purse = guard.purse();
-        // 10 ms in advance for 0.4 ms each.
-        assert_eq!((0..100).filter(|_| purse.take(folio)).count(), 25);
-        guard.spent = 20e6;
+        // 20 ms in advance for 0.4 ms each.
+        assert_eq!((0..100).filter(|_| purse.take(folio)).count(), 50);
+        guard.spent = 11e6;
+        assert!(guard.is_overdrawn() && guard.affords_exchange(), "samples leave half to moves");
+        guard.spent = 30e6;
         assert!(!guard.affords_exchange() && !guard.affords_change() && guard.is_overdrawn());
         for _ in 0..1000 {
             guard.sample(PageId(7), TierId::FAST, 11_000.0);
         }
-        assert_eq!((guard.earned, guard.spent), (11e6, 20.5e6));
+        assert_eq!((guard.earned, guard.spent), (11e6, 30.5e6));
         assert!(guard.affords_exchange() && !guard.affords_change());
     }
 

@@ -182,3 +182,11 @@ fn what_becomes_of_memory_is_taken_in() {
     }
     assert!(world.metric("samples_total") > 50_000.0);
 }
+
+#[test]
+fn samples_are_as_dear_as_what_they_can_save() {
+    use super::suited_period;
+    assert_eq!([55.0, 110.0, 27.5].map(|saving| suited_period(200, saving)), [200, 100, 400]);
+    assert_eq!([0.0, 1e9].map(|saving| suited_period(200, saving)), [800, 50]);
+    assert_eq!(suited_period(1, 1e9), 1);
+}
