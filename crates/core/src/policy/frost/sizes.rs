@@ -11,12 +11,10 @@ use alloc::vec::Vec;
 
 /// Regions on trial at a time.
 const TRIALS: usize = 4;
-/// Trials after which it is known how full regions become.
-const ENOUGH: u32 = 2;
-/// New regions of which one is tried, until then and later.
+/// New regions of which one is tried, until the first trial has ended and later.
 const EVERY: [u32; 2] = [8, 256];
 /// Pages born elsewhere since the last one of a region after which it counts as filled.
-const FILLED: u64 = 8 * HUGE_PAGES as u64;
+const FILLED: u64 = 4 * HUGE_PAGES as u64;
 /// Trials over which the share in use is averaged.
 const SPAN: f32 = 4.0;
 /// Share of a region's pages below which new ones get base pages.
@@ -72,7 +70,7 @@ impl Sizes {
         let region = allocation.run.start.region();
         self.since += 1;
         let sparse = self.is_sparse();
-        let every = EVERY[usize::from(self.judged >= ENOUGH)];
+        let every = EVERY[usize::from(self.judged > 0)];
         let is_tried = self.trials.len() < TRIALS && (sparse || self.since >= every && allowed());
         if is_tried {
             self.since = 0;
@@ -113,7 +111,7 @@ impl Sizes {
     }
 
     fn is_sparse(&self) -> bool {
-        self.judged >= ENOUGH && self.in_use < SPARSE
+        self.judged > 0 && self.in_use < SPARSE
     }
 }
 
