@@ -13,9 +13,9 @@ use crate::policy::offer::{Offer, WorkCosts};
 use crate::types::*;
 
 /// Share of the time that may be spent in advance.
-const ADVANCE: f64 = 0.02;
+const ADVANCE: f64 = 0.015;
 /// Share of the time that samples leave of it for work, where that takes time from the program.
-const FOR_WORK: f64 = 0.01;
+const FOR_WORK: f64 = 0.0075;
 
 /// What a fault of a base page takes (ns).
 const FAULT_NS: f64 = 500.0;
@@ -212,16 +212,16 @@ mod tests {
         assert!(!guard.affords_exchange() && !guard.purse().take(folio));
         guard.now = SECOND;
         let mut purse = guard.purse();
-        // 20 ms in advance for 0.4 ms each.
-        assert_eq!((0..100).filter(|_| purse.take(folio)).count(), 50);
-        guard.spent = 11e6;
+        // 15 ms in advance for 0.4 ms each.
+        assert_eq!((0..100).filter(|_| purse.take(folio)).count(), 37);
+        guard.spent = 8e6;
         assert!(guard.is_overdrawn() && guard.affords_exchange(), "samples leave half to moves");
-        guard.spent = 30e6;
+        guard.spent = 25e6;
         assert!(!guard.affords_exchange() && !guard.affords_change() && guard.is_overdrawn());
         for _ in 0..1000 {
             guard.sample(PageId(7), TierId::FAST, 11_000.0);
         }
-        assert_eq!((guard.earned, guard.spent), (11e6, 30.5e6));
+        assert_eq!((guard.earned, guard.spent), (11e6, 25.5e6));
         assert!(guard.affords_exchange() && !guard.affords_change());
     }
 
