@@ -32,7 +32,7 @@ use super::entry::{Entry, Group};
 use super::facts::{Facts, Telemetry};
 use super::offer::Offer;
 use super::settings::Settings;
-use super::suited::Suited;
+use super::suited::{Suited, period_of_brief_programs};
 use crate::action::{Action, Plan};
 use crate::budget::Budget;
 use crate::event::{Event, Sample, SampleKind};
@@ -104,7 +104,7 @@ pub const ENTRY: Entry = Entry {
             "",
             "that base pages have to have saved; 0 never splits",
         ),
-        Param::fixed("tick", Kind::Count, "32", "samples", "from one plan to the next"),
+        Param::fixed("tick", Kind::Count, "32", "samples", "from one plan to the next, at most"),
         Param::fixed("looks", Kind::Count, "32", "pages", "looked at per sample"),
         Param::fixed("streams", Kind::Switch, "on", "", "bring in ahead what is swept"),
         Param::fixed(
@@ -138,6 +138,8 @@ const COMMON_SAVING: f64 = 55.0;
 const MOST_PERIODS: f64 = 4.0;
 /// What moving a folio costs where nobody says (ns).
 const FOLIO_MOVE_NS: f64 = 270_000.0;
+/// Plans in a horizon, at least.
+const PLANS_IN_A_HORIZON: f32 = 8.0;
 /// Longest time between two plans, where samples are rare.
 const PLAN_EVERY: Nanos = Nanos(100_000_000);
 /// Least horizon (samples).
@@ -152,7 +154,7 @@ fn facts(settings: &Settings) -> Facts {
 
 /// What samples that do not come from a sampler cannot tell.
 fn suits(offer: &Offer) -> Vec<Suited> {
-    let mut suited = Vec::new();
+    let mut suited = period_of_brief_programs(offer);
     let Some(loads) = offer.telemetry.loads else { return suited };
     if loads.looks_in_turn() {
         // Who looks at pages in turn sees sweeps of its own.
@@ -419,12 +421,19 @@ impl Frost {
         f64::from(horizon).min(self.sampling.samples as f64).max(f64::from(LEAST_HORIZON))
     }
 
+    /// Samples from one plan to the next.
+    fn tick(&self) -> u64 {
+        let horizon = self.choice.spans[self.densities.horizon as usize];
+        ((horizon / PLANS_IN_A_HORIZON) as u64).clamp(1, self.rules.tick)
+    }
+
     fn plan(&mut self, view: &View<'_>, budget: Budget, plan: &mut Plan) {
         let resident = view.resident().0 as f32;
         self.choice.spans = self.rules.horizons.map(|pages| (pages * resident).max(LEAST_HORIZON));
         self.choose_horizon();
         let worth = self.worth();
         let span = self.span();
+        let looks = self.rules.looks.saturating_mul(self.tick().min(1 << 20) as u32);
         let mut around = Around {
             view,
             densities: &mut self.densities,
@@ -436,8 +445,7 @@ impl Frost {
             price: worth / span as f32,
             samples: self.sampling.samples,
         };
-        self.hand
-            .go(self.rules.looks.saturating_mul(self.rules.tick.min(1 << 20) as u32), &mut around);
+        self.hand.go(looks, &mut around);
         let rent = self.rent();
         let may = self.guard.affords_exchange();
         let most = if may { view.limits(TierId::FAST).capacity.0 / 8 } else { 0 };
@@ -448,7 +456,7 @@ impl Frost {
             base: self.rules.margin_base / worth,
             folio: self.rules.margin_folio / worth / HUGE_PAGES as f32,
         };
-        self.ahead.pass(self.rules.tick);
+        self.ahead.pass(self.tick());
         if self.exchange.is_due(self.sampling.samples) {
             let soon = self.ahead.wanted(view);
             let keep = (rent.bin, margin, self.newborn.room + soon);
@@ -544,7 +552,7 @@ impl Policy for Frost {
             self.bring_ahead(view, plan);
         }
         if self.sampling.samples >= self.due.plan.0 || now >= self.due.plan.1 {
-            let samples = self.sampling.samples + self.rules.tick;
+            let samples = self.sampling.samples + self.tick();
             self.due.plan = (samples, now.saturating_add(PLAN_EVERY));
             self.plan(view, budget, plan);
         }
