@@ -19,8 +19,8 @@ use alloc::vec::Vec;
 const MOST: u64 = 4096;
 /// Units that are waited for in a queue; those that are promoted or demoted last are dropped beyond.
 const QUEUED: usize = 1 << 16;
-/// Waiting pages for each sample since the last plan, at most: plans look at them again.
-const WAITING_PER_SAMPLE: u64 = 4;
+/// Waiting pages that a plan looks at again for each sample, at most.
+const WAITING_PER_SAMPLE: usize = 4;
 /// Candidates in a row that find nothing worth leaving for them, after which a plan ends.
 const REFUSED: usize = 16;
 /// A unit with more than so many times the pages that lack does not leave for what may come: most of its place
@@ -63,8 +63,6 @@ pub(super) struct Exchange {
     chosen: Bitmap,
     /// On their way out of fast memory.
     leaving: Vec<PageRun>,
-    /// Samples at the last plan.
-    planned: u64,
     pub promoted: u64,
     pub demoted: u64,
 }
@@ -77,7 +75,6 @@ impl Exchange {
             waiting: Vec::new(),
             chosen: Bitmap::default(),
             leaving: Vec::new(),
-            planned: 0,
             promoted: 0,
             demoted: 0,
         }
@@ -175,13 +172,9 @@ impl Exchange {
         1 + (first..first + 16).filter(|other| *other != page.0 && goes(*other)).count() as u32
     }
 
-    /// Whether a plan is worth its time, after so many samples.
-    pub(super) fn is_due(&mut self, samples: u64) -> bool {
-        let is_due = (samples - self.planned) * WAITING_PER_SAMPLE >= self.waiting.len() as u64;
-        if is_due {
-            self.planned = samples;
-        }
-        is_due
+    /// Samples after which a plan is worth its time: it looks again at all that waits for room.
+    pub(super) fn least_tick(&self) -> u64 {
+        (self.waiting.len() / WAITING_PER_SAMPLE) as u64
     }
 
     /// Chooses what comes and proposes what leaves, but for what sweeps use. `room` is kept free besides

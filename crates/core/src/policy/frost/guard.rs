@@ -15,7 +15,7 @@ use crate::types::*;
 /// Share of the time that may be spent in advance.
 const ADVANCE: f64 = 0.015;
 /// Share of the time that samples leave of it for work, where that takes time from the program.
-const FOR_WORK: f64 = 0.0075;
+const FOR_WORK: f64 = ADVANCE / 2.0;
 
 /// What a fault of a base page takes (ns).
 const FAULT_NS: f64 = 500.0;

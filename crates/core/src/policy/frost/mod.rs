@@ -152,7 +152,7 @@ fn facts(settings: &Settings) -> Facts {
     Facts { needs, ..Facts::default() }
 }
 
-/// What samples that do not come from a sampler cannot tell.
+/// Brief programs are sampled more often; samples that do not come from a sampler tell less.
 fn suits(offer: &Offer) -> Vec<Suited> {
     let mut suited = period_of_brief_programs(offer);
     let Some(loads) = offer.telemetry.loads else { return suited };
@@ -424,7 +424,8 @@ impl Frost {
     /// Samples from one plan to the next.
     fn tick(&self) -> u64 {
         let horizon = self.choice.spans[self.densities.horizon as usize];
-        ((horizon / PLANS_IN_A_HORIZON) as u64).clamp(1, self.rules.tick)
+        let tick = ((horizon / PLANS_IN_A_HORIZON) as u64).clamp(1, self.rules.tick);
+        tick.max(self.exchange.least_tick())
     }
 
     fn plan(&mut self, view: &View<'_>, budget: Budget, plan: &mut Plan) {
@@ -433,7 +434,8 @@ impl Frost {
         self.choose_horizon();
         let worth = self.worth();
         let span = self.span();
-        let looks = self.rules.looks.saturating_mul(self.tick().min(1 << 20) as u32);
+        let tick = self.tick();
+        let looks = self.rules.looks.saturating_mul(tick.min(1 << 20) as u32);
         let mut around = Around {
             view,
             densities: &mut self.densities,
@@ -456,13 +458,11 @@ impl Frost {
             base: self.rules.margin_base / worth,
             folio: self.rules.margin_folio / worth / HUGE_PAGES as f32,
         };
-        self.ahead.pass(self.tick());
-        if self.exchange.is_due(self.sampling.samples) {
-            let soon = self.ahead.wanted(view);
-            let keep = (rent.bin, margin, self.newborn.room + soon);
-            let most = (budget, self.guard.purse());
-            self.exchange.plan(view, &self.densities, self.streams.sweeps(), keep, most, plan);
-        }
+        self.ahead.pass(tick);
+        let soon = self.ahead.wanted(view);
+        let keep = (rent.bin, margin, self.newborn.room + soon);
+        let most = (budget, self.guard.purse());
+        self.exchange.plan(view, &self.densities, self.streams.sweeps(), keep, most, plan);
     }
 
     /// Brings in what streams reach next.
