@@ -25,7 +25,7 @@ impl Audit {
         spaces: &mut Spaces,
         events: &mut Vec<Event>,
     ) -> Result<(), S::Error> {
-        cx.charge();
+        cx.charge_hearing();
         if !cx.budget.rounds.allows(cx.now) {
             return Ok(());
         }

@@ -3,7 +3,7 @@
 use crate::pacer::Pacer;
 use crate::refreshes::Refreshes;
 use crate::rounds::Rounds;
-use crate::settings::{AUDIT_PART, Settings, TURN};
+use crate::settings::{AUDIT_PART, MOVE_PART, Settings, TURN};
 use frostline_core::types::Nanos;
 
 /// A footprint that exceeds its limit by this share is still settling.
@@ -30,7 +30,9 @@ impl Budget {
     /// For a thread that has used `cpu` so far.
     pub(crate) fn new(settings: &Settings, cpu: Nanos) -> Self {
         Self {
-            pacer: Pacer::new(settings.settling_cpu_share, cpu).in_turns(TURN),
+            pacer: Pacer::new(settings.settling_cpu_share, cpu)
+                .in_turns(TURN)
+                .with_reserve(MOVE_PART),
             auditor: Pacer::new(settings.cpu_share * AUDIT_PART, Nanos::ZERO),
             rounds: Rounds::default(),
             refreshes: Refreshes::new(settings.cpu_share),

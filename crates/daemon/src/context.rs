@@ -39,7 +39,12 @@ impl<S: System> Cx<'_, S> {
         self.system.record(LogEntry::Actions(&actions))
     }
 
-    /// Charges what has been used of a core since the last time.
+    /// Charges what hearing and deciding have used of a core since the last time.
+    pub(crate) fn charge_hearing(&mut self) {
+        self.budget.pacer.charge_besides(self.system.cpu());
+    }
+
+    /// Charges what moving has used of a core since the last time.
     pub(crate) fn charge(&mut self) {
         self.budget.pacer.charge(self.system.cpu());
     }

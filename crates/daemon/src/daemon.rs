@@ -85,6 +85,7 @@ impl Daemon {
             cx.tell(core::mem::take(&mut events))?;
             cx.budget.refreshes.end(cx.system.cpu());
         }
+        cx.charge_hearing();
         if reports {
             tell_usage(cx, &mut events)?;
             observer.report(cx, &mut events);
@@ -95,6 +96,7 @@ impl Daemon {
         cx.system.hear(now, &mut events)?;
         audit.go_on(cx, spaces, &mut events)?;
         cx.tell(events)?;
+        cx.charge_hearing();
         work(cx, spaces, observer)?;
         limits.keep(cx)?;
         limits.probe(cx, passed)?;

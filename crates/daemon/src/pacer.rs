@@ -4,12 +4,17 @@ use frostline_core::types::Nanos;
 
 /// Longest time for which unused allowance is saved up.
 const SAVED: Nanos = Nanos(500_000_000);
+/// Longest time for which allowance is owed.
+const OWED: Nanos = Nanos(10_000_000_000);
 
 /// Allows processor time at a share of one core. What has been used beyond the allowance is owed.
 #[derive(Clone, Copy, Debug)]
 pub struct Pacer {
     share: f64,
     allowance_ns: f64,
+    /// Part of the share that only work uses up.
+    reserve: f64,
+    reserve_ns: f64,
     at: Option<Nanos>,
     /// Most that is used from one refill to the next.
     turn_ns: f64,
@@ -23,7 +28,22 @@ impl Pacer {
     /// `share` of one core, above 0, for a thread that has used `cpu` so far.
     pub fn new(share: f64, cpu: Nanos) -> Self {
         let turn_ns = f64::INFINITY;
-        Self { share, allowance_ns: 0.0, at: None, turn_ns, turn_left_ns: turn_ns, cpu }
+        Self {
+            share,
+            allowance_ns: 0.0,
+            reserve: 0.0,
+            reserve_ns: 0.0,
+            at: None,
+            turn_ns,
+            turn_left_ns: turn_ns,
+            cpu,
+        }
+    }
+
+    /// The same that keeps a part of the share for work, whatever else is charged: who is busy with hearing
+    /// goes on moving.
+    pub fn with_reserve(self, part: f64) -> Self {
+        Self { reserve: part, ..self }
     }
 
     /// The same that allows no more than a turn's processor time from one refill to the next, however much
@@ -42,26 +62,39 @@ impl Pacer {
     pub fn refill(&mut self, now: Nanos) {
         let passed = self.at.map_or(0, |at| now.saturating_sub(at).0);
         self.at = Some(now);
-        let most = SAVED.0 as f64 * self.share;
-        self.allowance_ns = (self.allowance_ns + passed as f64 * self.share).min(most);
+        let (granted, most) = (passed as f64 * self.share, SAVED.0 as f64 * self.share);
+        let least = -(OWED.0 as f64 * self.share);
+        self.allowance_ns = (self.allowance_ns + granted).clamp(least, most);
+        self.reserve_ns = (self.reserve_ns + granted * self.reserve).min(most * self.reserve);
         self.turn_left_ns = self.turn_ns;
     }
 
     /// Whether work may begin.
     pub fn allows(&self) -> bool {
-        self.allowance_ns > 0.0 && self.turn_left_ns > 0.0
+        self.has_some() && self.turn_left_ns > 0.0
+    }
+
+    fn has_some(&self) -> bool {
+        self.allowance_ns > 0.0 || self.reserve_ns > 0.0
     }
 
     /// Whether nothing but the end of a turn keeps work from going on.
     pub fn ends_turn(&self) -> bool {
-        self.allowance_ns > 0.0 && self.turn_left_ns <= 0.0
+        self.has_some() && self.turn_left_ns <= 0.0
     }
 
-    /// Charges what the thread has used since the last call, its processor time being `cpu` now.
+    /// Charges what the thread has used for work since the last call, its processor time being `cpu` now.
     pub fn charge(&mut self, cpu: Nanos) {
         let used = cpu.saturating_sub(self.cpu).0 as f64;
-        self.allowance_ns -= used;
+        self.reserve_ns -= used;
         self.turn_left_ns -= used;
+        self.charge_besides(cpu);
+    }
+
+    /// Charges what the thread has used for something else since the last call: neither the reserve nor the
+    /// turn has less of it.
+    pub fn charge_besides(&mut self, cpu: Nanos) {
+        self.allowance_ns -= cpu.saturating_sub(self.cpu).0 as f64;
         self.cpu = cpu;
     }
 
@@ -90,6 +123,41 @@ mod tests {
         }
         let share = used as f64 / 10e9;
         assert!((0.0299..=0.0302).contains(&share), "{share}");
+    }
+
+    /// Hearing takes 4 ms, and work 1 ms a time, of 10 ms each: so much work in a second, and what is owed.
+    fn overloaded(pacer: &mut Pacer, from: Nanos, seconds: u64) -> u64 {
+        let mut worked = 0;
+        for turn in 0..100 * seconds {
+            pacer.refill(from.saturating_add(Nanos(turn * 10_000_000)));
+            pacer.charge_besides(pacer.cpu.saturating_add(Nanos(4_000_000)));
+            while pacer.allows() {
+                worked += 1_000_000;
+                pacer.charge(pacer.cpu.saturating_add(Nanos(1_000_000)));
+            }
+        }
+        worked / seconds
+    }
+
+    #[test]
+    fn work_goes_on_where_hearing_takes_more_than_the_share() {
+        let plain = Pacer::new(0.2, Nanos(0)).in_turns(Nanos(10_000_000));
+        assert_eq!(overloaded(&mut plain.clone(), Nanos(0), 100), 0);
+        let mut reserving = plain.with_reserve(0.25);
+        let worked = overloaded(&mut reserving, Nanos(0), 100);
+        assert!((49_000_000..51_000_000).contains(&worked), "a quarter of 0.2 s: {worked}");
+        reserving.refill(Nanos(111_000_000_000));
+        assert!(reserving.allowance_ns > 0.0, "what is long ago is not owed");
+    }
+
+    #[test]
+    fn reserves_are_not_hoarded_either() {
+        let mut pacer = Pacer::new(0.2, Nanos(0)).with_reserve(0.25);
+        pacer.refill(Nanos(0));
+        pacer.refill(Nanos(3_600_000_000_000));
+        pacer.charge_besides(Nanos(1_000_000_000));
+        pacer.charge(Nanos(1_025_000_000));
+        assert!(!pacer.allows(), "a quarter of what half a second allots");
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub(crate) const TURN: Nanos = Nanos(10_000_000);
 pub(crate) const MOVE_PAGES: u32 = 256;
 /// Part of the daemon's share of a core that goes into knowing where pages are.
 pub(crate) const AUDIT_PART: f64 = 0.25;
+/// Part of the rest that is kept for moves where hearing and deciding take more than there is.
+pub(crate) const MOVE_PART: f64 = 0.25;
 
 /// One tier.
 #[derive(Clone, Copy, Debug, PartialEq)]
