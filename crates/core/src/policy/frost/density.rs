@@ -5,19 +5,22 @@
 //! modulo 2^16; of each region two floats, of a long horizon and of a short one. Over the short horizon, pages
 //! share what their region gets as they do over the long one.
 
+use super::ranks::{BINS, least};
+use super::tally::Tally;
+use crate::placement::PageState;
 use crate::types::*;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use prefetch_index::prefetch_index;
 
 /// Steps of a score in an octave.
-const STEPS: i32 = 64;
+pub(super) const STEPS: i32 = 64;
 /// Score of a page without samples, in relation to now: less than any that counts.
-const NONE: i16 = -48 * STEPS as i16;
+pub(super) const NONE: i16 = -48 * STEPS as i16;
 /// Scores below this, in relation to now, count as none.
-const LEAST: i16 = -24 * STEPS as i16;
+pub(super) const LEAST: i16 = -24 * STEPS as i16;
 /// Scores below this, in relation to now, are brought back to [`NONE`], long before they wrap around.
-const OLD: i16 = -96 * STEPS as i16;
+pub(super) const OLD: i16 = -96 * STEPS as i16;
 /// Octaves of the table of increments, below and above one sample.
 const BELOW: i32 = 8;
 const ABOVE: i32 = 16;
@@ -41,6 +44,11 @@ impl Prior {
     #[inline]
     pub(super) fn expected(self, own: f32) -> f32 {
         self.mean * (own + self.shape) / (self.long + self.shape)
+    }
+
+    /// Whether nothing was sampled.
+    pub(super) fn is_empty(self) -> bool {
+        self.mean <= 0.0
     }
 
     /// The same for pages that are in use, where only this share of them is.
@@ -125,13 +133,19 @@ impl Horizon {
 /// Spans of both horizons (samples).
 pub(super) type Spans = [f32; 2];
 
+/// What is known of a region.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    /// Samples over the long and the short horizon.
+    samples: [f32; 2],
+    /// Shape of the distribution of its pages.
+    shape: f32,
+}
+
 /// Samples of pages and regions.
 pub(super) struct Densities {
     scores: Vec<u16>,
-    /// Over the long and the short horizon.
-    regions: Vec<[f32; 2]>,
-    /// Shapes of the distributions of regions.
-    shapes: Vec<f32>,
+    regions: Vec<Known>,
     /// Weights of a sample now, as regions count it.
     units: [f64; 2],
     /// The horizon that counts.
@@ -150,7 +164,6 @@ impl Densities {
         Self {
             scores: Vec::new(),
             regions: Vec::new(),
-            shapes: Vec::new(),
             units: [1.0; 2],
             horizon: Horizon::Long,
             clock: 0.0,
@@ -165,8 +178,8 @@ impl Densities {
         let pages = pages as usize;
         if pages > self.scores.len() {
             self.scores.resize(pages, self.now.wrapping_add_signed(NONE));
-            self.regions.resize(pages / HUGE_PAGES as usize, [0.0; 2]);
-            self.shapes.resize(pages / HUGE_PAGES as usize, SHAPE);
+            let nothing = Known { samples: [0.0; 2], shape: SHAPE };
+            self.regions.resize(pages / HUGE_PAGES as usize, nothing);
         }
     }
 
@@ -195,7 +208,7 @@ impl Densities {
     #[inline]
     fn mean_over(&self, region: Region, horizon: Horizon) -> f32 {
         let at = horizon as usize;
-        self.regions[region.index()][at] / (self.units[at] as f32 * HUGE_PAGES as f32)
+        self.regions[region.index()].samples[at] / (self.units[at] as f32 * HUGE_PAGES as f32)
     }
 
     /// Samples of a region over its pages, over the horizon that counts.
@@ -209,7 +222,7 @@ impl Densities {
     pub(super) fn prior_over(&self, region: Region, horizon: Horizon) -> Prior {
         let mean = self.mean_over(region, horizon);
         let long = self.mean_over(region, Horizon::Long);
-        Prior { mean, long, shape: self.shapes[region.index()] }
+        Prior { mean, long, shape: self.regions[region.index()].shape }
     }
 
     /// What is known of a region's pages.
@@ -225,15 +238,56 @@ impl Densities {
         if huge { prior.mean } else { prior.expected(self.own(page)) }
     }
 
+    /// Samples that a score stands for, in relation to now.
+    #[inline]
+    pub(super) fn samples_of(&self, relative: i16) -> f32 {
+        self.tables.power(relative)
+    }
+
+    /// The least score, in relation to now, with which a page has a density. All have it where that is the
+    /// least number, and none where it is the largest.
+    pub(super) fn least_score(&self, prior: Prior, density: f32) -> i16 {
+        if prior.is_empty() {
+            return if density <= 0.0 { i16::MIN } else { i16::MAX };
+        }
+        match prior.least_own(density) {
+            own if own <= 0.0 => i16::MIN,
+            own => self.tables.score(own),
+        }
+    }
+
+    /// The same with which a page is in a bin, or in a denser one.
+    pub(super) fn least_score_in(&self, prior: Prior, bin: usize) -> i16 {
+        if bin < BINS { self.least_score(prior, least(bin)) } else { i16::MAX }
+    }
+
+    /// Tallies a region's pages, each of which is shown to `see`. To be called more often than in 400 times the
+    /// logarithm of 2 of a horizon, or scores wrap around.
+    #[inline]
+    pub(super) fn tally(
+        &mut self,
+        region: Region,
+        states: &[u8],
+        tally: &mut Tally,
+        see: impl FnMut(usize, PageState, i16),
+    ) {
+        tally.take(&mut self.scores[region.run().range()], self.now, states, see);
+    }
+
+    /// Samples of tallied pages, near enough, and of how many.
+    pub(super) fn tallied(&self, tally: &Tally) -> impl Iterator<Item = (f32, u32)> {
+        let scored = tally.scored().map(|(score, pages)| (self.samples_of(score), pages));
+        core::iter::once((0.0, tally.none)).chain(scored)
+    }
+
     /// Learns how different the pages of a region are: by how much their samples vary beyond chance.
-    pub(super) fn learn_shape(&mut self, region: Region) {
+    pub(super) fn learn_shape(&mut self, region: Region, tally: &Tally) {
         let mean = self.mean_over(region, Horizon::Long);
-        let squares: f32 =
-            region.run().iter().map(|page| self.own(page)).map(|own| own * own).sum();
+        let squares: f32 = self.tallied(tally).map(|(own, pages)| own * own * pages as f32).sum();
         let pages = HUGE_PAGES as f32;
         let beyond_chance = (squares - pages * (mean * mean + mean)).max(0.0);
         let shape = (pages * mean * mean + DOUBT * SHAPE) / (beyond_chance + DOUBT);
-        self.shapes[region.index()] = shape.clamp(SHAPES.0, SHAPES.1);
+        self.regions[region.index()].shape = shape.clamp(SHAPES.0, SHAPES.1);
     }
 
     /// Counts a sample.
@@ -250,9 +304,9 @@ impl Densities {
             self.scores[page.index()].wrapping_add((rise >> 16) as u16 + u16::from(up))
         };
         self.scores[page.index()] = score;
-        let region = &mut self.regions[page.region().index()];
-        region[0] += self.units[0] as f32;
-        region[1] += self.units[1] as f32;
+        let Known { samples, .. } = &mut self.regions[page.region().index()];
+        samples[0] += self.units[0] as f32;
+        samples[1] += self.units[1] as f32;
         self.pass(spans);
     }
 
@@ -266,7 +320,7 @@ impl Densities {
             self.units[at] *= 1.0 + share + share * share / 2.0;
             if self.units[at] > HEAVY {
                 let scale = (1.0 / self.units[at]) as f32;
-                self.regions.iter_mut().for_each(|samples| samples[at] *= scale);
+                self.regions.iter_mut().for_each(|known| known.samples[at] *= scale);
                 self.units[at] = 1.0;
             }
         }
@@ -279,8 +333,8 @@ impl Densities {
             self.scores[run.range()].fill(score);
         }
         for page in run.iter() {
-            let region = &mut self.regions[page.region().index()];
-            for (at, samples) in region.iter_mut().enumerate() {
+            let Known { samples, .. } = &mut self.regions[page.region().index()];
+            for (at, samples) in samples.iter_mut().enumerate() {
                 *samples += self.units[at] as f32 * densities[at];
             }
         }
@@ -291,7 +345,7 @@ impl Densities {
         let run = run.intersect(PageRun::between(0, self.scores.len() as u32));
         for page in run.iter() {
             let own = self.own(page);
-            let [long, short] = &mut self.regions[page.region().index()];
+            let [long, short] = &mut self.regions[page.region().index()].samples;
             let left = (*long - own * self.units[0] as f32).max(0.0);
             // What the region had of late went to its pages as all of it did.
             *short *= if *long > 0.0 { left / *long } else { 0.0 };
@@ -300,30 +354,14 @@ impl Densities {
         }
     }
 
-    /// Keeps the scores of a region from wrapping around. To be called more often than in 400 times the
-    /// logarithm of 2 of a horizon.
-    pub(super) fn keep_young(&mut self, region: Region) {
-        let now = self.now;
-        for score in &mut self.scores[region.run().range()] {
-            if (score.wrapping_sub(now) as i16) < OLD {
-                *score = now.wrapping_add_signed(NONE);
-            }
-        }
-    }
-
     /// Pages of a folio that would have at least this density as base pages, where this share of them is in
     /// use.
     pub(super) fn at_least(&self, region: Region, density: f32, share: f32) -> u32 {
-        let prior = self.prior(region).in_use(share);
-        let all = (HUGE_PAGES as f32 * share) as u32;
-        if prior.mean <= 0.0 {
-            return if density <= 0.0 { all } else { 0 };
+        let least = self.least_score(self.prior(region).in_use(share), density);
+        if least == i16::MIN {
+            return (HUGE_PAGES as f32 * share) as u32;
         }
-        let least = prior.least_own(density);
-        if least <= 0.0 {
-            return all;
-        }
-        let (least, now) = (self.tables.score(least), self.now);
+        let now = self.now;
         let scores = &self.scores[region.run().range()];
         scores.iter().map(|score| u32::from(score.wrapping_sub(now) as i16 >= least)).sum()
     }
@@ -336,6 +374,7 @@ impl Densities {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::frost::ranks::bin;
     use crate::rng::Rng;
 
     /// The same in floats, page by page.
@@ -376,11 +415,12 @@ mod tests {
         for _ in 0..20 {
             densities.add(PageId(3), [64.0; 2]);
         }
+        let (states, mut tally) = ([PageState::RESIDENT; 512], Tally::new());
         // 2000 octaves, four times as many as scores tell apart.
         for i in 0..64 * 1400 {
             densities.add(PageId(5), [64.0; 2]);
             if i % 4096 == 0 {
-                densities.keep_young(Region(0));
+                densities.tally(Region(0), &states, &mut tally, |_, _, _| ());
             }
         }
         assert_eq!((densities.own(PageId(3)), densities.own(PageId(4))), (0.0, 0.0));
@@ -400,6 +440,42 @@ mod tests {
             let each = Region(0).run().iter().filter(|p| densities.density(*p, false) >= density);
             let (found, each) = (densities.at_least(Region(0), density, 1.0), each.count() as u32);
             assert_eq!(found, each, "{density}");
+        }
+    }
+
+    #[test]
+    fn tallies_are_what_counting_each_page_gives() {
+        let mut densities = Densities::new();
+        densities.grow(512);
+        let mut rng = Rng::new(3);
+        for _ in 0..2000 {
+            densities.add(PageId((rng.below(20) * rng.below(20)) as u32), [300.0; 2]);
+        }
+        let mut states = [PageState::RESIDENT; 512];
+        states[64..128].fill(PageState::ABSENT.0);
+        let (mut tally, mut seen) = (Tally::new(), Vec::new());
+        for _ in 0..2 {
+            seen.clear();
+            densities.tally(Region(0), &states, &mut tally, |at, _, relative| {
+                seen.push((at as u32, relative))
+            });
+            let own = |relative| if relative < LEAST { 0.0 } else { densities.samples_of(relative) };
+            assert!(seen.len() == 448 && seen.iter().all(|(at, _)| !(64..128).contains(at)));
+            assert!(seen.iter().all(|(at, score)| own(*score) == densities.own(PageId(*at))));
+            let none = seen.iter().filter(|(_, score)| own(*score) == 0.0).count() as u32;
+            assert!(none > 50 && none < 400 && tally.none == none && tally.pages() == 448);
+            let tallied: f32 =
+                tally.scored().map(|(score, pages)| own(score) * pages as f32).sum();
+            let each: f32 = seen.iter().map(|(_, score)| own(*score)).sum();
+            assert!((tallied / each - 1.0).abs() < 0.02, "{tallied} {each}");
+        }
+        for density in [0.01, 0.5, 2.0, 9.0] {
+            let prior = densities.prior(Region(0));
+            let least = densities.least_score_in(prior, bin(density));
+            for &(at, score) in &seen {
+                let is_denser = bin(densities.density(PageId(at), false)) >= bin(density);
+                assert_eq!(score >= least, is_denser, "{at} {density}");
+            }
         }
     }
 

@@ -91,11 +91,15 @@ impl Exchange {
     pub(super) fn offer(&mut self, unit: PageId, fast: bool, density: f32, rent: usize) {
         let bin = bin(density);
         let leaves = fast && bin < rent.max(1);
-        let comes = !fast && bin + 1 >= rent && density > 0.0 && !self.chosen.contains(unit.0);
+        let comes = !fast && bin + 1 >= rent && density > 0.0 && !self.is_chosen(unit);
         let queue = if fast { &mut self.victims } else { &mut self.candidates };
         if (leaves || comes) && (queue.len() < QUEUED || queue.place(unit).is_some()) {
             queue.put(unit, bin);
         }
+    }
+
+    fn is_chosen(&self, unit: PageId) -> bool {
+        !self.waiting.is_empty() && self.chosen.contains(unit.0)
     }
 
     /// Pages on their way out of fast memory.

@@ -8,6 +8,7 @@ use super::exchange::Exchange;
 use super::granularity::{Found, Granularity};
 use super::horizon::Choice;
 use super::ranks::{Histogram, bin, least};
+use super::tally::Tally;
 use super::thrift::Thrift;
 use super::walks::Walks;
 use crate::placement::{PageState, View};
@@ -71,6 +72,7 @@ pub(super) struct Hand {
     half: Histogram,
     half_pages: u64,
     units: Histogram,
+    tally: Tally,
     solved: u64,
     pub rounds: u64,
 }
@@ -84,6 +86,7 @@ impl Hand {
             half: Histogram::new(),
             half_pages: 0,
             units: Histogram::new(),
+            tally: Tally::new(),
             solved: 0,
             rounds: 0,
         }
@@ -108,27 +111,30 @@ impl Hand {
     }
 
     fn look(&mut self, region: Region, around: &mut Around<'_>) -> u32 {
-        around.densities.keep_young(region);
-        around.densities.learn_shape(region);
-        around.thrift.keep_young(region);
-        let first = around.view.state(region.first());
-        if first.is_huge() {
-            self.look_at_folio(region, first, around);
-            FOLIO
-        } else {
-            self.look_at_pages(region, around)
+        let states = &around.view.states()[region.run().range()];
+        let first = PageState(states[0]);
+        match first.is_huge() {
+            true => self.look_at_folio(region, first, states, around),
+            false => self.look_at_pages(region, states, around),
         }
     }
 
-    fn look_at_folio(&mut self, region: Region, state: PageState, around: &mut Around<'_>) {
+    fn look_at_folio(
+        &mut self,
+        region: Region,
+        state: PageState,
+        states: &[u8],
+        around: &mut Around<'_>,
+    ) -> u32 {
+        around.densities.tally(region, states, &mut self.tally, |_, _, _| ());
+        around.densities.learn_shape(region, &self.tally);
         let rent = around.rent();
         let density = around.densities.mean(region);
-        let at = bin(density);
-        self.pages.add(at, HUGE_PAGES);
+        self.pages.add(bin(density), HUGE_PAGES);
         self.other.add(bin(around.other_prior(region).mean), HUGE_PAGES);
         self.units.add(bin(density * HUGE_PAGES as f32), 1);
-        if let Some(seat) = around.thrift.seat(region.first()) {
-            self.half.add(bin(around.thrift.density(seat, true)), HUGE_PAGES);
+        if let Some(half) = around.thrift.tally(region, states, &mut self.tally) {
+            self.half.add(bin(half.mean), HUGE_PAGES);
             self.half_pages += u64::from(HUGE_PAGES);
         }
         if !state.is_in_flight() {
@@ -140,36 +146,53 @@ impl Hand {
         let dense = density >= rent.density;
         let found = Found { region, huge: true, whole: false, hot, dense };
         charge(found, rent, around);
+        FOLIO
     }
 
-    fn look_at_pages(&mut self, region: Region, around: &mut Around<'_>) -> u32 {
+    fn look_at_pages(&mut self, region: Region, states: &[u8], around: &mut Around<'_>) -> u32 {
         let prior = around.densities.prior(region);
         let (rent, other) = (around.rent(), around.other_prior(region));
-        let watched = around.thrift.seat(region.first()).is_some();
-        let (mut resident, mut still, mut hot) = (0, 0, 0);
-        for page in region.run().iter() {
-            let state = around.view.state(page);
-            let Some(tier) = state.tier() else { continue };
-            resident += 1;
-            let own = around.densities.own(page);
-            let density = prior.expected(own);
-            let at = bin(density);
-            self.pages.add(at, 1);
-            self.other.add(bin(other.expected(own)), 1);
-            self.units.add(at, 1);
-            hot += u32::from(density >= rent.density);
-            if watched && let Some(seat) = around.thrift.seat(page) {
-                self.half.add(bin(around.thrift.density(seat, false)), 1);
-                self.half_pages += 1;
-            }
-            if !state.is_in_flight() {
-                still += 1;
-                around.exchange.offer(page, tier == TierId::FAST, density, rent.bin);
-            }
+        // Pages of fast memory below the first score want to leave, those of slow memory from the second one
+        // on want to come.
+        let leave = around.densities.least_score_in(prior, rent.bin.max(1));
+        let come = match prior.is_empty() {
+            true => i16::MAX,
+            false => around.densities.least_score_in(prior, rent.bin.saturating_sub(1)),
+        };
+        let (mut still, mut wanting) = (0, 0);
+        let mut want = [0u16; HUGE_PAGES as usize];
+        around.densities.tally(region, states, &mut self.tally, |at, state, score| {
+            let fast = state.tier() == Some(TierId::FAST);
+            let is_still = !state.is_in_flight();
+            still += u32::from(is_still);
+            want[wanting] = at as u16;
+            let wants = fast && score < leave || !fast && score >= come;
+            wanting += usize::from(is_still && wants);
+        });
+        for at in &want[..wanting] {
+            let page = PageId(region.first().0 + u32::from(*at));
+            let fast = around.view.state(page).tier() == Some(TierId::FAST);
+            let density = prior.expected(around.densities.own(page));
+            around.exchange.offer(page, fast, density, rent.bin);
         }
-        if resident == 0 {
+        let mut hot = 0;
+        for (own, pages) in around.densities.tallied(&self.tally) {
+            let density = prior.expected(own);
+            self.pages.add(bin(density), pages);
+            self.other.add(bin(other.expected(own)), pages);
+            self.units.add(bin(density), pages);
+            hot += if density >= rent.density { pages } else { 0 };
+        }
+        if self.tally.pages() == 0 {
             around.granularity.forget(region);
             return FOLIO;
+        }
+        around.densities.learn_shape(region, &self.tally);
+        if let Some(half) = around.thrift.tally(region, states, &mut self.tally) {
+            for (own, pages) in around.densities.tallied(&self.tally) {
+                self.half.add(bin(half.expected(own)), pages);
+                self.half_pages += u64::from(pages);
+            }
         }
         let dense = prior.mean >= rent.density;
         let found = Found { region, huge: false, whole: still == HUGE_PAGES, hot, dense };

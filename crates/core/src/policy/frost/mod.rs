@@ -21,6 +21,7 @@ mod newborn;
 mod ranks;
 mod sizes;
 mod streams;
+mod tally;
 mod thrift;
 mod walks;
 

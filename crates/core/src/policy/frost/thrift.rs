@@ -3,8 +3,9 @@
 //! Some regions are watched twice, with all samples and with every second one. What is hit less by the latter
 //! is what half of the samples would lose; what a sample costs is what they would save.
 
-use super::density::{Densities, Horizon, Spans};
+use super::density::{Densities, Horizon, Prior, Spans};
 use super::hand::Rent;
+use super::tally::Tally;
 use crate::types::*;
 
 /// Regions that are watched twice.
@@ -84,15 +85,10 @@ impl Thrift {
     }
 
     /// What stands for a page among those watched.
-    pub(super) fn seat(&self, page: PageId) -> Option<PageId> {
+    fn seat(&self, page: PageId) -> Option<PageId> {
         let region = page.region().0;
         let is_watched = region.is_multiple_of(self.stride);
         is_watched.then(|| PageId(region / self.stride * HUGE_PAGES + page.offset()))
-    }
-
-    /// The density of a watched page by half of the samples.
-    pub(super) fn density(&self, seat: PageId, huge: bool) -> f32 {
-        self.half.density(seat, huge)
     }
 
     /// Compares what both say of a sampled page, before they count it.
@@ -134,11 +130,17 @@ impl Thrift {
         }
     }
 
-    /// Keeps the scores of a region from wrapping around.
-    pub(super) fn keep_young(&mut self, region: Region) {
-        if let Some(seat) = self.seat(region.first()) {
-            self.half.keep_young(seat.region());
-        }
+    /// Tallies a watched region's pages by half of the samples; what is known of them, unless it is not
+    /// watched.
+    pub(super) fn tally(
+        &mut self,
+        region: Region,
+        states: &[u8],
+        tally: &mut Tally,
+    ) -> Option<Prior> {
+        let seat = self.seat(region.first())?.region();
+        self.half.tally(seat, states, tally, |_, _, _| ());
+        Some(self.half.prior(seat))
     }
 
     /// The share of watched samples that fast memory would serve.
