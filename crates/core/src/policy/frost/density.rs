@@ -459,13 +459,13 @@ mod tests {
             densities.tally(Region(0), &states, &mut tally, |at, _, relative| {
                 seen.push((at as u32, relative))
             });
-            let own = |relative| if relative < LEAST { 0.0 } else { densities.samples_of(relative) };
+            let own =
+                |relative| if relative < LEAST { 0.0 } else { densities.samples_of(relative) };
             assert!(seen.len() == 448 && seen.iter().all(|(at, _)| !(64..128).contains(at)));
             assert!(seen.iter().all(|(at, score)| own(*score) == densities.own(PageId(*at))));
             let none = seen.iter().filter(|(_, score)| own(*score) == 0.0).count() as u32;
             assert!(none > 50 && none < 400 && tally.none == none && tally.pages() == 448);
-            let tallied: f32 =
-                tally.scored().map(|(score, pages)| own(score) * pages as f32).sum();
+            let tallied: f32 = tally.scored().map(|(score, pages)| own(score) * pages as f32).sum();
             let each: f32 = seen.iter().map(|(_, score)| own(*score)).sum();
             assert!((tallied / each - 1.0).abs() < 0.02, "{tallied} {each}");
         }

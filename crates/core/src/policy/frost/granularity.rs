@@ -36,7 +36,7 @@ struct Account {
     fresh: bool,
 }
 
-/// Prices of changes (ns).
+/// Prices of changes (ns); infinite where there are to be none.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Prices {
     pub split: f32,
@@ -126,7 +126,7 @@ impl Granularity {
         let (split, collapse) = (self.prices.split * dearer, self.prices.collapse * dearer);
         if found.huge {
             account.balance = account.balance.max(-split);
-            if tries && !account.asked && split > 0.0 {
+            if tries && !account.asked && split.is_finite() {
                 self.tried += 1;
                 self.to_split.push((split, found.region));
             } else if account.balance > split && !account.asked {

@@ -92,19 +92,13 @@ pub const ENTRY: Entry = Entry {
             "that promoting a base page has to gain",
         ),
         Param::fixed(
-            "margin-folio",
-            Kind::Duration,
-            "88us",
+            "margin",
+            Kind::Float,
+            "0.33",
             "",
-            "that promoting a folio has to gain",
+            "that a folio's move, or a split, has to gain, of what it costs",
         ),
-        Param::fixed(
-            "split",
-            Kind::Duration,
-            "100us",
-            "",
-            "that base pages have to have saved; 0 never splits",
-        ),
+        Param::fixed("split", Kind::Switch, "on", "", "split folios by value"),
         Param::fixed("tick", Kind::Count, "32", "samples", "from one plan to the next, at most"),
         Param::fixed("looks", Kind::Count, "32", "pages", "looked at per sample"),
         Param::fixed("streams", Kind::Switch, "on", "", "bring in ahead what is swept"),
@@ -115,7 +109,6 @@ pub const ENTRY: Entry = Entry {
             "",
             "take fewer samples where these tell nearly as much",
         ),
-        Param::fixed("wakeup", Kind::Duration, "40us", "", "interval of moves"),
     ],
     preset: &[],
     suits,
@@ -137,8 +130,12 @@ const SAMPLE_NS: f64 = 500.0;
 const COMMON_SAVING: f64 = 55.0;
 /// By how much the period is longer or shorter at most where an access saves less or more.
 const MOST_PERIODS: f64 = 4.0;
-/// What moving a folio costs where nobody says (ns).
+/// What moving and splitting a folio, and making one, cost where nobody says (ns).
 const FOLIO_MOVE_NS: f64 = 270_000.0;
+const SPLIT_NS: f64 = 285_000.0;
+const COLLAPSE_NS: f64 = 1_400_000.0;
+/// Interval of moves.
+const WAKEUP: Nanos = Nanos(40_000);
 /// Plans in a horizon, at least.
 const PLANS_IN_A_HORIZON: f32 = 8.0;
 /// Longest time between two plans, where samples are rare.
@@ -187,7 +184,6 @@ struct Rules {
     looks: u32,
     thrift: bool,
     streams: bool,
-    wakeup: Nanos,
     /// What moving a page there and back costs, as a part of a folio (ns).
     page_there_and_back: f32,
     /// What an access saves that fast memory serves (ns).
@@ -247,20 +243,19 @@ impl Frost {
         let loads = offer.telemetry.loads;
         let sample_ns = loads.and_then(|loads| loads.cost_ns);
         let folio_move = offer.costs.folio_move_ns.unwrap_or(FOLIO_MOVE_NS);
-        let split = settings.duration("split").0 as f32;
-        let wakeup = Nanos(settings.duration("wakeup").0.max(1));
+        let margin = settings.number("margin");
+        let split = offer.costs.split_ns.unwrap_or(SPLIT_NS) * margin;
         Self {
             rules: Rules {
                 stores: settings.count_u32("stores"),
                 horizons: ["horizon", "short"].map(|key| settings.number(key) as f32),
                 margin_base: settings.duration("margin-base").0 as f32,
-                margin_folio: settings.duration("margin-folio").0 as f32,
-                splits: split > 0.0,
+                margin_folio: (folio_move * margin) as f32,
+                splits: settings.switch("split"),
                 tick: settings.count("tick").max(1),
                 looks: settings.count_u32("looks").max(1),
                 thrift: settings.switch("thrift"),
                 streams: settings.switch("streams"),
-                wakeup,
                 page_there_and_back: 2.0 * folio_move as f32 / HUGE_PAGES as f32,
                 saving: saving.max(1.0) as f32,
             },
@@ -274,8 +269,8 @@ impl Frost {
             hand: Hand::new(),
             exchange: Exchange::new(),
             granularity: Granularity::new(Prices {
-                split,
-                collapse: offer.costs.collapse_ns.unwrap_or(1.4e6) as f32,
+                split: if settings.switch("split") { split as f32 } else { f32::INFINITY },
+                collapse: offer.costs.collapse_ns.unwrap_or(COLLAPSE_NS) as f32,
             }),
             walks: Walks::new(offer.translation),
             newborn: Newborn::default(),
@@ -288,7 +283,7 @@ impl Frost {
             ahead: Ahead::default(),
             thrift: Thrift::new(period, sample_ns.unwrap_or(SAMPLE_NS) / 2.0, saving.max(1.0)),
             guard: Guard::new(offer),
-            due: Due { plan: (0, Nanos::ZERO), streams: 0, wakeup },
+            due: Due { plan: (0, Nanos::ZERO), streams: 0, wakeup: WAKEUP },
         }
     }
 
@@ -474,8 +469,8 @@ impl Frost {
         self.ahead.plan(view, &self.densities, &mut self.exchange, sweeps, keep, plan);
     }
 
-    fn born(&mut self, run: PageRun, tier: TierId, view: &View<'_>) {
-        self.sizes.born(run);
+    fn born(&mut self, run: PageRun, tier: TierId, now: Nanos, view: &View<'_>) {
+        self.sizes.born(run, now);
         self.guard.born(run, tier, view.limits(TierId::FAST).capacity);
         if self.sampling.samples > LOADS_BEFORE_STORES {
             self.newborn.born(run, self.sampling.samples);
@@ -509,7 +504,7 @@ impl Frost {
 }
 
 impl Policy for Frost {
-    fn observe(&mut self, _: Nanos, events: &[Event], view: &View<'_>) {
+    fn observe(&mut self, now: Nanos, events: &[Event], view: &View<'_>) {
         self.grow(view);
         for (at, event) in events.iter().enumerate() {
             if let Some(Event::Sample(next)) = events.get(at + PREFETCHED) {
@@ -518,7 +513,7 @@ impl Policy for Frost {
             }
             match event {
                 Event::Sample(sample) => self.sample(sample, view),
-                Event::Populated { run, tier, .. } => self.born(*run, *tier, view),
+                Event::Populated { run, tier, .. } => self.born(*run, *tier, now, view),
                 Event::Unmapped { run } => self.forget(*run),
                 Event::Freed { run } => {
                     self.granularity.freed(*run);
@@ -537,7 +532,7 @@ impl Policy for Frost {
     }
 
     fn decide(&mut self, now: Nanos, view: &View<'_>, budget: Budget, plan: &mut Plan) {
-        self.due.wakeup = now.saturating_add(self.rules.wakeup);
+        self.due.wakeup = now.saturating_add(WAKEUP);
         self.grow(view);
         self.check_periods(view);
         self.tell_periods(plan);

@@ -13,8 +13,11 @@ use alloc::vec::Vec;
 const TRIALS: usize = 4;
 /// New regions of which one is tried, until the first trial has ended and later.
 const EVERY: [u32; 2] = [8, 256];
-/// Pages born elsewhere since the last one of a region after which it counts as filled.
+/// Pages born elsewhere since the last one of a region after which it may count as filled.
 const FILLED: u64 = 4 * HUGE_PAGES as u64;
+/// Pages of a region of which fewer say little of when the next one comes: so many times as many have to be
+/// born elsewhere.
+const FEW: u32 = 8;
 /// Trials over which the share in use is averaged.
 const SPAN: f32 = 4.0;
 /// Share of a region's pages below which new ones get base pages.
@@ -27,6 +30,20 @@ struct Trial {
     pages: u32,
     /// Births when the last one of its pages came.
     last: u64,
+    /// When its first page came, and its last one.
+    came: Option<(Nanos, Nanos)>,
+}
+
+impl Trial {
+    /// Whether no more pages are to be expected: where they come at random, the next one does not take as
+    /// long as all before it until next to none lack.
+    fn is_filled(&self, births: u64, now: Nanos) -> bool {
+        let rests = self
+            .came
+            .is_some_and(|(first, last)| now.saturating_sub(last) >= last.saturating_sub(first));
+        let least = if self.pages < FEW { FILLED * u64::from(FEW) } else { FILLED };
+        self.pages >= HUGE_PAGES || births - self.last >= least && rests
+    }
 }
 
 /// How full new regions become.
@@ -74,22 +91,22 @@ impl Sizes {
         let is_tried = self.trials.len() < TRIALS && (sparse || self.since >= every && allowed());
         if is_tried {
             self.since = 0;
-            self.trials.push(Trial { region, pages: 0, last: self.births });
+            self.trials.push(Trial { region, pages: 0, last: self.births, came: None });
         }
         (is_tried || sparse).then_some(PageSize::Base)
     }
 
     /// Memory was touched first.
-    pub(super) fn born(&mut self, run: PageRun) {
+    pub(super) fn born(&mut self, run: PageRun, now: Nanos) {
         self.births += u64::from(run.pages);
         let region = run.start.region();
         if let Some(trial) = self.trials.iter_mut().find(|trial| trial.region == region) {
             trial.pages += run.pages;
             trial.last = self.births;
+            trial.came = Some((trial.came.map_or(now, |(first, _)| first), now));
         }
         let births = self.births;
-        let is_filled = |trial: &Trial| trial.pages >= HUGE_PAGES || births - trial.last >= FILLED;
-        while let Some(at) = self.trials.iter().position(is_filled) {
+        while let Some(at) = self.trials.iter().position(|trial| trial.is_filled(births, now)) {
             let trial = self.trials.swap_remove(at);
             let share = trial.pages as f32 / HUGE_PAGES as f32;
             if trial.pages >= HUGE_PAGES {
@@ -122,15 +139,17 @@ mod tests {
     /// Regions are filled one after the other with so many pages each; those that got folios.
     fn folios(regions: core::ops::Range<u32>, pages: u32, sizes: &mut Sizes) -> usize {
         let fill = |region: u32| {
+            let now = Nanos(u64::from(region) * 1000);
             let run = Region(region).run();
             let allocation =
                 Allocation { run, huge: true, may_be_huge: false, process: ProcessId::default() };
             let base = sizes.choose(&allocation, || true) == Some(PageSize::Base);
             match base {
-                false => sizes.born(run),
-                true => {
-                    run.iter().take(pages as usize).for_each(|p| sizes.born(PageRun::single(p)))
-                }
+                false => sizes.born(run, now),
+                true => run
+                    .iter()
+                    .take(pages as usize)
+                    .for_each(|p| sizes.born(PageRun::single(p), now)),
             }
             !base
         };
@@ -153,6 +172,26 @@ mod tests {
         let mut sizes = Sizes::new(true);
         let folios = folios(0..1000, 512, &mut sizes);
         assert!(folios > 970 && folios < 1000, "a few are tried: {folios}");
+    }
+
+    #[test]
+    fn what_is_touched_at_random_is_not_filled_yet() {
+        let mut sizes = Sizes::new(true);
+        let allocation = |region: u32| {
+            let (run, process) = (Region(region).run(), ProcessId::default());
+            Allocation { run, huge: true, may_be_huge: false, process }
+        };
+        let tried = (0..).find(|region| sizes.choose(&allocation(*region), || true).is_some());
+        let first = Region(tried.unwrap()).first().0;
+        // A folio a microsecond elsewhere, and a page of the region every ten.
+        for at in 0..600u32 {
+            let now = Nanos(u64::from(at) * 1000);
+            sizes.born(Region(1000 + at).run(), now);
+            if at % 10 == 0 && at < 300 {
+                sizes.born(PageRun::single(PageId(first + at / 10)), now);
+            }
+            assert_eq!(sizes.judged, u32::from(at >= 580), "rests as long as it was filled: {at}");
+        }
     }
 
     #[test]

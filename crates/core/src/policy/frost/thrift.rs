@@ -150,7 +150,7 @@ impl Thrift {
 
     /// Doubles the period, where it is not the longest yet.
     pub(super) fn lengthen(&mut self) -> Option<u32> {
-        let new = (2 * self.period).min(self.least.saturating_mul(LONGEST));
+        let new = self.period.saturating_mul(2).min(self.least.saturating_mul(LONGEST));
         let is_longer = new > self.period;
         self.forced += u32::from(is_longer);
         self.period = new;
@@ -174,7 +174,7 @@ impl Thrift {
         let lost = (self.hits[0] - self.hits[1]) / self.watched.max(1.0) * self.saving_ns;
         let costs = self.sample_ns / f64::from(self.period);
         let new = if lost < costs / 2.0 && settled {
-            (2 * self.period).min(self.least.saturating_mul(LONGEST))
+            self.period.saturating_mul(2).min(self.least.saturating_mul(LONGEST))
         } else if lost > 2.0 * costs {
             (self.period / 2).max(self.least)
         } else {
