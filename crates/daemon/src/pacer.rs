@@ -65,7 +65,9 @@ impl Pacer {
         let (granted, most) = (passed as f64 * self.share, SAVED.0 as f64 * self.share);
         let least = -(OWED.0 as f64 * self.share);
         self.allowance_ns = (self.allowance_ns + granted).clamp(least, most);
-        self.reserve_ns = (self.reserve_ns + granted * self.reserve).min(most * self.reserve);
+        // Work that the allowance covers owes the reserve little: it is there when hearing takes more.
+        let most = most * self.reserve;
+        self.reserve_ns = (self.reserve_ns + granted * self.reserve).clamp(-most, most);
         self.turn_left_ns = self.turn_ns;
     }
 
@@ -125,29 +127,39 @@ mod tests {
         assert!((0.0299..=0.0302).contains(&share), "{share}");
     }
 
-    /// Hearing takes 4 ms, and work 1 ms a time, of 10 ms each: so much work in a second, and what is owed.
-    fn overloaded(pacer: &mut Pacer, from: Nanos, seconds: u64) -> u64 {
-        let mut worked = 0;
-        for turn in 0..100 * seconds {
-            pacer.refill(from.saturating_add(Nanos(turn * 10_000_000)));
-            pacer.charge_besides(pacer.cpu.saturating_add(Nanos(4_000_000)));
+    /// Work in a second, 1 ms a time, where hearing takes `hearing` of each 10 ms.
+    fn worked(pacer: &mut Pacer, hearing: Nanos, seconds: core::ops::Range<u64>) -> u64 {
+        let (mut worked, length) = (0, seconds.end - seconds.start);
+        for turn in 100 * seconds.start..100 * seconds.end {
+            pacer.refill(Nanos(turn * 10_000_000));
+            pacer.charge_besides(pacer.cpu.saturating_add(hearing));
             while pacer.allows() {
                 worked += 1_000_000;
                 pacer.charge(pacer.cpu.saturating_add(Nanos(1_000_000)));
             }
         }
-        worked / seconds
+        worked / length
     }
 
     #[test]
     fn work_goes_on_where_hearing_takes_more_than_the_share() {
         let plain = Pacer::new(0.2, Nanos(0)).in_turns(Nanos(10_000_000));
-        assert_eq!(overloaded(&mut plain.clone(), Nanos(0), 100), 0);
+        let overload = Nanos(4_000_000);
+        assert_eq!(worked(&mut plain.clone(), overload, 0..100), 0);
         let mut reserving = plain.with_reserve(0.25);
-        let worked = overloaded(&mut reserving, Nanos(0), 100);
-        assert!((49_000_000..51_000_000).contains(&worked), "a quarter of 0.2 s: {worked}");
+        let quarter = worked(&mut reserving, overload, 0..100);
+        assert!((49_000_000..51_000_000).contains(&quarter), "a quarter of 0.2 s: {quarter}");
         reserving.refill(Nanos(111_000_000_000));
         assert!(reserving.allowance_ns > 0.0, "what is long ago is not owed");
+    }
+
+    #[test]
+    fn work_of_a_quiet_time_does_not_use_the_reserve_up() {
+        let mut pacer = Pacer::new(0.2, Nanos(0)).in_turns(Nanos(10_000_000)).with_reserve(0.25);
+        let quiet = worked(&mut pacer, Nanos(0), 0..1000);
+        assert!((199_000_000..=201_000_000).contains(&quiet), "the share and no more: {quiet}");
+        let quarter = worked(&mut pacer, Nanos(4_000_000), 1000..1010);
+        assert!((40_000_000..51_000_000).contains(&quarter), "{quarter}");
     }
 
     #[test]

@@ -240,13 +240,13 @@ impl Densities {
 
     /// Samples that a score stands for, in relation to now.
     #[inline]
-    pub(super) fn samples_of(&self, relative: i16) -> f32 {
+    fn samples_of(&self, relative: i16) -> f32 {
         self.tables.power(relative)
     }
 
     /// The least score, in relation to now, with which a page has a density. All have it where that is the
     /// least number, and none where it is the largest.
-    pub(super) fn least_score(&self, prior: Prior, density: f32) -> i16 {
+    fn least_score(&self, prior: Prior, density: f32) -> i16 {
         if prior.is_empty() {
             return if density <= 0.0 { i16::MIN } else { i16::MAX };
         }

@@ -244,6 +244,7 @@ impl Frost {
         let sample_ns = loads.and_then(|loads| loads.cost_ns);
         let folio_move = offer.costs.folio_move_ns.unwrap_or(FOLIO_MOVE_NS);
         let margin = settings.number("margin");
+        let splits = settings.switch("split");
         let split = offer.costs.split_ns.unwrap_or(SPLIT_NS) * margin;
         Self {
             rules: Rules {
@@ -251,7 +252,7 @@ impl Frost {
                 horizons: ["horizon", "short"].map(|key| settings.number(key) as f32),
                 margin_base: settings.duration("margin-base").0 as f32,
                 margin_folio: (folio_move * margin) as f32,
-                splits: settings.switch("split"),
+                splits,
                 tick: settings.count("tick").max(1),
                 looks: settings.count_u32("looks").max(1),
                 thrift: settings.switch("thrift"),
@@ -269,7 +270,7 @@ impl Frost {
             hand: Hand::new(),
             exchange: Exchange::new(),
             granularity: Granularity::new(Prices {
-                split: if settings.switch("split") { split as f32 } else { f32::INFINITY },
+                split: if splits { split as f32 } else { f32::INFINITY },
                 collapse: offer.costs.collapse_ns.unwrap_or(COLLAPSE_NS) as f32,
             }),
             walks: Walks::new(offer.translation),

@@ -63,7 +63,7 @@ impl Tally {
     }
 
     /// The score in the middle of each bucket, in relation to now, and the pages there.
-    pub(super) fn scored(&self) -> impl Iterator<Item = (i16, u32)> + Clone {
+    pub(super) fn scored(&self) -> impl Iterator<Item = (i16, u32)> {
         let (low, high) = self.filled;
         let filled = (low..=high).map(|bucket| (bucket, self.counts[bucket]));
         filled.filter(|(_, pages)| *pages > 0).map(|(bucket, pages)| {

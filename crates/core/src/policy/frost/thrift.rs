@@ -148,9 +148,13 @@ impl Thrift {
         self.hits[0] / self.watched.max(1.0)
     }
 
+    fn doubled(&self) -> u32 {
+        self.period.saturating_mul(2).min(self.least.saturating_mul(LONGEST))
+    }
+
     /// Doubles the period, where it is not the longest yet.
     pub(super) fn lengthen(&mut self) -> Option<u32> {
-        let new = self.period.saturating_mul(2).min(self.least.saturating_mul(LONGEST));
+        let new = self.doubled();
         let is_longer = new > self.period;
         self.forced += u32::from(is_longer);
         self.period = new;
@@ -174,7 +178,7 @@ impl Thrift {
         let lost = (self.hits[0] - self.hits[1]) / self.watched.max(1.0) * self.saving_ns;
         let costs = self.sample_ns / f64::from(self.period);
         let new = if lost < costs / 2.0 && settled {
-            self.period.saturating_mul(2).min(self.least.saturating_mul(LONGEST))
+            self.doubled()
         } else if lost > 2.0 * costs {
             (self.period / 2).max(self.least)
         } else {
