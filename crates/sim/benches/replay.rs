@@ -139,6 +139,9 @@ fn main() {
         ("memtis", &base_pages, &base, false),
         ("memtis", &machine, &huge, true),
         ("memtis", &base_pages, &base, true),
+        ("frost", &machine, &huge, false),
+        ("frost", &base_pages, &base, false),
+        ("frost", &machine, &huge, true),
     ];
     for (policy, machine, footprint, tlb) in cases {
         let pages = if machine.os.thp { "huge" } else { "base" };

@@ -5,6 +5,7 @@
 
 use super::density::Densities;
 use super::guard::Purse;
+use super::landing::Landing;
 use super::ranks::{Queue, bin};
 use super::streams::Sweep;
 use crate::action::{Lane, Plan};
@@ -52,6 +53,45 @@ impl Unit {
     }
 }
 
+/// Exchange of a group of units for what leaves for them. Room that nothing is brought for is worth nothing.
+#[derive(Clone, Copy, Debug)]
+struct Deal {
+    /// Pages that are free.
+    room: i64,
+    /// Victims.
+    taken: usize,
+    /// Samples that are served less, and more, with margins.
+    lost: f32,
+    won: f32,
+}
+
+impl Deal {
+    fn new(room: i64) -> Self {
+        Self { room, taken: 0, lost: 0.0, won: 0.0 }
+    }
+
+    fn take(&mut self, victim: Unit, margin: f32) {
+        let pages = victim.run.pages as f32;
+        self.room += i64::from(victim.run.pages);
+        self.lost += (victim.density + margin) * pages;
+        self.taken += 1;
+    }
+
+    fn bring(&mut self, run: PageRun, gain: f32) {
+        self.room -= i64::from(run.pages);
+        self.won += gain * run.pages as f32;
+    }
+
+    /// Whether units that gain so much a page would pay if they filled the room.
+    fn can_pay(&self, gain: f32) -> bool {
+        gain >= 0.0 && self.won + gain * self.room.max(0) as f32 >= self.lost
+    }
+
+    fn pays(&self) -> bool {
+        self.won >= self.lost
+    }
+}
+
 /// Units that want to change places.
 #[derive(Debug)]
 pub(super) struct Exchange {
@@ -63,6 +103,7 @@ pub(super) struct Exchange {
     chosen: Bitmap,
     /// On their way out of fast memory.
     leaving: Vec<PageRun>,
+    landing: Landing,
     pub promoted: u64,
     pub demoted: u64,
 }
@@ -75,6 +116,7 @@ impl Exchange {
             waiting: Vec::new(),
             chosen: Bitmap::default(),
             leaving: Vec::new(),
+            landing: Landing::default(),
             promoted: 0,
             demoted: 0,
         }
@@ -96,6 +138,11 @@ impl Exchange {
         if (leaves || comes) && (queue.len() < QUEUED || queue.place(unit).is_some()) {
             queue.put(unit, bin);
         }
+    }
+
+    /// A folio has come, or was refused though there was room in pieces.
+    pub(super) fn landed(&mut self, came: bool) {
+        self.landing.tried(came);
     }
 
     fn is_chosen(&self, unit: PageId) -> bool {
@@ -198,6 +245,7 @@ impl Exchange {
                 self.offer(page, false, densities.density(page, run.pages > 1), rent);
             }
         }
+        self.landing.pass();
         let limits = view.limits(TierId::FAST);
         let have = view.free(TierId::FAST).0 + self.leaving(view);
         let soft = (limits.keep_free.0 + room) as i64;
@@ -217,52 +265,58 @@ impl Exchange {
         // The least dense victims that nothing was taken for yet.
         let mut spare: Vec<Unit> = Vec::new();
         let mut refused = Vec::new();
+        // Candidates that pay for what leaves for them only together.
+        let mut group: Vec<Unit> = Vec::new();
+        let mut deal = Deal::new(free);
         while most > 0
             && refused.len() < REFUSED
-            && let Some(Unit { density, run }) = self.candidate(view, densities, rent, sweeps)
+            && let Some(unit) = self.candidate(view, densities, rent, sweeps)
         {
+            let Unit { density, run } = unit;
             let need = i64::from(run.pages);
-            let huge = need > 1;
-            let own = if huge {
+            let own = if need > 1 {
                 margin.folio
             } else {
                 (margin.base / self.company(run.start) as f32).max(margin.folio)
             };
-            let (mut have, mut taken, mut lost, mut margin_out) = (free, 0, 0.0, 0.0);
-            while have < need {
-                if taken == spare.len() {
+            let before = deal;
+            while deal.room < need {
+                if deal.taken == spare.len() {
                     let Some(victim) = self.victim(view, densities, rent, sweeps) else { break };
                     spare.push(victim);
                 }
-                let victim = spare[taken];
-                have += i64::from(victim.run.pages);
-                lost += victim.density * victim.run.pages as f32;
-                margin_out = if victim.run.pages > 1 { margin.folio } else { 0.0 };
-                taken += 1;
+                let victim = spare[deal.taken];
+                deal.take(victim, if victim.run.pages > 1 { margin.folio } else { 0.0 });
             }
-            if have < need {
-                refused.push(Unit { density, run });
+            if deal.room < need {
+                refused.push(unit);
                 break;
             }
-            let worth = if taken > 0 {
-                density >= lost / (have - free) as f32 + own + margin_out
-            } else {
-                density >= own * FREE
-            };
-            if !worth || !purse.take(run) {
-                refused.push(Unit { density, run });
+            let own = if deal.taken > 0 { own } else { own * FREE };
+            let chance = if need > 1 { self.landing.chance() } else { 1.0 };
+            let gain = density * chance - own;
+            if !deal.can_pay(gain) || !purse.take(run) {
+                deal = before;
+                refused.push(unit);
                 continue;
             }
-            leave.extend(spare.drain(..taken).map(|victim| victim.run));
-            free = have - need;
-            most = most.saturating_sub(need as u64);
-            self.waiting.push(run.start);
-            if !huge {
-                self.chosen.insert(run.start.0);
+            deal.bring(run, gain);
+            group.push(unit);
+            if !deal.pays() {
+                continue;
+            }
+            leave.extend(spare.drain(..deal.taken).map(|victim| victim.run));
+            deal = Deal::new(deal.room);
+            for Unit { run, .. } in group.drain(..) {
+                most = most.saturating_sub(u64::from(run.pages));
+                self.waiting.push(run.start);
+                if run.pages == 1 {
+                    self.chosen.insert(run.start.0);
+                }
             }
         }
         spare.into_iter().for_each(|victim| self.spare(victim));
-        for unit in refused {
+        for unit in refused.into_iter().chain(group) {
             self.candidates.put(unit.run.start, bin(unit.density));
         }
         // Neighbours go together.

@@ -140,6 +140,14 @@ impl Granularity {
         }
     }
 
+    /// Wants a folio to be split that finds no room in one piece, where folios are split at all.
+    pub(super) fn refused(&mut self, region: Region) {
+        let account = &mut self.accounts[region.index()];
+        if self.prices.split.is_finite() && !core::mem::replace(&mut account.asked, true) {
+            self.to_split.push((f32::INFINITY, region));
+        }
+    }
+
     /// Wants a region to be a folio, in fast memory or not.
     pub(super) fn collapse(&mut self, region: Region, fast: bool) {
         let account = &mut self.accounts[region.index()];
@@ -151,7 +159,9 @@ impl Granularity {
     /// Proposes changes, those of the largest balance first, or forgets them where they cannot be afforded.
     pub(super) fn propose(&mut self, affords: bool, view: &View<'_>, plan: &mut Plan) {
         if !affords {
-            self.to_split.clear();
+            for (_, region) in self.to_split.drain(..) {
+                self.accounts[region.index()].asked = false;
+            }
             for (region, _) in self.to_collapse.drain(..) {
                 self.accounts[region.index()].asked = false;
             }
@@ -159,7 +169,11 @@ impl Granularity {
         }
         if !self.to_split.is_empty() {
             self.to_split.sort_unstable_by(|one, other| other.0.total_cmp(&one.0));
-            for (_, region) in self.to_split.drain(..).take(AT_ONCE) {
+            let others = self.to_split.split_off(AT_ONCE.min(self.to_split.len()));
+            for (_, region) in others {
+                self.accounts[region.index()].asked = false;
+            }
+            for (_, region) in self.to_split.drain(..) {
                 self.accounts[region.index()].asked = true;
                 plan.push(Action::Split { region, lane: Lane::SCAN });
             }

@@ -17,6 +17,7 @@ mod granularity;
 mod guard;
 mod hand;
 mod horizon;
+mod landing;
 mod newborn;
 mod ranks;
 mod sizes;
@@ -36,7 +37,7 @@ use super::settings::Settings;
 use super::suited::{Suited, period_of_brief_programs};
 use crate::action::{Action, Plan};
 use crate::budget::Budget;
-use crate::event::{Event, Sample, SampleKind};
+use crate::event::{Event, MoveOutcome, Sample, SampleKind};
 use crate::params::{Kind, Param};
 use crate::placement::View;
 use crate::types::*;
@@ -480,6 +481,24 @@ impl Frost {
         self.thrift.presume(run);
     }
 
+    /// A move has ended: of folios that were to come, it is told whether they did.
+    fn moved(&mut self, run: PageRun, outcome: MoveOutcome, view: &View<'_>) {
+        let state = view.state(run.start);
+        if !state.is_huge() {
+            return;
+        }
+        let fast = state.tier() == Some(TierId::FAST);
+        let has_room = view.free(TierId::FAST).0 >= u64::from(HUGE_PAGES);
+        match outcome {
+            MoveOutcome::Moved if fast => self.exchange.landed(true),
+            MoveOutcome::NoSpace if !fast && has_room => {
+                self.exchange.landed(false);
+                self.granularity.refused(run.start.region());
+            }
+            _ => {}
+        }
+    }
+
     fn forget(&mut self, run: PageRun) {
         self.sizes.forget(run);
         self.guard.forget(run);
@@ -527,6 +546,7 @@ impl Policy for Frost {
                 Event::CollapseDone { region, tier } => {
                     self.granularity.ended(*region, true, tier.is_some());
                 }
+                Event::MigrationDone { run, outcome, .. } => self.moved(*run, *outcome, view),
                 _ => {}
             }
         }
