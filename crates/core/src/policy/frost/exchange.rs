@@ -3,6 +3,7 @@
 //! A unit is promoted where its density exceeds that of what makes room by a margin: the price of the moves,
 //! over what a sample is worth. Base pages whose neighbours move as well share the price of a call.
 
+use super::balance::Balance;
 use super::density::Densities;
 use super::guard::Purse;
 use super::landing::Landing;
@@ -63,23 +64,27 @@ struct Deal {
     /// Samples that are served less, and more, with margins.
     lost: f32,
     won: f32,
+    /// The difference, without margins.
+    net: f32,
 }
 
 impl Deal {
     fn new(room: i64) -> Self {
-        Self { room, taken: 0, lost: 0.0, won: 0.0 }
+        Self { room, taken: 0, lost: 0.0, won: 0.0, net: 0.0 }
     }
 
     fn take(&mut self, victim: Unit, margin: f32) {
         let pages = victim.run.pages as f32;
         self.room += i64::from(victim.run.pages);
         self.lost += (victim.density + margin) * pages;
+        self.net -= victim.density * pages;
         self.taken += 1;
     }
 
-    fn bring(&mut self, run: PageRun, gain: f32) {
+    fn bring(&mut self, Unit { density, run }: Unit, gain: f32) {
         self.room -= i64::from(run.pages);
         self.won += gain * run.pages as f32;
+        self.net += density * run.pages as f32;
     }
 
     /// Whether units that gain so much a page would pay if they filled the room.
@@ -104,13 +109,15 @@ pub(super) struct Exchange {
     /// On their way out of fast memory.
     leaving: Vec<PageRun>,
     landing: Landing,
+    pub balance: Balance,
     pub promoted: u64,
     pub demoted: u64,
 }
 
 impl Exchange {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(balance: Balance) -> Self {
         Self {
+            balance,
             candidates: Queue::new(),
             victims: Queue::new(),
             waiting: Vec::new(),
@@ -229,14 +236,14 @@ impl Exchange {
     }
 
     /// Chooses what comes and proposes what leaves, but for what sweeps use. `room` is kept free besides
-    /// what the tier keeps free.
+    /// what the tier keeps free. All densities together are `span` samples.
     pub(super) fn plan(
         &mut self,
         view: &View<'_>,
         densities: &Densities,
         sweeps: &[Sweep],
         (rent, margin, room): (usize, Margin, u64),
-        (budget, mut purse): (Budget, Purse),
+        (budget, mut purse, span): (Budget, Purse, f32),
         plan: &mut Plan,
     ) {
         for page in core::mem::take(&mut self.waiting) {
@@ -295,17 +302,19 @@ impl Exchange {
             let own = if deal.taken > 0 { own } else { own * FREE };
             let chance = if need > 1 { self.landing.chance() } else { 1.0 };
             let gain = density * chance - own;
-            if !deal.can_pay(gain) || !purse.take(run) {
+            let share = f64::from((deal.net + density * need as f32) / span);
+            if !deal.can_pay(gain) || share > self.balance.may_come() || !purse.take(run) {
                 deal = before;
                 refused.push(unit);
                 continue;
             }
-            deal.bring(run, gain);
+            deal.bring(unit, gain);
             group.push(unit);
             if !deal.pays() {
                 continue;
             }
             leave.extend(spare.drain(..deal.taken).map(|victim| victim.run));
+            self.balance.moved(f64::from(deal.net / span));
             deal = Deal::new(deal.room);
             for Unit { run, .. } in group.drain(..) {
                 most = most.saturating_sub(u64::from(run.pages));
@@ -322,7 +331,30 @@ impl Exchange {
         // Neighbours go together.
         self.waiting.chunks_mut(512).for_each(|some| some.sort_unstable());
         self.waiting.reverse();
+        self.shed(view, densities, span, &mut leave);
         self.demote(leave, view, plan);
+    }
+
+    /// Has units leave whose accesses the next tier serves as well, since fast memory is too busy.
+    fn shed(
+        &mut self,
+        view: &View<'_>,
+        densities: &Densities,
+        span: f32,
+        leave: &mut Vec<PageRun>,
+    ) {
+        while let Some((unit, most)) = self.balance.next_to_shed() {
+            let Some(run) = movable(view, unit, true).filter(|run| !leave.contains(run)) else {
+                continue;
+            };
+            let density = densities.density(unit, run.pages > 1);
+            let share = f64::from(density * run.pages as f32 / span);
+            if share <= most {
+                self.balance.moved(-share);
+                self.balance.shed += u64::from(run.pages);
+                leave.push(run);
+            }
+        }
     }
 
     /// Proposes to demote units.

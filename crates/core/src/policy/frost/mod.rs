@@ -11,6 +11,7 @@
 //! unpublished and derived in `docs/notes/frost.md`.
 
 mod ahead;
+mod balance;
 mod density;
 mod exchange;
 mod granularity;
@@ -44,6 +45,7 @@ use crate::types::*;
 use ahead::Ahead;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use balance::Balance;
 use density::{Densities, Horizon, Spans};
 use exchange::{Exchange, Margin};
 use granularity::{Granularity, Prices};
@@ -269,7 +271,7 @@ impl Frost {
             densities: Densities::new(),
             choice: Choice::new([LEAST_HORIZON; 2]),
             hand: Hand::new(),
-            exchange: Exchange::new(),
+            exchange: Exchange::new(Balance::new(offer)),
             granularity: Granularity::new(Prices {
                 split: if splits { split as f32 } else { f32::INFINITY },
                 collapse: offer.costs.collapse_ns.unwrap_or(COLLAPSE_NS) as f32,
@@ -311,6 +313,11 @@ impl Frost {
         let in_order = self.rules.streams && self.streams.follow(page, self.sampling.samples);
         if in_order {
             self.ahead.sample(view.unit(page).start);
+        }
+
+        if kind == SampleKind::LoadMiss {
+            let accesses = f64::from(self.thrift.period());
+            self.exchange.balance.sample(view.unit(page).start, tier == TierId::FAST, accesses);
         }
 
         let rent = self.rent();
@@ -426,10 +433,11 @@ impl Frost {
         tick.max(self.exchange.least_tick())
     }
 
-    fn plan(&mut self, view: &View<'_>, budget: Budget, plan: &mut Plan) {
+    fn plan(&mut self, now: Nanos, view: &View<'_>, budget: Budget, plan: &mut Plan) {
         let resident = view.resident().0 as f32;
         self.choice.spans = self.rules.horizons.map(|pages| (pages * resident).max(LEAST_HORIZON));
         self.choose_horizon();
+        self.exchange.balance.look(now);
         let worth = self.worth();
         let span = self.span();
         let tick = self.tick();
@@ -459,7 +467,7 @@ impl Frost {
         self.ahead.pass(tick);
         let soon = self.ahead.wanted(view);
         let keep = (rent.bin, margin, self.newborn.room + soon);
-        let most = (budget, self.guard.purse());
+        let most = (budget, self.guard.purse(), span as f32);
         self.exchange.plan(view, &self.densities, self.streams.sweeps(), keep, most, plan);
     }
 
@@ -563,7 +571,8 @@ impl Policy for Frost {
             self.granularity.collapse(region, fast);
         }
         self.granularity.propose(affords_changes, view, plan);
-        let sweeps = self.rules.streams && self.guard.affords_exchange();
+        let sweeps =
+            self.rules.streams && self.guard.affords_exchange() && self.exchange.balance.has_room();
         if sweeps && self.sampling.samples > self.due.streams {
             self.due.streams = self.sampling.samples;
             self.bring_ahead(view, plan);
@@ -571,7 +580,7 @@ impl Policy for Frost {
         if self.sampling.samples >= self.due.plan.0 || now >= self.due.plan.1 {
             let samples = self.sampling.samples + self.tick();
             self.due.plan = (samples, now.saturating_add(PLAN_EVERY));
-            self.plan(view, budget, plan);
+            self.plan(now, view, budget, plan);
         }
         self.ahead.land(view, self.newborn.room, plan);
         let room = self.newborn.room + self.ahead.wanted(view);
@@ -604,6 +613,7 @@ impl Policy for Frost {
             ("rounds_total", self.hand.rounds),
             ("load_period_accesses", u64::from(self.thrift.period())),
             ("newborn_room_pages", self.newborn.room),
+            ("shed_pages_total", self.exchange.balance.shed),
         ] {
             sink(name, value as f64);
         }
