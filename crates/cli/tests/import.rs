@@ -41,11 +41,13 @@ fn formats_are_told_apart() {
 fn what_cannot_be_read_leaves_no_trace_behind() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("in"), TEXT).unwrap();
+    std::fs::write(folder.path().join("old"), b"frostline journal 2\nxyz").unwrap();
     std::fs::write(folder.path().join("packed"), b"\x78\x9cxyz").unwrap();
     for (args, what) in [
         ("trace import --format perf-script in out", "in: line 1: no sample"),
         ("trace import --format damo in out", "in: line 1: not of damo"),
         ("trace import --format journal in out", "in: this is no journal"),
+        ("trace import old out", "old: this journal is of version 2"),
         ("trace import packed out", "damo record --output_type json"),
         ("trace import /dev/null out", "say what it is with --format"),
         ("record --from live=in -o out", "in: this is no journal"),

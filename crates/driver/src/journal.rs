@@ -2,9 +2,12 @@
 //! wanted done.
 //!
 //! A file is the line [`MAGIC`], then frames: length and CRC-32 of what follows, both 32-bit
-//! little-endian, then one [`Entry`] in postcard's encoding. The first entry is the setup. A run
-//! that was killed leaves a file whose last frame is cut off; everything before it counts.
+//! little-endian, then one [`Entry`] in postcard's encoding. The first entry is the setup: the
+//! engine's tiers, and the policy with the offer that its parameters were chosen by. A run that was
+//! killed leaves a file whose last frame is cut off; everything before it counts.
 
+#[cfg(test)]
+mod tests;
 mod validator;
 
 use crate::error::DriverError;
@@ -12,7 +15,7 @@ use frostline_core::engine::{Engine, EngineConfig};
 use frostline_core::event::{Event, Fault};
 use frostline_core::policy::{Offer, make};
 use frostline_core::types::*;
-use frostline_core::{Action, Limit, TierLimits};
+use frostline_core::{Action, Limit};
 use frostline_linux::own_files::outputs;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -20,8 +23,10 @@ use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use validator::Validator;
 
-/// First bytes of a journal; the number is the version of the encoding.
-pub const MAGIC: &[u8] = b"frostline journal 2\n";
+/// First bytes of a journal of any version.
+pub const MARK: &[u8] = b"frostline journal ";
+/// First bytes of a journal of this version; the number is that of the encoding.
+pub const MAGIC: &[u8] = b"frostline journal 3\n";
 
 /// Longest frame that is believed.
 const MOST_BYTES: u32 = 64 << 20;
@@ -29,24 +34,12 @@ const MOST_BYTES: u32 = 64 << 20;
 /// Everything that the engine was made of.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Setup {
-    /// The policy with the parameters that differ from their defaults, in any world.
+    /// The policy, as it was asked for; what else suits it follows from the offer.
     pub policy: String,
-    /// Seed of its random choices.
-    pub seed: u64,
-    /// Factor on its intervals.
-    pub scale: f64,
-    /// Pages of the fast tier at the start.
-    pub fast_pages: u64,
-    /// Pages that were expected.
-    pub total_pages_hint: u64,
-    /// How much slower the slow tier is.
-    pub latency_gap: f64,
-    /// Tiers, the fastest first.
-    pub tiers: Vec<TierLimits>,
-    /// Most bytes per second that moves may take.
-    pub migration_bytes_per_second: Option<Bytes>,
-    /// Most bytes that an unused rate saves up.
-    pub migration_burst: Bytes,
+    /// What the policy was offered.
+    pub offer: Offer,
+    /// What the engine manages.
+    pub config: EngineConfig,
 }
 
 impl Setup {
@@ -55,25 +48,7 @@ impl Setup {
     /// # Errors
     /// Where there is no such policy, or the engine cannot be.
     pub fn engine(&self) -> Result<Engine, DriverError> {
-        Ok(Engine::new(self.config(), make(&self.policy, &self.context())?)?)
-    }
-
-    fn context(&self) -> Offer {
-        Offer {
-            seed: self.seed,
-            scale: self.scale,
-            fast_pages: PageCount(self.fast_pages),
-            total_pages_hint: PageCount(self.total_pages_hint),
-            ..Offer::default().with_latency_gap(self.latency_gap)
-        }
-    }
-
-    fn config(&self) -> EngineConfig {
-        EngineConfig {
-            tiers: self.tiers.clone(),
-            migration_bytes_per_second: self.migration_bytes_per_second,
-            migration_burst: self.migration_burst,
-        }
+        Ok(Engine::new(self.config.clone(), make(&self.policy, &self.offer)?)?)
     }
 }
 
@@ -81,7 +56,7 @@ impl Setup {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Entry {
     /// The engine was made.
-    Setup(Setup),
+    Setup(Box<Setup>),
     /// It was told a batch.
     Events(Nanos, Vec<Event>),
     /// It was given a chance to decide.
@@ -114,7 +89,7 @@ impl Journal {
         let mut journal =
             Self { path: path.into(), file: BufWriter::new(file), buffer: Vec::new() };
         journal.file.write_all(MAGIC).map_err(|error| failed(path, error))?;
-        journal.write(&Entry::Setup(setup.clone()))?;
+        journal.write(&Entry::Setup(Box::new(setup.clone())))?;
         Ok(journal)
     }
 
@@ -179,8 +154,16 @@ impl<R: Read> Entries<R> {
         let mut magic = [0; MAGIC.len()];
         let whole = input.read_exact(&mut magic).is_ok();
         if !whole || magic != *MAGIC {
-            let what = "this is no journal of this version\nhint: write one with \
-                        `frostline run --journal FILE`";
+            let what = match magic.strip_prefix(MARK).filter(|_| whole) {
+                Some(version) => format!(
+                    "this journal is of version {}, and version {} is read here\nhint: use the \
+                     frostline that wrote it, or write one with `frostline run --journal FILE`",
+                    version.trim_ascii().escape_ascii(),
+                    MAGIC[MARK.len()..].trim_ascii().escape_ascii(),
+                ),
+                None => "this is no journal\nhint: write one with `frostline run --journal FILE`"
+                    .to_owned(),
+            };
             return Err(failed(path, what));
         }
         let (at, validator) = (MAGIC.len() as u64, Validator::new(Limit::default(), 0));

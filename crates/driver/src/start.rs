@@ -10,6 +10,7 @@ use crate::source::choice::choose;
 use crate::watched::Selection;
 use crate::{SlowTier, SlowTiers};
 use frostline_core::TierLimits;
+use frostline_core::engine::EngineConfig;
 use frostline_core::event::SampleKind;
 use frostline_core::policy::registry::{self, terms};
 use frostline_core::policy::{Facts, Faults, Lack, Offer, Offered, Suited, Telemetry, Terms};
@@ -164,15 +165,16 @@ fn begin(
         Ok(TierLimits { capacity, keep_free: PageCount::ZERO, direct_access })
     };
     let setup = Setup {
-        policy,
-        seed: options.seed,
-        scale: 1.0,
-        fast_pages: fast.0,
-        total_pages_hint: pages.0,
-        latency_gap: offer.latency_gap(),
-        tiers: (0..places.tiers.len()).map(limits).collect::<Result<_, _>>()?,
-        migration_bytes_per_second: options.migration_limit.as_deref().map(|limit| limit.bytes()),
-        migration_burst: BURST,
+        policy: asked.into(),
+        offer,
+        config: EngineConfig {
+            tiers: (0..places.tiers.len()).map(limits).collect::<Result<_, _>>()?,
+            migration_bytes_per_second: options
+                .migration_limit
+                .as_deref()
+                .map(|limit| limit.bytes()),
+            migration_burst: BURST,
+        },
     };
     let closings = choice.closings.take();
     let mut driver = Driver::new(root, options, selection, &setup, places, choice)?;

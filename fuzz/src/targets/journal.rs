@@ -3,14 +3,21 @@
 use crate::content::check_import;
 use crate::target::Target;
 use frostline_cli::readers;
+use frostline_core::Action;
+use frostline_core::engine::EngineConfig;
 use frostline_core::event::{Backing, Event, Fault, MoveCause, Sample, SampleKind};
+use frostline_core::policy::Offer;
 use frostline_core::types::*;
-use frostline_core::{Action, TierLimits};
 use frostline_driver::journal::{Entries, Entry, MAGIC, Setup, replay};
+use frostline_sim::Machine;
 use std::path::Path;
 
-pub const TARGET: Target =
-    Target { name: "journal", check, seeds, words: &["memtis", "hybridtier", "pet", "hemem"] };
+pub const TARGET: Target = Target {
+    name: "journal",
+    check,
+    seeds,
+    words: &["frost", "memtis", "hybridtier", "pet", "hemem"],
+};
 
 const MOST: usize = 1 << 17;
 
@@ -52,22 +59,15 @@ fn repaired(bytes: &[u8]) -> Vec<u8> {
 }
 
 fn journal(policy: &str, entries: &[Entry]) -> Vec<u8> {
-    let tier = |pages| TierLimits {
-        capacity: PageCount(pages),
-        keep_free: PageCount::ZERO,
-        direct_access: true,
-    };
-    let setup = Entry::Setup(Setup {
+    let (fast_pages, slow_pages) = (PageCount(64), PageCount(1024));
+    // All is known there that an offer can tell.
+    let machine = Machine::parse("dram-nvm").expect("it is built in");
+    let setup = Setup {
         policy: policy.into(),
-        seed: 1,
-        scale: 1.0,
-        fast_pages: 64,
-        total_pages_hint: 1024,
-        latency_gap: 2.0,
-        tiers: vec![tier(64), tier(1024)],
-        migration_bytes_per_second: None,
-        migration_burst: Bytes(1 << 20),
-    });
+        offer: Offer { fast_pages, total_pages_hint: slow_pages, ..machine.offer(true) },
+        config: EngineConfig::two_tiers(fast_pages, slow_pages),
+    };
+    let setup = Entry::Setup(Box::new(setup));
     let mut bytes = MAGIC.to_vec();
     for entry in std::iter::once(&setup).chain(entries) {
         let body = postcard::to_stdvec(entry).expect("memory is there");
@@ -112,7 +112,7 @@ fn seeds() -> Vec<Vec<u8>> {
         ),
         Entry::Timeout(Nanos(6_000_000_000)),
     ];
-    ["memtis", "hybridtier", "hemem", "pet"].map(|policy| journal(policy, &entries)).into()
+    ["frost", "memtis", "hybridtier", "hemem", "pet"].map(|policy| journal(policy, &entries)).into()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::{profile, synth};
 use crate::live::journal_trace;
-use frostline_driver::journal::MAGIC;
+use frostline_driver::journal::MARK;
 use frostline_parquet::{ParquetSource, events_path, export};
 use frostline_report::table::Table;
 use frostline_report::{summary, units};
@@ -377,7 +377,7 @@ fn format_of(path: &Path) -> anyhow::Result<Format> {
     let first = start.iter().find(|byte| !byte.is_ascii_whitespace());
     Ok(match first {
         _ if start.starts_with(b"PAR1") => Format::Parquet,
-        _ if start.starts_with(MAGIC) => Format::Journal,
+        _ if start.starts_with(MARK) => Format::Journal,
         Some(b'[' | b'{') => Format::Damo,
         _ if start
             .lines()

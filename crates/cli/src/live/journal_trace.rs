@@ -301,30 +301,20 @@ impl<R: Read> Feed for JournalFeed<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use frostline_core::TierLimits;
+    use frostline_core::engine::EngineConfig;
     use frostline_core::event::{Backing, MoveCause, Sample};
+    use frostline_core::policy::Offer;
     use frostline_driver::journal::{Journal, Setup};
     use frostline_trace::{Batch, TraceInfo, TraceReader, TraceSource, TraceWriter, verify};
 
     const PID: ProcessId = ProcessId(4711);
     const OTHER: ProcessId = ProcessId(12);
 
-    fn tier(pages: u64) -> TierLimits {
-        let keep_free = PageCount::ZERO;
-        TierLimits { capacity: PageCount(pages), keep_free, direct_access: true }
-    }
-
     fn setup() -> Setup {
         Setup {
             policy: "memtis".to_owned(),
-            seed: 1,
-            scale: 1.0,
-            fast_pages: 64,
-            total_pages_hint: 1024,
-            latency_gap: 2.0,
-            tiers: [64, 1024].map(tier).to_vec(),
-            migration_bytes_per_second: None,
-            migration_burst: Bytes(1 << 20),
+            offer: Offer::default(),
+            config: EngineConfig::two_tiers(PageCount(64), PageCount(1024)),
         }
     }
 

@@ -1,10 +1,10 @@
 //! Journals that no run has written.
 
 use crate::support::{assert_good, assert_refused, frostline};
+use frostline_core::engine::EngineConfig;
 use frostline_core::event::{Backing, Event, Sample, SampleKind};
-use frostline_core::{
-    Bytes, Nanos, PageCount, PageId, PageRun, ProcessId, Region, TierId, TierLimits,
-};
+use frostline_core::policy::Offer;
+use frostline_core::{Nanos, PageCount, PageId, PageRun, ProcessId, Region, TierId, TierLimits};
 use frostline_driver::journal::{Entry, Journal, Setup};
 use std::path::Path;
 
@@ -14,16 +14,11 @@ fn tiers(number: usize) -> Vec<TierLimits> {
 }
 
 fn setup(policy: &str) -> Setup {
+    let (fast_pages, total_pages_hint) = (PageCount(1024), PageCount(2048));
     Setup {
         policy: policy.to_owned(),
-        seed: 1,
-        scale: 1.0,
-        fast_pages: 1024,
-        total_pages_hint: 2048,
-        latency_gap: 2.0,
-        tiers: tiers(2),
-        migration_bytes_per_second: None,
-        migration_burst: Bytes(1 << 20),
+        offer: Offer { fast_pages, total_pages_hint, ..Offer::default() },
+        config: EngineConfig::two_tiers(fast_pages, fast_pages),
     }
 }
 
@@ -55,17 +50,19 @@ fn engines_that_cannot_be_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("j");
     type Change = fn(&mut Setup);
-    let absurd: [(&str, Change); 10] = [
-        ("no tier", |s| s.tiers = tiers(0)),
-        ("one tier", |s| s.tiers = tiers(1)),
-        ("nine tiers", |s| s.tiers = tiers(9)),
-        ("fast pages", |s| s.fast_pages = u64::MAX),
-        ("expected pages", |s| s.total_pages_hint = u64::MAX),
-        ("scale", |s| s.scale = f64::NAN),
-        ("no scale", |s| s.scale = 0.0),
-        ("gap", |s| s.latency_gap = f64::INFINITY),
-        ("capacity", |s| s.tiers[0].capacity = PageCount::MAX),
-        ("kept free", |s| s.tiers[1].keep_free = PageCount::MAX),
+    let absurd: [(&str, Change); 12] = [
+        ("no tier", |s| s.config.tiers = tiers(0)),
+        ("one tier", |s| s.config.tiers = tiers(1)),
+        ("nine tiers", |s| s.config.tiers = tiers(9)),
+        ("fast pages", |s| s.offer.fast_pages = PageCount::MAX),
+        ("expected pages", |s| s.offer.total_pages_hint = PageCount::MAX),
+        ("scale", |s| s.offer.scale = f64::NAN),
+        ("no scale", |s| s.offer.scale = 0.0),
+        ("gap", |s| s.offer.tiers[1].load_ns = f64::INFINITY),
+        ("costs", |s| s.offer.costs.split_ns = Some(f64::NAN)),
+        ("bandwidth", |s| s.offer.tiers[0].read_bytes_per_second = Some(-1.0)),
+        ("capacity", |s| s.config.tiers[0].capacity = PageCount::MAX),
+        ("kept free", |s| s.config.tiers[1].keep_free = PageCount::MAX),
     ];
     for policy in ["memtis", "tpp", "hybridtier", "pet"] {
         for (what, make) in absurd {
@@ -86,8 +83,8 @@ fn tables_are_not_sized_by_what_a_journal_expects() {
     let large = PageCount(u64::MAX >> 12);
     for entry in frostline_core::policy::registry::REGISTRY {
         let mut setup = setup(entry.name);
-        (setup.fast_pages, setup.total_pages_hint) = (large.0, large.0);
-        setup.tiers.iter_mut().for_each(|tier| tier.capacity = large);
+        (setup.offer.fast_pages, setup.offer.total_pages_hint) = (large, large);
+        setup.config.tiers.iter_mut().for_each(|tier| tier.capacity = large);
         let events = vec![mapped(run(0, 512)), populated(run(0, 512)), sample(7, 0)];
         let later = (1..50).map(|second| Entry::Timeout(Nanos(second * 1_000_000_000)));
         let entries: Vec<Entry> =

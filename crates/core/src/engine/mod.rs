@@ -28,7 +28,7 @@ use in_flight::InFlight;
 pub use stats::{EngineStats, Rejected};
 
 /// What an engine manages.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct EngineConfig {
     /// Tiers from the fastest to the slowest: at least 2, at most [`MAX_TIERS`].

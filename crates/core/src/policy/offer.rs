@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 
 /// Latencies and bandwidths of a tier as the program sees them; `None` is unknown.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct TierOffer {
     /// A load that missed all caches, where nothing queues.
     pub load_ns: f64,
@@ -38,10 +39,22 @@ impl TierOffer {
             write_bytes_per_second: None,
         }
     }
+
+    fn numbers(&self) -> [Option<f64>; 6] {
+        [
+            Some(self.load_ns),
+            self.store_ns,
+            self.loaded_load_ns,
+            self.loaded_store_ns,
+            self.read_bytes_per_second,
+            self.write_bytes_per_second,
+        ]
+    }
 }
 
 /// Processor time that work of the system takes; `None` is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct WorkCosts {
     /// A base page moved to the next tier or back.
     pub base_move_ns: Option<f64>,
@@ -55,6 +68,7 @@ pub struct WorkCosts {
 
 /// What translations of addresses cost beyond a hit of the second level.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Translation {
     /// Pages, of either size, that the second level holds.
     pub entries: u32,
@@ -66,7 +80,8 @@ pub struct Translation {
 
 /// What a policy is made for: the run, and what its world can give. The default is the simulator on
 /// two tiers.
-#[derive(Clone)]
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Offer {
     /// Seed of its random choices.
     pub seed: u64,
@@ -80,7 +95,8 @@ pub struct Offer {
     pub total_pages_hint: PageCount,
     /// Programs make as many accesses in all their life as others in a second.
     pub brief: bool,
-    /// Knowledge of the whole trace, for offline policies.
+    /// Knowledge of the whole trace, for offline policies. It is not written down.
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub oracle: Option<Arc<dyn Oracle>>,
     /// Telemetry.
     pub telemetry: Offered,
@@ -128,7 +144,8 @@ impl Offer {
     /// Refuses what cannot be.
     ///
     /// # Errors
-    /// A scale below 1, a latency gap below 0, more pages than addresses reach.
+    /// A scale below 1, a latency gap below 0, more pages than addresses reach, numbers that are
+    /// none.
     pub fn check(&self) -> Result<(), PolicyError> {
         if !(self.scale >= 1.0 && self.scale.is_finite()) {
             let error = SpecError::new(
@@ -154,7 +171,28 @@ impl Offer {
                 return Err(error.into());
             }
         }
-        Ok(())
+        self.check_numbers()
+    }
+
+    fn check_numbers(&self) -> Result<(), PolicyError> {
+        let Offered { loads, stores, access_bits, .. } = self.telemetry;
+        let samples = [loads, stores].into_iter().flatten();
+        let bits = access_bits.map(|bits| [bits.pages_per_second, bits.cost_ns]);
+        let WorkCosts { base_move_ns, folio_move_ns, split_ns, collapse_ns } = self.costs;
+        let walks =
+            self.translation.map(|walks| [walks.base_walk_ns, walks.folio_walk_ns].map(Some));
+        let numbers = [base_move_ns, folio_move_ns, split_ns, collapse_ns, self.parallelism]
+            .into_iter()
+            .chain(self.tiers.iter().flat_map(TierOffer::numbers))
+            .chain(samples.flat_map(|samples| [samples.per_second, samples.cost_ns]))
+            .chain(bits.into_iter().chain(walks).flatten());
+        match numbers.flatten().find(|number| !(*number >= 0.0 && number.is_finite())) {
+            None => Ok(()),
+            Some(number) => {
+                let what = alloc::format!("{number} is no latency, cost, rate or bandwidth");
+                Err(SpecError::new(what, "they are finite and at least 0").into())
+            }
+        }
     }
 }
 

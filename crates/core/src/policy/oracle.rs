@@ -2,6 +2,7 @@
 
 use crate::types::*;
 use alloc::boxed::Box;
+use core::fmt;
 
 /// What a page saves where it is in the fastest tier instead of the next one.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,6 +28,19 @@ pub trait Oracle: Send + Sync {
     fn promotion_cost_ns(&self) -> f64;
     /// Nanoseconds that moving one page from the fastest tier costs; not below 0.
     fn demotion_cost_ns(&self) -> f64;
+}
+
+impl fmt::Debug for dyn Oracle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Oracle")
+    }
+}
+
+/// An oracle equals itself alone.
+impl PartialEq for dyn Oracle {
+    fn eq(&self, other: &Self) -> bool {
+        core::ptr::addr_eq(self, other)
+    }
 }
 
 /// Calls the function handed to it once for every page accessed in an epoch, with what it saves in

@@ -2,6 +2,7 @@
 
 /// How samples of accesses come about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Origin {
     /// A sampler counts accesses; its period can be chosen.
     Hardware,
@@ -15,6 +16,7 @@ pub enum Origin {
 
 /// Samples of accesses: how, how many, at what cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Sampling {
     /// How they come about.
     pub origin: Origin,
@@ -42,10 +44,17 @@ impl Sampling {
     pub fn looks_in_turn(&self) -> bool {
         matches!(self.origin, Origin::HintFaults | Origin::InTurn)
     }
+
+    /// Whether pages of fast memory are sampled as those of slower tiers are, so that samples tell what
+    /// either serves.
+    pub fn sees_fast_memory(&self) -> bool {
+        matches!(self.origin, Origin::Hardware | Origin::InTurn)
+    }
 }
 
 /// Answers to `Scan` actions.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Bits {
     /// Pages whose bits can be read in a second, where that is limited.
     pub pages_per_second: Option<f64>,
@@ -57,6 +66,7 @@ pub struct Bits {
 
 /// Faults of touched pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Faults {
     /// Any page can be armed.
     #[default]
@@ -71,6 +81,7 @@ pub enum Faults {
 
 /// Kinds of telemetry that a world offers. The default is the simulator, which offers all of them.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Offered {
     /// Samples of loads that missed the last-level cache, or of what stands for them.
     pub loads: Option<Sampling>,

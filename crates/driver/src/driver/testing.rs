@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::place::Place;
-use frostline_core::TierLimits;
+use frostline_core::engine::EngineConfig;
+use frostline_core::policy::Offer;
 use std::path::PathBuf;
 
 /// `total_pages` is what tables are made for in the beginning.
@@ -13,11 +14,6 @@ pub(super) fn driver(
     journal: Option<PathBuf>,
     choice: Choice,
 ) -> Driver {
-    let tier = |capacity| TierLimits {
-        capacity: PageCount(capacity),
-        keep_free: PageCount::ZERO,
-        direct_access: true,
-    };
     let options = Options {
         policy: "first-touch".parse().unwrap(),
         fast: "100%".parse().unwrap(),
@@ -27,16 +23,11 @@ pub(super) fn driver(
         journal,
         ..Options::default()
     };
+    let fast_pages = PageCount(1 << 20);
     let setup = Setup {
         policy: options.policy.to_string(),
-        seed: 1,
-        scale: 1.0,
-        fast_pages: 1 << 20,
-        total_pages_hint: total_pages,
-        latency_gap: 1.0,
-        tiers: vec![tier(1 << 20), tier(0)],
-        migration_bytes_per_second: None,
-        migration_burst: Bytes::ZERO,
+        offer: Offer { fast_pages, total_pages_hint: PageCount(total_pages), ..Offer::default() },
+        config: EngineConfig::two_tiers(fast_pages, PageCount::ZERO),
     };
     let selection = Selection::Process { pid: std::process::id(), tree: false };
     let tiers = vec![Place::Memory, Place::Swap];

@@ -78,12 +78,12 @@ impl Validator {
     }
 
     fn setup(&mut self, setup: &Setup) -> Result<(), Wrong> {
-        setup.config().check().map_err(|error| Wrong::damaged(error.to_string()))?;
+        setup.config.check().map_err(|error| Wrong::damaged(error.to_string()))?;
         setup
-            .context()
+            .offer
             .check()
             .map_err(|error| Wrong::damaged(error.to_string().replace("\nhint: ", "; ")))?;
-        self.tiers = setup.tiers.len();
+        self.tiers = setup.config.tiers.len();
         Ok(())
     }
 

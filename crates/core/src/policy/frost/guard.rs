@@ -4,12 +4,14 @@
 //! the program, every move, split and collapse. Earned is what fast memory serves of the samples beyond what
 //! it would serve if pages had stayed where they were touched first. A small share of the time may be spent in
 //! advance, half of it on samples where work costs, too. While too much is spent, nothing that costs is done,
-//! and samples become fewer.
+//! and samples become fewer. Where samples come from slow memory alone, nobody sees what fast memory serves,
+//! so that there is no account.
 
 use crate::action::{Action, Plan};
 use crate::hotness::bitmap::Bitmap;
 use crate::placement::View;
 use crate::policy::offer::{Offer, WorkCosts};
+use crate::policy::telemetry::Sampling;
 use crate::types::*;
 
 /// Share of the time that may be spent in advance.
@@ -33,7 +35,7 @@ struct Prices {
 /// What was spent and earned, in nanoseconds.
 #[derive(Debug, Default)]
 pub(super) struct Guard {
-    /// None where nobody knows them.
+    /// None where nobody knows them, or what is earned.
     prices: Option<Prices>,
     /// Pages that would be in fast memory if nothing had been moved.
     first: Bitmap,
@@ -66,7 +68,8 @@ impl Purse {
 
 impl Guard {
     pub(super) fn new(offer: &Offer) -> Self {
-        let sample = offer.telemetry.loads.and_then(|loads| loads.cost_ns);
+        let loads = offer.telemetry.loads.filter(Sampling::sees_fast_memory);
+        let sample = loads.and_then(|loads| loads.cost_ns);
         // Of a sample, others handle about half where they have a core for it.
         let (of_samples, of_work) = if offer.shares_cores { (1.0, 1.0) } else { (0.5, 0.0) };
         let WorkCosts { base_move_ns, folio_move_ns, split_ns, collapse_ns } = offer.costs;
@@ -189,11 +192,15 @@ impl Guard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::Sampling;
+    use crate::policy::telemetry::Origin;
 
     const SECOND: Nanos = Nanos(1_000_000_000);
 
     fn guard(shares_cores: bool) -> Guard {
+        guard_by(Origin::Hardware, shares_cores)
+    }
+
+    fn guard_by(origin: Origin, shares_cores: bool) -> Guard {
         let costs = WorkCosts {
             base_move_ns: Some(2000.0),
             folio_move_ns: Some(200_000.0),
@@ -201,7 +208,7 @@ mod tests {
             collapse_ns: Some(1e6),
         };
         let mut offer = Offer { costs, shares_cores, ..Offer::default() };
-        offer.telemetry.loads = Some(Sampling { cost_ns: Some(500.0), ..Sampling::HARDWARE });
+        offer.telemetry.loads = Some(Sampling { origin, cost_ns: Some(500.0), per_second: None });
         Guard::new(&offer)
     }
 
@@ -253,5 +260,22 @@ mod tests {
         assert!(guard.affords_exchange() && guard.affords_change() && guard.is_overdrawn());
         assert!(guard.purse().take(Region(0).run()));
         assert!(!Guard::new(&Offer::default()).is_overdrawn());
+    }
+
+    #[test]
+    fn samples_from_slow_memory_alone_keep_no_account() {
+        for (origin, keeps) in [
+            (Origin::Hardware, true),
+            (Origin::InTurn, true),
+            (Origin::HintFaults, false),
+            (Origin::Refaults, false),
+        ] {
+            let mut guard = guard_by(origin, true);
+            guard.born(PageRun::single(PageId(0)), TierId::FAST, PageCount(1));
+            guard.sample(PageId(0), TierId::FAST.slower(), 1e6);
+            assert_eq!((guard.earned, guard.spent) != (0.0, 0.0), keeps, "{origin:?}");
+            assert_eq!(guard.is_overdrawn(), keeps, "{origin:?}");
+            assert_eq!(guard.affords_exchange(), !keeps, "{origin:?}");
+        }
     }
 }
