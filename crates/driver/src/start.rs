@@ -13,11 +13,14 @@ use frostline_core::TierLimits;
 use frostline_core::engine::EngineConfig;
 use frostline_core::event::SampleKind;
 use frostline_core::policy::registry::{self, terms};
-use frostline_core::policy::{Facts, Faults, Lack, Offer, Offered, Suited, Telemetry, Terms};
+use frostline_core::policy::{
+    Facts, Faults, Lack, Offer, Offered, Suited, Telemetry, Terms, TierOffer,
+};
 use frostline_core::span::Span;
 use frostline_core::types::*;
 use frostline_inprocess::next_touch::NextTouch;
 use frostline_linux::groups::{GroupName, Trees};
+use frostline_linux::latency;
 use frostline_linux::pages::frames::FrameNodes;
 use frostline_linux::process::clock;
 use frostline_linux::topology::Topology;
@@ -122,6 +125,9 @@ fn begin(
     offer.telemetry.closed_files = choice.closings.is_some() || choice.files.is_none();
     offer.telemetry.loads = choice.loads;
     offer.brief = choice.brief;
+    if !options.dry_run {
+        notes.extend(measure(&root, &places, &mut offer));
+    }
     let known = terms(asked, &offer)?;
     let suited = known.facts.needs;
     let lacks_files = |fit: &&Suited| matches!(fit.without, Some((Lack::ClosedFiles, _)));
@@ -250,6 +256,41 @@ fn live() -> Offer {
     let telemetry =
         Offered { counters: false, read_latencies: false, epochs: false, ..Offered::default() };
     Offer { telemetry, shares_cores: true, chooses_page_size: false, ..Offer::default() }
+}
+
+/// How much slower a tier is at least than the one before, or both are taken to be emulated.
+const LEAST_GAP: f64 = 1.2;
+
+/// Has the offer say what nodes are like and what moves take, where all memory is in nodes.
+fn measure(root: &Root, places: &Places, offer: &mut Offer) -> Option<String> {
+    let nodes: Option<Vec<u32>> = places
+        .tiers
+        .iter()
+        .map(|place| match place {
+            Place::Node(node) => Some(*node),
+            Place::Memory | Place::Swap => None,
+        })
+        .collect();
+    match latency::measure(root, &nodes?) {
+        Ok(measured) => {
+            let loads: Vec<f64> = measured.iter().map(|node| node.load_ns).collect();
+            let text: Vec<String> = loads.iter().map(|ns| format!("{ns:.0}")).collect();
+            let text = text.join(", ");
+            if !loads.is_sorted_by(|fast, slow| *slow > fast * LEAST_GAP) {
+                return Some(format!(
+                    "a load takes {text} ns by tier, so that slow memory is not slow here; \
+                     80 and 300 ns are presumed"
+                ));
+            }
+            offer.tiers = loads.into_iter().map(TierOffer::loads_in).collect();
+            offer.costs.base_move_ns = measured.iter().map(|node| node.move_ns).reduce(f64::max);
+            let moves = offer.costs.base_move_ns.unwrap_or(0.0) / 1000.0;
+            Some(format!("a load takes {text} ns by tier, a move of a page {moves:.1} us"))
+        }
+        Err(error) => {
+            Some(format!("latencies of nodes are not known: {error}").replace('\n', "; "))
+        }
+    }
 }
 
 /// What the user is told of what a policy does without, of what it `wished` for, and of how touches

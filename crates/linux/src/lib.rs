@@ -11,6 +11,7 @@ pub mod files;
 pub mod groups;
 #[cfg(feature = "lab")]
 pub mod lab;
+pub mod latency;
 pub mod moves;
 pub mod own_files;
 pub mod pages;

@@ -45,10 +45,9 @@ impl Sampling {
         matches!(self.origin, Origin::HintFaults | Origin::InTurn)
     }
 
-    /// Whether pages of fast memory are sampled as those of slower tiers are, so that samples tell what
-    /// either serves.
-    pub fn sees_fast_memory(&self) -> bool {
-        matches!(self.origin, Origin::Hardware | Origin::InTurn)
+    /// Whether a sample stands for as many accesses as the period says, whichever tier served them.
+    pub fn counts_accesses(&self) -> bool {
+        self.origin == Origin::Hardware
     }
 }
 

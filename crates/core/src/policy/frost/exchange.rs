@@ -34,8 +34,10 @@ const FREE: f32 = 0.25;
 /// What density a unit needs beyond that of what leaves for it, in samples a page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Margin {
-    /// A base page that moves alone.
+    /// A base page that moves alone, shared with those that move with it.
     pub base: f32,
+    /// A base page besides.
+    pub page: f32,
     /// A page of a folio, and the least of a base page.
     pub folio: f32,
 }
@@ -284,7 +286,7 @@ impl Exchange {
             let own = if need > 1 {
                 margin.folio
             } else {
-                (margin.base / self.company(run.start) as f32).max(margin.folio)
+                (margin.base / self.company(run.start) as f32 + margin.page).max(margin.folio)
             };
             let before = deal;
             while deal.room < need {

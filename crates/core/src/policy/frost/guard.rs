@@ -7,10 +7,11 @@
 //! and samples become fewer. Where samples come from slow memory alone, nobody sees what fast memory serves,
 //! so that there is no account.
 
+use super::costs::Costs;
 use crate::action::{Action, Plan};
 use crate::hotness::bitmap::Bitmap;
 use crate::placement::View;
-use crate::policy::offer::{Offer, WorkCosts};
+use crate::policy::offer::Offer;
 use crate::policy::telemetry::Sampling;
 use crate::types::*;
 
@@ -68,18 +69,17 @@ impl Purse {
 
 impl Guard {
     pub(super) fn new(offer: &Offer) -> Self {
-        let loads = offer.telemetry.loads.filter(Sampling::sees_fast_memory);
-        let sample = loads.and_then(|loads| loads.cost_ns);
+        let loads = offer.telemetry.loads.filter(Sampling::counts_accesses);
         // Of a sample, others handle about half where they have a core for it.
         let (of_samples, of_work) = if offer.shares_cores { (1.0, 1.0) } else { (0.5, 0.0) };
-        let WorkCosts { base_move_ns, folio_move_ns, split_ns, collapse_ns } = offer.costs;
+        let costs = Costs::of(offer);
         let known = || {
             Some(Prices {
-                sample: sample? * of_samples,
-                base: base_move_ns? * of_work,
-                folio: folio_move_ns? * of_work,
-                split: split_ns? * of_work,
-                collapse: collapse_ns? * of_work,
+                sample: loads?.cost_ns? * of_samples,
+                base: offer.costs.base_move_ns? * of_work,
+                folio: costs.folio_move_ns * of_work,
+                split: costs.split_ns * of_work,
+                collapse: costs.collapse_ns * of_work,
             })
         };
         let prices = known();
@@ -192,6 +192,7 @@ impl Guard {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::WorkCosts;
     use crate::policy::telemetry::Origin;
 
     const SECOND: Nanos = Nanos(1_000_000_000);
@@ -263,10 +264,10 @@ mod tests {
     }
 
     #[test]
-    fn samples_from_slow_memory_alone_keep_no_account() {
+    fn samples_that_do_not_count_accesses_keep_no_account() {
         for (origin, keeps) in [
             (Origin::Hardware, true),
-            (Origin::InTurn, true),
+            (Origin::InTurn, false),
             (Origin::HintFaults, false),
             (Origin::Refaults, false),
         ] {

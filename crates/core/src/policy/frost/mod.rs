@@ -12,6 +12,7 @@
 
 mod ahead;
 mod balance;
+mod costs;
 mod density;
 mod exchange;
 mod granularity;
@@ -46,6 +47,7 @@ use ahead::Ahead;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use balance::Balance;
+use costs::Costs;
 use density::{Densities, Horizon, Spans};
 use exchange::{Exchange, Margin};
 use granularity::{Granularity, Prices};
@@ -133,10 +135,6 @@ const SAMPLE_NS: f64 = 500.0;
 const COMMON_SAVING: f64 = 55.0;
 /// By how much the period is longer or shorter at most where an access saves less or more.
 const MOST_PERIODS: f64 = 4.0;
-/// What moving and splitting a folio, and making one, cost where nobody says (ns).
-const FOLIO_MOVE_NS: f64 = 270_000.0;
-const SPLIT_NS: f64 = 285_000.0;
-const COLLAPSE_NS: f64 = 1_400_000.0;
 /// Interval of moves.
 const WAKEUP: Nanos = Nanos(40_000);
 /// Plans in a horizon, at least.
@@ -182,6 +180,8 @@ struct Rules {
     horizons: Spans,
     margin_base: f32,
     margin_folio: f32,
+    /// Of a base page, however many come with it.
+    margin_page: f32,
     splits: bool,
     tick: u64,
     looks: u32,
@@ -245,22 +245,28 @@ impl Frost {
         let period = offer.parallelism.map_or(asked, |_| suited_period(asked, saving));
         let loads = offer.telemetry.loads;
         let sample_ns = loads.and_then(|loads| loads.cost_ns);
-        let folio_move = offer.costs.folio_move_ns.unwrap_or(FOLIO_MOVE_NS);
+        let costs = Costs::of(offer);
         let margin = settings.number("margin");
         let splits = settings.switch("split");
-        let split = offer.costs.split_ns.unwrap_or(SPLIT_NS) * margin;
+        let split = costs.split_ns * margin;
+        // Where moves take time from the program, they have to gain all of it.
+        let (of_folio, page) = match offer.shares_cores {
+            true => (2.0, 2.0 * costs.base_move_ns),
+            false => (margin, 0.0),
+        };
         Self {
             rules: Rules {
                 stores: settings.count_u32("stores"),
                 horizons: ["horizon", "short"].map(|key| settings.number(key) as f32),
                 margin_base: settings.duration("margin-base").0 as f32,
-                margin_folio: (folio_move * margin) as f32,
+                margin_folio: (costs.folio_move_ns * of_folio) as f32,
+                margin_page: page as f32,
                 splits,
                 tick: settings.count("tick").max(1),
                 looks: settings.count_u32("looks").max(1),
                 thrift: settings.switch("thrift"),
                 streams: settings.switch("streams"),
-                page_there_and_back: 2.0 * folio_move as f32 / HUGE_PAGES as f32,
+                page_there_and_back: 2.0 * costs.folio_move_ns as f32 / HUGE_PAGES as f32,
                 saving: saving.max(1.0) as f32,
             },
             sampling: Sampling {
@@ -274,7 +280,7 @@ impl Frost {
             exchange: Exchange::new(Balance::new(offer)),
             granularity: Granularity::new(Prices {
                 split: if splits { split as f32 } else { f32::INFINITY },
-                collapse: offer.costs.collapse_ns.unwrap_or(COLLAPSE_NS) as f32,
+                collapse: costs.collapse_ns as f32,
             }),
             walks: Walks::new(offer.translation),
             newborn: Newborn::default(),
@@ -462,6 +468,7 @@ impl Frost {
         plan.keep_for_newborn(PageCount(self.newborn.room));
         let margin = Margin {
             base: self.rules.margin_base / worth,
+            page: self.rules.margin_page / worth,
             folio: self.rules.margin_folio / worth / HUGE_PAGES as f32,
         };
         self.ahead.pass(tick);
