@@ -241,10 +241,13 @@ fn the_limit_holds_and_hot_pages_are_on_the_fast_node() {
     assert_eq!(number(text, "mismatches"), 0.0, "{text}");
 }
 
+/// Pages of the chain by which latencies are measured at the start, there and back.
+const MEASURED: f64 = 2048.0;
+
 #[test]
 fn what_we_count_the_kernel_counts() {
     let Some(text) = section("tiered") else { return };
-    let (kernel, ours) = (number(text, "kernel"), number(text, "frostline"));
+    let (kernel, ours) = (number(text, "kernel") - MEASURED, number(text, "frostline"));
     assert!(ours > 10_000.0, "{text}");
     assert!((kernel - ours).abs() < ours / 50.0, "kernel {kernel}, we {ours}: {text}");
 }
