@@ -1,7 +1,7 @@
 //! Landing of folios: the chance that fast memory has room in one piece for one that comes.
 //!
-//! Where it has none, a folio is refused, and what has left for it has left in vain. It is split then, as
-//! kernels do.
+//! A folio that finds none is refused, and what has left for it has left in vain. It is split then, as kernels
+//! do.
 
 /// Weight of the last try.
 const WEIGHT: f32 = 0.25;

@@ -304,7 +304,7 @@ impl Frost {
         let Sample { page, kind, .. } = *sample;
         let state = view.state(page);
         let Some(tier) = state.tier() else { return };
-        let huge = state.is_huge();
+        let (huge, unit) = (state.is_huge(), view.unit(page).start);
         self.sampling.samples += 1;
         self.sampling.recent[kind as usize] += 1;
         self.sampling.stores += u64::from(kind == SampleKind::Store);
@@ -318,12 +318,12 @@ impl Frost {
         self.guard.sample(page, tier, f64::from(worth));
         let in_order = self.rules.streams && self.streams.follow(page, self.sampling.samples);
         if in_order {
-            self.ahead.sample(view.unit(page).start);
+            self.ahead.sample(unit);
         }
 
         if kind == SampleKind::LoadMiss {
             let accesses = f64::from(self.thrift.period());
-            self.exchange.balance.sample(view.unit(page).start, tier == TierId::FAST, accesses);
+            self.exchange.balance.sample(unit, tier == TierId::FAST, accesses);
         }
 
         let rent = self.rent();
@@ -345,7 +345,6 @@ impl Frost {
         self.thrift.sample(page, huge, hits(density), self.choice.spans);
         self.densities.add(page, self.choice.spans);
         if tier != TierId::FAST && !state.is_in_flight() {
-            let unit = view.unit(page).start;
             self.exchange.offer(unit, false, self.densities.density(page, huge), rent.bin);
         }
     }
