@@ -1,15 +1,16 @@
 //! Latencies of nodes as this system has them, and what moving a page takes.
 //!
 //! A chain of pointers through memory, of which every access waits for the one before, measures a load that
-//! misses all caches, walks of the page table included.
+//! misses all caches, walks of the page table included. Time is that of the thread, since the program may begin
+//! meanwhile on the same processor.
 
 use crate::moves::migrate::move_to_node;
+use crate::process::clock;
 use crate::sys::cache::evict;
 use crate::{LinuxError, Root, Target};
 use frostline_core::event::MoveOutcome;
-use frostline_core::types::{PAGE_BYTES, Vpn};
+use frostline_core::types::{Nanos, PAGE_BYTES, Vpn};
 use memmap2::{Advice, MmapMut};
-use std::time::Instant;
 
 const LINE: usize = 64;
 /// Memory of a chain.
@@ -58,9 +59,9 @@ impl Chain {
         let first = self.memory.as_ptr().addr() as u64 / PAGE_BYTES;
         let pages: Vec<Vpn> =
             (first..first + self.memory.len() as u64 / PAGE_BYTES).map(Vpn).collect();
-        let started = Instant::now();
+        let began = clock::thread_cpu();
         let outcomes = move_to_node(target, &pages, node)?;
-        let took = started.elapsed().as_nanos() as f64;
+        let took = since(began);
         let there = outcomes.iter().filter(|outcome| **outcome == MoveOutcome::Moved).count();
         if there < pages.len() {
             return Err(LinuxError::Unsupported {
@@ -73,14 +74,19 @@ impl Chain {
 
     /// Mean time of so many accesses, one after the other (ns).
     pub fn follow(&self, accesses: u32) -> f64 {
-        let started = Instant::now();
+        let began = clock::thread_cpu();
         let mut line = 0;
         for _ in 0..accesses {
             line = next(&self.memory, line);
         }
         std::hint::black_box(line);
-        started.elapsed().as_nanos() as f64 / f64::from(accesses.max(1))
+        since(began) / f64::from(accesses.max(1))
     }
+}
+
+/// Time of this thread since (ns).
+fn since(began: Nanos) -> f64 {
+    clock::thread_cpu().saturating_sub(began).0 as f64
 }
 
 /// Each line holds the number of the next one; all are one ring, in an order that jumps.

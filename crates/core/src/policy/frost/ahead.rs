@@ -48,7 +48,7 @@ impl Ahead {
 
     /// Samples pass.
     pub(super) fn pass(&mut self, samples: u64) {
-        let keep = 1.0 - samples as f32 / SPAN;
+        let keep = (1.0 - samples as f32 / SPAN).max(0.0);
         self.pages *= keep;
         self.hits *= keep;
     }

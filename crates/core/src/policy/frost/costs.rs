@@ -3,6 +3,7 @@
 use crate::policy::offer::Offer;
 use crate::types::HUGE_PAGES;
 
+const SAMPLE_NS: f64 = 500.0;
 const FOLIO_MOVE_NS: f64 = 270_000.0;
 const SPLIT_NS: f64 = 285_000.0;
 const COLLAPSE_NS: f64 = 1_400_000.0;
@@ -15,6 +16,7 @@ pub(super) struct Costs {
     pub folio_move_ns: f64,
     pub split_ns: f64,
     pub collapse_ns: f64,
+    pub sample_ns: f64,
 }
 
 impl Costs {
@@ -23,11 +25,13 @@ impl Costs {
         let costs = &offer.costs;
         let pages = costs.base_move_ns.map(|page| page * f64::from(HUGE_PAGES));
         let folio_move_ns = costs.folio_move_ns.or(pages).unwrap_or(FOLIO_MOVE_NS);
+        let sample_ns = offer.telemetry.loads.and_then(|loads| loads.cost_ns);
         Self {
             base_move_ns: costs.base_move_ns.unwrap_or(0.0),
             folio_move_ns,
             split_ns: costs.split_ns.unwrap_or(SPLIT_NS),
             collapse_ns: costs.collapse_ns.unwrap_or(folio_move_ns.max(COLLAPSE_NS)),
+            sample_ns: sample_ns.unwrap_or(SAMPLE_NS),
         }
     }
 }

@@ -6,6 +6,9 @@
 //! advance, half of it on samples where work costs, too. While too much is spent, nothing that costs is done,
 //! and samples become fewer. Where samples come from slow memory alone, nobody sees what fast memory serves,
 //! so that there is no account.
+//!
+//! First touch, too, has pages in slow memory once the fast one is full. A page that it would have there leaves
+//! for nothing, and pays there and back when it comes. What is above the limit has to leave, whoever decides.
 
 use super::costs::Costs;
 use crate::action::{Action, Plan};
@@ -41,8 +44,12 @@ pub(super) struct Guard {
     /// Pages that would be in fast memory if nothing had been moved.
     first: Bitmap,
     first_pages: u64,
-    pub spent: f64,
+    /// On samples, and on all else.
+    sampled: f64,
+    worked: f64,
     pub earned: f64,
+    /// Pages that had to leave.
+    pub forced: u64,
     now: Nanos,
 }
 
@@ -75,7 +82,7 @@ impl Guard {
         let costs = Costs::of(offer);
         let known = || {
             Some(Prices {
-                sample: loads?.cost_ns? * of_samples,
+                sample: loads.map(|_| costs.sample_ns)? * of_samples,
                 base: offer.costs.base_move_ns? * of_work,
                 folio: costs.folio_move_ns * of_work,
                 split: costs.split_ns * of_work,
@@ -86,9 +93,13 @@ impl Guard {
         Self { prices, ..Self::default() }
     }
 
+    pub(super) fn spent(&self) -> f64 {
+        self.sampled + self.worked
+    }
+
     /// What may be spent. Losses do not count, or what was moved wrongly would stay where it is.
     fn left(&self) -> f64 {
-        ADVANCE * self.now.0 as f64 + self.earned.max(0.0) - self.spent
+        ADVANCE * self.now.0 as f64 + self.earned.max(0.0) - self.spent()
     }
 
     fn affords(&self, price: impl Fn(Prices) -> f64) -> bool {
@@ -117,26 +128,26 @@ impl Guard {
     pub(super) fn begin_trial(&mut self) -> bool {
         let affords = self.affords(|prices| prices.collapse);
         if affords {
-            self.spent += f64::from(HUGE_PAGES) * FAULT_NS;
+            self.worked += f64::from(HUGE_PAGES) * FAULT_NS;
         }
         affords
     }
 
-    /// What samples leave for work, if that costs anything.
-    fn kept_for_work(&self) -> f64 {
-        let costs = self.prices.is_some_and(|prices| prices.folio > 0.0);
-        if costs { FOR_WORK * self.now.0 as f64 } else { 0.0 }
+    /// What may be spent on samples: of the advance what they leave for work, and what work has earned.
+    fn left_for_samples(&self) -> f64 {
+        let prices = self.prices.is_some_and(|prices| prices.folio > 0.0);
+        let advance = if prices { ADVANCE - FOR_WORK } else { ADVANCE };
+        advance * self.now.0 as f64 + (self.earned - self.worked).max(0.0) - self.sampled
     }
 
     /// Whether samples cost more than they may.
     pub(super) fn is_overdrawn(&self) -> bool {
-        self.prices.is_some() && self.left() < self.kept_for_work()
+        self.prices.is_some() && self.left_for_samples() < 0.0
     }
 
     /// Whether there is so much left that samples may become more again.
     pub(super) fn is_at_ease(&self) -> bool {
-        let most = ADVANCE * self.now.0 as f64;
-        self.left() > f64::midpoint(self.kept_for_work(), most)
+        self.left_for_samples() > FOR_WORK / 2.0 * self.now.0 as f64
     }
 
     /// Memory was touched first. `capacity` is what fast memory holds.
@@ -163,7 +174,7 @@ impl Guard {
         if let Some(prices) = self.prices {
             let [is, was] = [tier == TierId::FAST, self.first.contains(page.0)].map(f64::from);
             self.earned += worth * (is - was);
-            self.spent += prices.sample;
+            self.sampled += prices.sample;
         }
     }
 
@@ -171,17 +182,44 @@ impl Guard {
     pub(super) fn charge(&mut self, now: Nanos, plan: &Plan, view: &View<'_>) {
         self.now = now;
         let Some(prices) = self.prices else { return };
+        let fast = view.limits(TierId::FAST);
+        let mut above =
+            (view.used(TierId::FAST).0 + fast.keep_free.0).saturating_sub(fast.capacity.0);
         for action in plan.iter() {
-            self.spent += match action {
-                Action::Migrate { run, .. } if view.state(run.start).is_huge() => {
-                    prices.folio * f64::from(run.pages) / f64::from(HUGE_PAGES)
+            self.worked += match *action {
+                Action::Migrate { run, to, .. } if to != TierId::FAST && above > 0 => {
+                    above = above.saturating_sub(u64::from(run.pages));
+                    self.forced += u64::from(run.pages);
+                    0.0
                 }
-                Action::Migrate { run, .. } => prices.base * f64::from(run.pages),
+                Action::Migrate { run, to, .. } => self.price(prices, run, to, view),
                 Action::Split { .. } => prices.split,
                 Action::Collapse { .. } => prices.collapse,
                 _ => 0.0,
             };
         }
+    }
+
+    /// Gives back what a move was charged that has not come about.
+    pub(super) fn refund(&mut self, run: PageRun, view: &View<'_>) {
+        let (Some(prices), Some(tier)) = (self.prices, view.state(run.start).tier()) else {
+            return;
+        };
+        let to = if tier == TierId::FAST { TierId::FAST.slower() } else { TierId::FAST };
+        self.worked -= self.price(prices, run, to, view);
+    }
+
+    /// Price of a move (ns).
+    fn price(&self, prices: Prices, run: PageRun, to: TierId, view: &View<'_>) -> f64 {
+        let page = match view.state(run.start).is_huge() {
+            true => prices.folio / f64::from(HUGE_PAGES),
+            false => prices.base,
+        };
+        if page <= 0.0 {
+            return 0.0;
+        }
+        let first = run.iter().filter(|page| self.first.contains(page.0)).count() as f64;
+        page * if to == TierId::FAST { 2.0 * f64::from(run.pages) - first } else { first }
     }
 
     pub(super) fn bytes(&self) -> Bytes {
@@ -192,8 +230,11 @@ impl Guard {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::action::Lane;
+    use crate::event::Event;
     use crate::policy::WorkCosts;
     use crate::policy::telemetry::Origin;
+    use crate::policy::testing::World;
 
     const SECOND: Nanos = Nanos(1_000_000_000);
 
@@ -222,14 +263,16 @@ mod tests {
         let mut purse = guard.purse();
         // 15 ms in advance for 0.4 ms each.
         assert_eq!((0..100).filter(|_| purse.take(folio)).count(), 37);
-        guard.spent = 8e6;
+        guard.sampled = 8e6;
         assert!(guard.is_overdrawn() && guard.affords_exchange(), "samples leave half to moves");
-        guard.spent = 25e6;
+        (guard.sampled, guard.worked) = (7e6, 14e6);
+        assert!(!guard.is_overdrawn() && !guard.affords_exchange(), "moves leave half to samples");
+        (guard.sampled, guard.worked) = (8e6, 17e6);
         assert!(!guard.affords_exchange() && !guard.affords_change() && guard.is_overdrawn());
         for _ in 0..1000 {
             guard.sample(PageId(7), TierId::FAST, 11_000.0);
         }
-        assert_eq!((guard.earned, guard.spent), (11e6, 25.5e6));
+        assert_eq!((guard.earned, guard.spent()), (11e6, 25.5e6));
         assert!(guard.affords_exchange() && !guard.affords_change());
     }
 
@@ -255,9 +298,53 @@ mod tests {
     }
 
     #[test]
+    fn pages_that_first_touch_would_not_have_leave_for_nothing_and_pay_when_they_come() {
+        let mut world = World::new(4, "first-touch");
+        world.populate(PageRun::between(0, 8), false);
+        let view = &world.engine.view();
+        let mut guard = guard(true);
+        for page in 0..4 {
+            guard.born(PageRun::single(PageId(page)), TierId::FAST, PageCount(2));
+        }
+        let mut spend = |pages: PageRun, to| {
+            let mut plan = Plan::default();
+            plan.migrate(pages, to, Lane::DEMOTE);
+            let before = guard.spent();
+            guard.charge(Nanos(1), &plan, view);
+            let spent = guard.spent() - before;
+            // It goes back only if the pages are where they were.
+            if view.state(pages.start).tier() != Some(to) {
+                guard.refund(pages, view);
+                assert_eq!(guard.spent(), before);
+            }
+            spent
+        };
+        // Pages 0 and 1 are those of first touch, 2 and 3 beyond what it has room for, 4 and 5 in slow memory.
+        let slow = TierId::FAST.slower();
+        assert_eq!(spend(PageRun::between(0, 4), slow), 2.0 * 2000.0);
+        assert_eq!(spend(PageRun::between(2, 4), slow), 0.0);
+        assert_eq!(spend(PageRun::between(4, 6), TierId::FAST), 4.0 * 2000.0);
+    }
+
+    #[test]
+    fn what_is_above_the_limit_leaves_for_nothing() {
+        let mut world = World::new(4, "first-touch");
+        world.populate(PageRun::between(0, 4), false);
+        let usage = Event::TierUsage { tier: TierId::FAST, capacity: PageCount(3) };
+        world.feed(&[usage]);
+        let mut guard = guard(true);
+        guard.born(PageRun::between(0, 4), TierId::FAST, PageCount(4));
+        let mut plan = Plan::default();
+        plan.migrate(PageRun::single(PageId(0)), TierId::FAST.slower(), Lane::DEMOTE);
+        plan.migrate(PageRun::single(PageId(1)), TierId::FAST.slower(), Lane::DEMOTE);
+        guard.charge(Nanos(1), &plan, &world.engine.view());
+        assert_eq!((guard.spent(), guard.forced), (2000.0, 1));
+    }
+
+    #[test]
     fn samples_alone_cost_where_workers_have_cores_of_their_own() {
         let mut guard = guard(false);
-        guard.spent = 1e12;
+        guard.sampled = 1e12;
         assert!(guard.affords_exchange() && guard.affords_change() && guard.is_overdrawn());
         assert!(guard.purse().take(Region(0).run()));
         assert!(!Guard::new(&Offer::default()).is_overdrawn());
@@ -274,7 +361,7 @@ mod tests {
             let mut guard = guard_by(origin, true);
             guard.born(PageRun::single(PageId(0)), TierId::FAST, PageCount(1));
             guard.sample(PageId(0), TierId::FAST.slower(), 1e6);
-            assert_eq!((guard.earned, guard.spent) != (0.0, 0.0), keeps, "{origin:?}");
+            assert_eq!((guard.earned, guard.spent()) != (0.0, 0.0), keeps, "{origin:?}");
             assert_eq!(guard.is_overdrawn(), keeps, "{origin:?}");
             assert_eq!(guard.affords_exchange(), !keeps, "{origin:?}");
         }

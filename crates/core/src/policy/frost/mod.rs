@@ -104,7 +104,7 @@ pub const ENTRY: Entry = Entry {
             "that a folio's move, or a split, has to gain, of what it costs",
         ),
         Param::fixed("split", Kind::Switch, "on", "", "split folios by value"),
-        Param::fixed("tick", Kind::Count, "32", "samples", "from one plan to the next, at most"),
+        Param::scaled("wakeup", Kind::Duration, "40ms", "", "interval of moves"),
         Param::fixed("looks", Kind::Count, "32", "pages", "looked at per sample"),
         Param::fixed("streams", Kind::Switch, "on", "", "bring in ahead what is swept"),
         Param::fixed(
@@ -129,14 +129,16 @@ const PERIOD_CHECK: u32 = 1024;
 const LEAST_AT_A_PERIOD: u32 = 128;
 /// Samples ahead for which memory is fetched into the cache.
 const PREFETCHED: usize = 8;
-/// What a sample costs where nobody says (ns).
-const SAMPLE_NS: f64 = 500.0;
 /// What an access saves that fast memory serves (ns), where samples are as far apart as `period` says.
 const COMMON_SAVING: f64 = 55.0;
 /// By how much the period is longer or shorter at most where an access saves less or more.
 const MOST_PERIODS: f64 = 4.0;
-/// Interval of moves.
-const WAKEUP: Nanos = Nanos(40_000);
+/// Shortest interval of moves.
+const LEAST_WAKEUP: Nanos = Nanos(40_000);
+/// Samples from one plan to the next, at most.
+const TICK: u64 = 32;
+/// Times as many samples as that for which a plan looks at pages, where the world calls seldom.
+const MOST_TICKS: u64 = 4;
 /// Plans in a horizon, at least.
 const PLANS_IN_A_HORIZON: f32 = 8.0;
 /// Longest time between two plans, where samples are rare.
@@ -183,7 +185,7 @@ struct Rules {
     /// Of a base page, however many come with it.
     margin_page: f32,
     splits: bool,
-    tick: u64,
+    wakeup: Nanos,
     looks: u32,
     thrift: bool,
     streams: bool,
@@ -206,10 +208,12 @@ struct Sampling {
 }
 
 /// When something is due.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Due {
     /// Samples at the next plan, or the time.
     plan: (u64, Nanos),
+    /// Samples at the last one.
+    planned: u64,
     /// Samples at the last look at streams.
     streams: u64,
     wakeup: Nanos,
@@ -243,8 +247,6 @@ impl Frost {
         let asked = settings.period("period");
         // Nobody knows what is saved where nobody knows how many accesses are in flight.
         let period = offer.parallelism.map_or(asked, |_| suited_period(asked, saving));
-        let loads = offer.telemetry.loads;
-        let sample_ns = loads.and_then(|loads| loads.cost_ns);
         let costs = Costs::of(offer);
         let margin = settings.number("margin");
         let splits = settings.switch("split");
@@ -262,7 +264,7 @@ impl Frost {
                 margin_folio: (costs.folio_move_ns * of_folio) as f32,
                 margin_page: page as f32,
                 splits,
-                tick: settings.count("tick").max(1),
+                wakeup: settings.duration("wakeup").max(LEAST_WAKEUP),
                 looks: settings.count_u32("looks").max(1),
                 thrift: settings.switch("thrift"),
                 streams: settings.switch("streams"),
@@ -291,9 +293,9 @@ impl Frost {
             ),
             streams: Streams::default(),
             ahead: Ahead::default(),
-            thrift: Thrift::new(period, sample_ns.unwrap_or(SAMPLE_NS) / 2.0, saving.max(1.0)),
+            thrift: Thrift::new(period, costs.sample_ns / 2.0, saving.max(1.0)),
             guard: Guard::new(offer),
-            due: Due { plan: (0, Nanos::ZERO), streams: 0, wakeup: WAKEUP },
+            due: Due::default(),
         }
     }
 
@@ -434,7 +436,7 @@ impl Frost {
     /// Samples from one plan to the next.
     fn tick(&self) -> u64 {
         let horizon = self.choice.spans[self.densities.horizon as usize];
-        let tick = ((horizon / PLANS_IN_A_HORIZON) as u64).clamp(1, self.rules.tick);
+        let tick = ((horizon / PLANS_IN_A_HORIZON) as u64).clamp(1, TICK);
         tick.max(self.exchange.least_tick())
     }
 
@@ -446,7 +448,11 @@ impl Frost {
         let worth = self.worth();
         let span = self.span();
         let tick = self.tick();
-        let looks = self.rules.looks.saturating_mul(tick.min(1 << 20) as u32);
+        // A world that calls seldom has more samples for a plan.
+        let came = self.sampling.samples
+            - core::mem::replace(&mut self.due.planned, self.sampling.samples);
+        let ticks = came.clamp(tick, tick * MOST_TICKS);
+        let looks = self.rules.looks.saturating_mul(ticks.min(1 << 20) as u32);
         let mut around = Around {
             view,
             densities: &mut self.densities,
@@ -470,7 +476,7 @@ impl Frost {
             page: self.rules.margin_page / worth,
             folio: self.rules.margin_folio / worth / HUGE_PAGES as f32,
         };
-        self.ahead.pass(tick);
+        self.ahead.pass(ticks);
         let soon = self.ahead.wanted(view);
         let keep = (rent.bin, margin, self.newborn.room + soon);
         let most = (budget, self.guard.purse(), span as f32);
@@ -497,6 +503,9 @@ impl Frost {
 
     /// A move has ended: of folios that were to come, it is told whether they did.
     fn moved(&mut self, run: PageRun, outcome: MoveOutcome, view: &View<'_>) {
+        if outcome != MoveOutcome::Moved {
+            self.guard.refund(run, view);
+        }
         let state = view.state(run.start);
         if !state.is_huge() {
             return;
@@ -567,7 +576,7 @@ impl Policy for Frost {
     }
 
     fn decide(&mut self, now: Nanos, view: &View<'_>, budget: Budget, plan: &mut Plan) {
-        self.due.wakeup = now.saturating_add(WAKEUP);
+        self.due.wakeup = now.saturating_add(self.rules.wakeup);
         self.grow(view);
         self.check_periods(view);
         self.tell_periods(plan);
@@ -620,11 +629,12 @@ impl Policy for Frost {
             ("load_period_accesses", u64::from(self.thrift.period())),
             ("newborn_room_pages", self.newborn.room),
             ("shed_pages_total", self.exchange.balance.shed),
+            ("guard_forced_pages_total", self.guard.forced),
         ] {
             sink(name, value as f64);
         }
         sink("ahead_return_samples_per_page", f64::from(self.ahead.return_of()));
-        sink("guard_spent_seconds", self.guard.spent / 1e9);
+        sink("guard_spent_seconds", self.guard.spent() / 1e9);
         sink("guard_earned_seconds", self.guard.earned / 1e9);
         sink("rent_samples_per_page", f64::from(self.rent().density));
     }
