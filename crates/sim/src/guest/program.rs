@@ -4,6 +4,7 @@ use super::shift::Shift;
 use super::tally::Tally;
 use super::virtual_machine::VirtualMachine;
 use crate::error::SimError;
+use crate::machine::CpuModel;
 use frostline_core::types::*;
 use frostline_trace::event::MapKind;
 use frostline_trace::{Batch, TimedEvent, TraceEvent, TraceSource};
@@ -115,9 +116,9 @@ impl Program {
         (self.records_total / parts).max(1)
     }
 
-    /// Threads that run at the same time on so many cores of its own.
-    pub(crate) fn parallel(&self, cores: u32) -> f64 {
-        if self.runs() { f64::from(self.threads.clamp(1, cores)) } else { 0.0 }
+    /// Threads that run at the same time on a processor of its own.
+    pub(crate) fn parallel(&self, cpu: &CpuModel) -> f64 {
+        if self.runs() { cpu.parallel(self.threads) } else { 0.0 }
     }
 
     /// The next batch as the host sees it, with its clock moved behind `clock`, which moves on. Pages

@@ -7,7 +7,7 @@ use super::tally;
 use super::virtual_machine::VirtualMachine;
 use crate::error::SimError;
 use crate::footprint::Footprint;
-use crate::machine::Machine;
+use crate::machine::{CpuModel, Machine};
 use frostline_core::rng::Rng;
 use frostline_core::types::*;
 use frostline_trace::batch::Want;
@@ -108,9 +108,9 @@ impl Together {
         going.min_by(|(_, a), (_, b)| a.time_ns.total_cmp(&b.time_ns)).map(|(index, _)| index)
     }
 
-    /// Threads of all that run at the same time, each with so many cores of its own; at least 1.
-    pub(crate) fn parallel(&self, cores: u32) -> f64 {
-        self.programs.iter().map(|program| program.parallel(cores)).sum::<f64>().max(1.0)
+    /// Threads of all that run at the same time, each on a processor of its own; at least 1.
+    pub(crate) fn parallel(&self, cpu: &CpuModel) -> f64 {
+        self.programs.iter().map(|program| program.parallel(cpu)).sum::<f64>().max(1.0)
     }
 
     /// Counters of all programs.

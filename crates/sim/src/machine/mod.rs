@@ -71,8 +71,19 @@ part! {
         /// Cores that the program's threads can use. Work is divided by the smaller of this and the
         /// number of live threads.
         cores: u32 = Kind::Count, "1";
+        /// Threads of the program for which each thread of a trace stands: all do the same on other
+        /// memory, or on parts of the same.
+        lanes: u32 = Kind::Count, "1";
         /// Whose processor time background workers use.
         workers: Workers = Kind::Choice(&["own", "shared"]), "own";
+    }
+}
+
+impl CpuModel {
+    /// Threads of the program that run at the same time, where so many threads of a trace are alive;
+    /// at least 1.
+    pub fn parallel(&self, threads: u32) -> f64 {
+        f64::from(threads.saturating_mul(self.lanes).clamp(1, self.cores))
     }
 }
 
@@ -314,8 +325,10 @@ impl Machine {
                 return fail(format!("cpu.{key} is {value}"), "it has to be within 1e-6 and 1e12");
             }
         }
-        if cpu.cores == 0 {
-            return fail("cpu.cores is 0".into(), "at least 1");
+        for (key, value) in [("cores", cpu.cores), ("lanes", cpu.lanes)] {
+            if value == 0 {
+                return fail(format!("cpu.{key} is 0"), "at least 1");
+            }
         }
         let os = &self.os;
         if !(0.0..=1.0).contains(&os.fragmentation) || !(0.0..1.0).contains(&os.low_watermark) {

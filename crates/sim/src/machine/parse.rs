@@ -10,6 +10,7 @@ use std::path::Path;
 /// Short names of the parameters that are changed most.
 const SHORT: &[(&str, &str)] = &[
     ("cores", "cpu.cores"),
+    ("lanes", "cpu.lanes"),
     ("fragmentation", "os.fragmentation"),
     ("ghz", "cpu.ghz"),
     ("ipc", "cpu.ipc"),

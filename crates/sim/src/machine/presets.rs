@@ -14,6 +14,14 @@ pub(super) const PRESETS: &[(&str, &str)] = &[
     ("disaggregated-1500", "DRAM 80 ns, remote memory 1500 ns (HotBox)"),
     ("hbm-dram", "HBM 100 ns and 5 times the bandwidth, DRAM 130 ns"),
     ("dram-zram", "DRAM 80 ns, compressed memory without direct access"),
+    (
+        "memtis20",
+        "dram-nvm with the processor of MEMTIS, section 6: 20 cores at 2.1 GHz, 20 threads",
+    ),
+    (
+        "hybridtier16",
+        "dram-cxl124 with the processor of HybridTier, section 5: 16 cores, 16 threads",
+    ),
     ("lab", "the emulated machine of docs/notes/lab.md: 100 and 300 ns, an instruction takes 1 ns"),
 ];
 
@@ -38,6 +46,23 @@ fn disaggregated(costs: &mut Costs) {
     costs.migrate_call_ns = 26_000.0;
 }
 
+/// Interruptions of so many cores, for each page that moves: assumed. A core that is interrupted loses half a
+/// microsecond; who asks waits for all of them, which is a worker's time.
+fn interruptions(costs: &mut Costs, cores: u32) {
+    costs.shootdown_ns = 500.0;
+    costs.migrate_base_ns += 1500.0 + 100.0 * f64::from(cores);
+}
+
+/// The clock of an Intel Xeon Gold 5218R is in the paper; the base clock of a Xeon 4314 is Intel's.
+fn processor(name: &str) -> CpuModel {
+    let (ghz, threads) = match name {
+        "memtis20" => (2.1, 20),
+        "hybridtier16" => (2.4, 16),
+        _ => return CpuModel::default(),
+    };
+    CpuModel { ghz, cores: threads, lanes: threads, ..CpuModel::default() }
+}
+
 /// Bandwidths: six channels of DDR4-2933 reach about 100 GB/s of reads on one socket; six Optane
 /// modules 39 GB/s of reads and 14 GB/s of writes (Izraelevitz et al., 2019); a CXL x8 card about
 /// 22 GB/s; a 100 Gbit/s network 12.5 GB/s.
@@ -48,9 +73,9 @@ pub(super) fn preset(name: &str) -> Option<Machine> {
     let dram = || tier("dram", 80.0, 100.0, 80.0);
     let (mut os, mut costs) = (OsModel::default(), Costs::default());
     let tiers = match name {
-        "dram-nvm" => vec![dram(), tier("nvm", 300.0, 39.0, 14.0)],
+        "dram-nvm" | "memtis20" => vec![dram(), tier("nvm", 300.0, 39.0, 14.0)],
         "dram-cxl" => vec![dram(), tier("cxl", 177.0, 22.0, 20.0)],
-        "dram-cxl124" => vec![dram(), tier("cxl", 124.0, 34.0, 30.0)],
+        "dram-cxl124" | "hybridtier16" => vec![dram(), tier("cxl", 124.0, 34.0, 30.0)],
         "hbm-dram" => vec![tier("hbm", 100.0, 500.0, 400.0), tier("dram", 130.0, 100.0, 80.0)],
         "dram-zram" => {
             os.thp = false;
@@ -70,14 +95,11 @@ pub(super) fn preset(name: &str) -> Option<Machine> {
             vec![dram(), tier("remote", latency_ns, 12.5, 12.5)]
         }
     };
-    Some(Machine {
-        name: name.into(),
-        tiers,
-        cpu: CpuModel::default(),
-        os,
-        tlb: TlbModel::default(),
-        costs,
-    })
+    let cpu = processor(name);
+    if cpu.lanes > 1 {
+        interruptions(&mut costs, cpu.cores);
+    }
+    Some(Machine { name: name.into(), tiers, cpu, os, tlb: TlbModel::default(), costs })
 }
 
 /// What `lab/plugin` models, with live frostline as `lab/machine` starts it. Costs were measured by
@@ -90,7 +112,14 @@ fn lab() -> Machine {
     Machine {
         name: "lab".into(),
         tiers: vec![without_queues("fast", 100.0), without_queues("slow", 300.0)],
-        cpu: CpuModel { ghz: 1.0, ipc: 1.0, mlp: 1.0, cores: 1, workers: Workers::Shared },
+        cpu: CpuModel {
+            ghz: 1.0,
+            ipc: 1.0,
+            mlp: 1.0,
+            cores: 1,
+            lanes: 1,
+            workers: Workers::Shared,
+        },
         os: OsModel { low_watermark: 0.0, ..OsModel::default() },
         tlb: TlbModel::default(),
         costs: Costs {

@@ -9,6 +9,7 @@ use super::zeroed::Zeroed;
 use crate::error::SimError;
 use frostline_core::event::{Event, Fault, MoveCause};
 use frostline_core::policy::{Allocation, FaultDecision, Placed};
+use frostline_core::rng::Rng;
 use frostline_core::types::*;
 use frostline_daemon::TouchKind;
 
@@ -17,6 +18,8 @@ use frostline_daemon::TouchKind;
 pub(super) struct Faults {
     /// Tiers that are below their watermark.
     low: Vec<bool>,
+    /// Draws which of the threads faults that a thread of the trace stands for.
+    lane: Rng,
     pub(super) zeroed: Zeroed,
     pub(super) reclaim: Reclaim,
     pub(super) base_faults: u64,
@@ -31,6 +34,7 @@ impl Faults {
         let waits = setup.machine.costs.zero_line_stalls > 0.0;
         Self {
             low: vec![false; setup.tiers()],
+            lane: Rng::new(setup.options.seed).fork(),
             zeroed: Zeroed::new(if waits { cache.0 } else { 0 }),
             reclaim: Reclaim::default(),
             base_faults: 0,
@@ -135,13 +139,21 @@ impl Faults {
         }
     }
 
+    /// One of the threads for which a thread of the trace stands: any of them, since they do the same.
+    fn thread_of(&mut self, stream: u32, lanes: u32) -> u32 {
+        if lanes == 1 {
+            return stream;
+        }
+        stream.wrapping_mul(lanes).wrapping_add(self.lane.below(u64::from(lanes)) as u32)
+    }
+
     /// An armed page, or one in a tier without direct access, is touched.
     pub(super) fn fault(
         &mut self,
         kernel: &mut Kernel<'_>,
         page: PageId,
         write: bool,
-        (process, thread): (ProcessId, u32),
+        (process, stream): (ProcessId, u32),
     ) -> Result<(), SimError> {
         let state = kernel.engine.view().state(page);
         let Some(tier) = state.tier() else { return Ok(()) };
@@ -154,6 +166,7 @@ impl Faults {
             self.refaults += 1;
             kernel.sampling.see(TouchKind::Refault, || kernel.space.address(page));
         }
+        let thread = self.thread_of(stream, kernel.setup.machine.cpu.lanes);
         let fault = Fault { page, tier, write, process, thread };
         let decision = kernel.engine.on_fault(kernel.now(), &fault);
         kernel.pending.push(Event::Fault(fault));

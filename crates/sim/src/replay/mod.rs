@@ -14,6 +14,8 @@ mod jobs;
 mod kernel;
 #[cfg(test)]
 mod kernel_tests;
+#[cfg(test)]
+mod lanes_tests;
 mod marks;
 mod outcome;
 mod programs;
@@ -226,7 +228,8 @@ impl<'a> Replay<'a> {
         kernel.sampling.set_period(SampleKind::Store, needs.store_sample_period);
         let mut exits = Exits::new(&options.faults, dice.fork());
         exits.plan(0, setup.footprint.records);
-        let usage = Usage::new(if decider.is_none() { needs } else { Telemetry::default() });
+        let wanted = if decider.is_none() { needs } else { Telemetry::default() };
+        let usage = Usage::new(wanted, options.scale.factor(setup.footprint));
         let hosted =
             decider.map(|(daemon, decider)| Box::new(Hosted::new(decider, daemon, &mut kernel)));
         Ok(Self {

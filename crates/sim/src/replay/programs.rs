@@ -119,8 +119,7 @@ impl Programs {
     /// Programs that take turns say themselves how many of their threads run.
     fn set_parallel(&self, kernel: &mut Kernel<'_>) {
         if !kernel.setup.takes_turns {
-            let cores = kernel.setup.machine.cpu.cores;
-            kernel.time.parallel = f64::from(self.live_threads.clamp(1, cores));
+            kernel.time.parallel = kernel.setup.machine.cpu.parallel(self.live_threads);
         }
     }
 

@@ -88,7 +88,7 @@ impl Time {
                 1.0 / (machine.cpu.ghz * machine.cpu.ipc)
             },
             clock_is_time,
-            parallel: 1.0,
+            parallel: machine.cpu.parallel(1),
             interrupted: 1.0 / f64::from(setup.programs),
             shared: setup.shares_cores(),
             sums: TimeSums::default(),

@@ -58,7 +58,7 @@ impl Feed for Together {
             if ended {
                 program.tally.seconds = program.seconds();
             }
-            kernel.time.parallel = self.parallel(kernel.setup.machine.cpu.cores);
+            kernel.time.parallel = self.parallel(&kernel.setup.machine.cpu);
             if let Some(turn) = &mut replay.turn {
                 (turn.program, turn.began_ns) = (index, kernel.time.ns);
             }
@@ -74,7 +74,7 @@ impl Feed for Together {
         let program = &mut self.programs[turn.program];
         let Setup { machine, thinning, .. } = replay.kernel.setup;
         let span_ns = replay.kernel.time.ns - turn.began_ns;
-        let own = program.parallel(machine.cpu.cores);
+        let own = program.parallel(&machine.cpu);
         program.time_ns += span_ns * replay.kernel.time.parallel / own.max(1.0);
         let thinning = u64::from(thinning);
         let served = replay.served.last();

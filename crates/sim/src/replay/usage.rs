@@ -5,13 +5,15 @@ use frostline_core::event::Event;
 use frostline_core::policy::Telemetry;
 use frostline_core::types::*;
 
-/// Modelled time between two reports.
+/// Longest modelled time between two reports, and the shortest where intervals are scaled.
 const INTERVAL_NS: f64 = 10e6;
+const LEAST_INTERVAL_NS: f64 = 100e3;
 
-/// Whoever tells policies every 10 ms.
+/// Whoever tells policies every 10 ms, as scaled as their own intervals.
 #[derive(Debug)]
 pub(super) struct Usage {
     due_ns: f64,
+    interval_ns: f64,
     wants_counters: bool,
     wants_latencies: bool,
     fast: u64,
@@ -19,9 +21,12 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    pub(super) fn new(wants: Telemetry) -> Self {
+    /// Intervals are divided by `scale`.
+    pub(super) fn new(wants: Telemetry, scale: f64) -> Self {
+        let interval_ns = (INTERVAL_NS / scale).clamp(LEAST_INTERVAL_NS, INTERVAL_NS);
         Self {
-            due_ns: INTERVAL_NS,
+            due_ns: interval_ns,
+            interval_ns,
             wants_counters: wants.counters,
             wants_latencies: wants.read_latencies,
             fast: 0,
@@ -37,7 +42,7 @@ impl Usage {
     /// Reports, of `fast` accesses among `all` so far. A daemon looks for itself.
     pub(super) fn report(&mut self, kernel: &mut Kernel<'_>, (fast, all): (u64, u64)) {
         let now_ns = kernel.time.ns;
-        self.due_ns = now_ns + INTERVAL_NS;
+        self.due_ns = now_ns + self.interval_ns;
         if kernel.setup.is_hosted() {
             return;
         }
