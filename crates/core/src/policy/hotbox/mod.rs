@@ -3,8 +3,9 @@
 //! Slow memory is accessed where it is. Blocks of it are scanned in turn; a page whose access bit was
 //! set twice is hot and unmapped, and its next touch moves it, if there is room. Room is made in the
 //! background by the kernel's lists, the faster the less is free. Where the share of accesses that
-//! fast memory serves has settled, all of that pauses (`hotbox-nothrottle`: never). `hotbox-eager`
-//! does not wait for the touch: for worlds that have no faults to offer.
+//! fast memory serves has settled, all of that pauses, until the share is another one than right after
+//! it (`hotbox-nothrottle`: never). `hotbox-eager` does not wait for the touch: for worlds that have no
+//! faults to offer.
 //!
 //! Not good for: memory whose hot pages change faster than slow memory is scanned. Departs from its
 //! source: one share for all processes; lists of Linux 6, not 4.9. Page tables and kernel memory are
@@ -148,6 +149,7 @@ impl Hotbox {
             window: settings.duration("window"),
             windows: usize::try_from(settings.count("windows").max(1)).unwrap_or(usize::MAX),
             deviation: settings.number("deviation"),
+            passes: settings.count("scans"),
         };
         let batch = Bytes(settings.count("batch")).pages();
         let hint = context.table_pages();
@@ -169,7 +171,7 @@ impl Hotbox {
 
     fn count(&mut self, now: Nanos, fast: u64, slow: u64) {
         if let Some(utility) = &mut self.utility {
-            utility.count(now, fast, slow);
+            utility.count(now, (fast, slow), self.remote.passes);
             if utility.is_paused() {
                 self.remote.pause();
             }

@@ -13,6 +13,19 @@ pub(super) struct Rule {
     pub(super) windows: usize,
     /// Shares that differ by no more are alike.
     pub(super) deviation: f64,
+    /// Passes over slow memory after which what is hot can have moved; before, nothing is compared.
+    pub(super) passes: u64,
+}
+
+/// Whether there is migration.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum State {
+    Migrating,
+    /// Paused; the share without migration is not known yet. It differs from the one that made it pause,
+    /// since moves have ended, not because the program does something else.
+    Settling,
+    /// Paused, with the share of the first window that had no migration.
+    Steady(f64),
 }
 
 /// Watches the share of accesses that fast memory serves.
@@ -24,8 +37,7 @@ pub(super) struct Utility {
     all: u64,
     /// Shares of the last windows, the oldest first; at most as many as have to be alike.
     recent: VecDeque<f64>,
-    /// Mean of the windows that made migration pause; `None` while there is migration.
-    steady: Option<f64>,
+    state: State,
     pub(super) windows: u64,
     pub(super) pauses: u64,
     pub(super) resumptions: u64,
@@ -39,7 +51,7 @@ impl Utility {
             fast: 0,
             all: 0,
             recent: VecDeque::new(),
-            steady: None,
+            state: State::Migrating,
             windows: 0,
             pauses: 0,
             resumptions: 0,
@@ -48,11 +60,11 @@ impl Utility {
 
     /// Whether migration pauses.
     pub(super) fn is_paused(&self) -> bool {
-        self.steady.is_some()
+        self.state != State::Migrating
     }
 
-    /// Takes in accesses since the last call.
-    pub(super) fn count(&mut self, now: Nanos, fast: u64, slow: u64) {
+    /// Takes in accesses of fast and slow memory since the last call, after so many passes over slow memory.
+    pub(super) fn count(&mut self, now: Nanos, (fast, slow): (u64, u64), passes: u64) {
         self.fast += fast;
         self.all += fast + slow;
         if now.saturating_sub(self.began) < self.rule.window {
@@ -60,21 +72,28 @@ impl Utility {
         }
         self.began = now;
         if self.all > 0 {
-            self.close(self.fast as f64 / self.all as f64);
+            self.close(self.fast as f64 / self.all as f64, passes);
         }
         (self.fast, self.all) = (0, 0);
     }
 
-    fn close(&mut self, share: f64) {
+    fn close(&mut self, share: f64, passes: u64) {
         self.windows += 1;
-        if let Some(steady) = self.steady {
-            if (share - steady).abs() > self.rule.deviation {
-                self.steady = None;
+        match self.state {
+            State::Migrating if passes >= self.rule.passes => self.compare(share),
+            State::Migrating => {}
+            State::Settling => self.state = State::Steady(share),
+            State::Steady(steady) if (share - steady).abs() > self.rule.deviation => {
+                self.state = State::Migrating;
                 self.recent.clear();
                 self.resumptions += 1;
             }
-            return;
+            State::Steady(_) => {}
         }
+    }
+
+    /// Pauses where the last windows are alike.
+    fn compare(&mut self, share: f64) {
         if self.recent.len() == self.rule.windows {
             self.recent.pop_front();
         }
@@ -82,7 +101,7 @@ impl Utility {
         let (least, most) =
             self.recent.iter().fold((f64::MAX, f64::MIN), |(a, b), s| (a.min(*s), b.max(*s)));
         if self.recent.len() == self.rule.windows && most - least <= self.rule.deviation {
-            self.steady = Some(self.recent.iter().sum::<f64>() / self.recent.len() as f64);
+            self.state = State::Settling;
             self.pauses += 1;
         }
     }
