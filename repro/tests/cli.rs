@@ -121,15 +121,50 @@ fn a_run_shows_the_paper_beside_ours() {
 #[test]
 fn published_numbers_that_come_out_are_counted() {
     let (folder, file) = small();
-    let json = json(&["score", name(folder.path()), name(&file), "--json"]);
+    let json = json(&["score", name(folder.path()), name(&file), "--run", "--json"]);
     let runs = json["runs"].as_array().expect("a file named twice");
     assert_eq!(runs.len(), 2);
-    let counts =
-        ["published", "same", "slight", "reversed", "unsure", "within"].map(|key| &runs[1][key]);
-    assert_eq!(counts, [2, 1, 0, 1, 0, 1]);
-    let table = text(&["score", name(&file), name(&file)]);
+    let counts = ["published", "met", "same_direction", "slight", "reversed", "unsure"]
+        .map(|key| &runs[1]["score"][key]);
+    assert_eq!(counts, [2, 1, 0, 0, 1, 0]);
+    let verdicts: Vec<_> = runs[1]["numbers"].as_array().expect("numbers").iter().collect();
+    assert!(verdicts.iter().any(|number| number["verdict"] == "reversed"), "{verdicts:?}");
+    let table = text(&["score", name(&file), name(&file), "--run"]);
     let last = table.lines().last().expect("the sum");
-    assert!(last.split_whitespace().eq(["all", "4", "2", "0", "2", "0", "2"]), "{table}");
+    assert!(last.split_whitespace().eq(["all", "4", "2", "0", "0", "2", "0"]), "{table}");
+}
+
+#[test]
+fn results_are_kept_and_known_to_be_old() {
+    let (folder, file) = small();
+    let results = folder.path().join("results");
+    let stored = results.join("small.json");
+    let run = ["score", name(&file), "--run", "--results", name(&results)];
+    let read = ["score", name(&file), "--results", name(&results), "--each"];
+    fails(&read, 2, "small has no results", "`--run`");
+    text(&run);
+    let first = std::fs::read_to_string(&stored).expect("kept");
+    // Results that are there are not made again: changed ones stay.
+    std::fs::write(&stored, first.replace("\"0.1.0\"", "\"0.0.9\"")).expect("written");
+    text(&run);
+    assert!(std::fs::read_to_string(&stored).expect("kept").contains("0.0.9"));
+    let shown = text(&read);
+    assert!(shown.contains("reversed") && !shown.contains("old "), "{shown}");
+    // What another file asked for is.
+    let changed = std::fs::read_to_string(&file).expect("text").replace("seeds = 2", "seeds = 3");
+    std::fs::write(&file, changed).expect("written");
+    assert!(text(&read).contains("the files of small were changed since"));
+    text(&run);
+    let again = std::fs::read_to_string(&stored).expect("kept");
+    assert!(!again.contains("0.0.9") && !text(&read).contains("old "));
+    std::fs::write(&stored, "{").expect("written");
+    fails(&read, 2, "small.json", "`score --run`");
+}
+
+#[test]
+fn those_that_come_with_the_program_are_scored_without_a_run() {
+    let shown = text(&["score"]);
+    assert!(shown.contains("headline") && shown.contains("memtis-fig5"), "{shown}");
 }
 
 const MATRIX: &str = r#"

@@ -30,7 +30,16 @@ pub fn sha256(path: &Path) -> anyhow::Result<Option<String>> {
         let count = piece.len();
         file.consume(count);
     }
-    Ok(Some(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()))
+    Ok(Some(hexadecimal(digest)))
+}
+
+/// SHA-256 of a text, in hexadecimal digits.
+pub fn sha256_of(text: &str) -> String {
+    hexadecimal(Sha256::new_with_prefix(text))
+}
+
+fn hexadecimal(digest: Sha256) -> String {
+    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]
@@ -45,6 +54,7 @@ mod tests {
         // FIPS 180-2, B.1.
         let known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(sha256(&path).expect("readable").as_deref(), Some(known));
+        assert_eq!(sha256_of("abc"), known);
         assert_eq!(sha256(Path::new("synth:zipf")).expect("nothing is read"), None);
         assert_eq!(sha256(folder.path()).expect("nothing is read"), None);
     }

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Experiments that come with the program.
-static BUILT_IN: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../experiments");
+pub(super) static BUILT_IN: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../experiments");
 
 /// Stands for the best policy of another family.
 pub const OTHERS: &str = "others";
@@ -401,17 +401,23 @@ impl Experiment {
     /// # Errors
     /// A file that cannot be read, or is no experiment, with the line.
     pub fn read(path: &Path) -> anyhow::Result<Self> {
-        let name = path.display().to_string();
-        match std::fs::read_to_string(path) {
-            Ok(text) => Self::parse(&name, &text),
-            Err(error) => match Self::built_in(path) {
-                Some(text) => Self::parse(&name, text),
-                None => Err(usage(
-                    format!("cannot read {name}: {error}"),
+        Self::parse(&path.display().to_string(), &Self::text(path)?)
+    }
+
+    /// The text of a file, or of one that comes with the program.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn text(path: &Path) -> anyhow::Result<String> {
+        std::fs::read_to_string(path).or_else(|error| {
+            let built_in = Self::built_in(path).map(Into::into);
+            built_in.ok_or_else(|| {
+                usage(
+                    format!("cannot read {}: {error}", path.display()),
                     "`frostline-repro list` names those that need no file",
-                )),
-            },
-        }
+                )
+            })
+        })
     }
 
     /// The text of one that comes with the program, by the name of its file, with or without its end.

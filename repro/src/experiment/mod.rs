@@ -3,6 +3,7 @@
 mod adaptation;
 pub mod chart;
 pub mod file;
+pub mod headlines;
 pub mod heatmap;
 pub mod huge_pages;
 pub mod map;
@@ -10,6 +11,7 @@ mod measure;
 pub mod report;
 pub mod score;
 pub mod show;
+pub mod stored;
 
 use chart::Drawn;
 use file::{Experiment, ResultOf, Workload};
@@ -21,7 +23,7 @@ use frostline_terminal::progress::Screen;
 use heatmap::Picture;
 use huge_pages::HugePage;
 use map::Map;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// How to run it.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +39,7 @@ pub struct Effort {
 }
 
 /// One published number beside ours.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     /// What it says.
     pub what: String,

@@ -68,6 +68,11 @@ pub fn has_direction(finding: &Finding) -> bool {
     matches!(&*finding.unit, "%" | "points" | "x" | "")
 }
 
+/// The number of a unit that says that nothing differs.
+pub fn neutral(unit: &str) -> f64 {
+    if unit == "x" { 1.0 } else { 0.0 }
+}
+
 /// What is odd about ours: its direction, or that it is hardly there.
 fn remark(finding: &Finding) -> &'static str {
     match direction(finding) {
@@ -79,7 +84,7 @@ fn remark(finding: &Finding) -> &'static str {
 /// Whether ours points the same way, by less than a tenth of what was published.
 pub fn is_slight(finding: &Finding) -> bool {
     const SLIGHT: f64 = 0.1;
-    let neutral = if finding.unit == "x" { 1.0 } else { 0.0 };
+    let neutral = neutral(&finding.unit);
     finding.same_direction == Some(true)
         && finding.paper.is_some_and(|paper| {
             let least = paper.iter().map(|value| (value - neutral).abs()).fold(f64::MAX, f64::min);
@@ -92,7 +97,7 @@ pub fn direction(finding: &Finding) -> &'static str {
     if !has_direction(finding) {
         return "";
     }
-    let neutral = if finding.unit == "x" { 1.0 } else { 0.0 };
+    let neutral = neutral(&finding.unit);
     match (finding.paper, finding.same_direction) {
         (None, _) | (_, Some(true)) => "",
         (Some(paper), _) if paper == [neutral; 2] => "",

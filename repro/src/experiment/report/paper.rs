@@ -38,13 +38,13 @@ pub fn section(experiment: &Experiment, outcome: &Outcome) -> String {
 
 /// How many of ours agree, in a sentence. Empty where nothing was published that has a direction.
 fn verdict(findings: &[Finding]) -> String {
-    let Score { published, same, slight, reversed, unsure, within } = Score::of(findings);
+    let Score { published, met, same_direction, slight, reversed, unsure } = Score::of(findings);
     let mut text = match published {
         0 => return String::new(),
         1 => "Of the one published number, ours ".to_owned(),
         n => format!("Of {n} published numbers, ours "),
     };
-    let _ = write!(text, "<b>point the same way in {same}</b>");
+    let _ = write!(text, "<b>meet {met}</b>, point the same way in {same_direction}");
     if slight > 0 {
         let _ = write!(text, " (in {slight} by less than a tenth of it)");
     }
@@ -53,8 +53,7 @@ fn verdict(findings: &[Finding]) -> String {
             let _ = write!(text, ", {what} in {n}");
         }
     }
-    let within = if within == 0 { "none".to_owned() } else { within.to_string() };
-    let _ = write!(text, "; our interval reaches what was published in {within}.");
+    text.push('.');
     format!("<div class=\"verdict\"><p>{text}</p></div>\n")
 }
 
@@ -255,11 +254,12 @@ mod tests {
             finding(None, 2.0, None),
         ];
         let slight = [finding(Some([10.6; 2]), 0.2, Some(true)), findings[0].clone()];
-        assert!(verdict(&slight).contains("same way in 2</b> (in 1 by less than a tenth of it)"));
+        let text = verdict(&slight);
+        assert!(text.contains("same way in 1 (in 1 by less than a tenth of it)."), "{text}");
         let text = verdict(&findings);
         assert!(text.contains("Of 4 published numbers"), "{text}");
-        assert!(text.contains("same way in 2</b>, the other way in 1, neither way for sure in 1;"));
-        assert!(text.contains("published in 1."), "{text}");
+        let rest = "the same way in 1, the other way in 1, neither way for sure in 1.";
+        assert!(text.contains(&format!("meet 1</b>, point {rest}")), "{text}");
         assert_eq!(verdict(&findings[4..]), "");
     }
 
