@@ -148,6 +148,11 @@ pub fn values(result: &ResultOf, size: &SizeStudy) -> Option<Vec<f64>> {
     (0..of.runs.len()).map(one).collect()
 }
 
+/// The number of a unit that says that nothing differs.
+pub fn neutral(unit: &str) -> f64 {
+    if unit == "x" { 1.0 } else { 0.0 }
+}
+
 /// Whether ours is on the same side as what was published: of nothing gained, of all memory
 /// being slow, or of the same number. None where our interval reaches over to the other side. A number
 /// or a time alone has no sides.
@@ -155,7 +160,7 @@ pub fn same_direction(measure: Measure, paper: [f64; 2], ours: Stat) -> Option<b
     if matches!(measure, Measure::Number | Measure::Recovery) {
         return None;
     }
-    let neutral = if measure.unit() == "x" { 1.0 } else { 0.0 };
+    let neutral = neutral(measure.unit());
     let distance = ours.mean - neutral;
     let middle = (paper[0] + paper[1]) / 2.0;
     let sure = distance.abs() > ours.half_width.unwrap_or(0.0);

@@ -38,6 +38,14 @@ pub struct Effort {
     pub charts: bool,
 }
 
+impl Effort {
+    /// How many seeds an experiment is run with.
+    fn seeds_of(&self, experiment: &Experiment) -> u64 {
+        let own = if self.quick { experiment.quick_seeds } else { experiment.seeds };
+        self.seeds.unwrap_or(own)
+    }
+}
+
 /// One published number beside ours.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
@@ -116,7 +124,6 @@ fn request(experiment: &Experiment, machine: &str, effort: Effort) -> anyhow::Re
     options.tlb = experiment.tlb;
     options.series.points = experiment.series_points();
     options.heatmaps = effort.charts || !experiment.heatmap.is_empty();
-    let seeds = if effort.quick { experiment.quick_seeds } else { experiment.seeds };
     let programs = |workload| experiment.programs(workload, effort.quick);
     let traces = experiment.workload.iter().map(programs).collect::<anyhow::Result<_>>()?;
     Ok(Request {
@@ -124,7 +131,7 @@ fn request(experiment: &Experiment, machine: &str, effort: Effort) -> anyhow::Re
         guests: experiment.guests()?,
         sizes,
         policies: experiment.policies()?,
-        seeds: effort.seeds.unwrap_or(seeds),
+        seeds: effort.seeds_of(experiment),
         bound: experiment.bound,
         jobs: effort.jobs,
         options,

@@ -1,5 +1,6 @@
 //! Verdicts on the numbers that come out, and their count.
 
+use super::measure::neutral;
 use super::{Finding, show};
 use serde::{Serialize, Serializer};
 use std::iter::Sum;
@@ -25,7 +26,7 @@ impl Verdict {
     /// Of a finding; none where nothing was published, or what was has no direction.
     pub fn of(finding: &Finding) -> Option<Self> {
         let paper = finding.paper.filter(|_| show::has_direction(finding))?;
-        let neutral = show::neutral(&finding.unit);
+        let neutral = neutral(&finding.unit);
         if is_met(finding, paper, neutral) {
             return Some(Self::Met);
         }
@@ -124,7 +125,7 @@ mod tests {
     use super::*;
 
     fn finding(unit: &str, paper: [f64; 2], ours: f64, half_width: Option<f64>) -> Finding {
-        let neutral = show::neutral(unit);
+        let neutral = neutral(unit);
         let sure = (ours - neutral).abs() > half_width.unwrap_or(0.0);
         Finding {
             what: "gain".into(),

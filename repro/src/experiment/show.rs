@@ -1,6 +1,7 @@
 //! An experiment's outcome as text.
 
 use super::file::Experiment;
+use super::measure::neutral;
 use super::{Finding, Outcome};
 use frostline_report::summary;
 use frostline_report::table::{Table, wrap};
@@ -66,11 +67,6 @@ fn findings(findings: &[Finding]) -> String {
 /// Whether numbers in its unit can point one way or the other. A time, or an amount, cannot.
 pub fn has_direction(finding: &Finding) -> bool {
     matches!(&*finding.unit, "%" | "points" | "x" | "")
-}
-
-/// The number of a unit that says that nothing differs.
-pub fn neutral(unit: &str) -> f64 {
-    if unit == "x" { 1.0 } else { 0.0 }
 }
 
 /// What is odd about ours: its direction, or that it is hardly there.

@@ -89,8 +89,7 @@ impl Stored {
 
     /// Whether a run of that effort would bring nothing new.
     pub fn is_of(&self, sha256: &str, experiment: &Experiment, effort: Effort) -> bool {
-        let seeds = if effort.quick { experiment.quick_seeds } else { experiment.seeds };
-        let seeds = effort.seeds.unwrap_or(seeds);
+        let seeds = effort.seeds_of(experiment);
         self.sha256 == sha256 && self.quick == effort.quick && self.seeds.len() as u64 == seeds
     }
 
