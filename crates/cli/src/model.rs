@@ -158,6 +158,7 @@ impl ProgramArgs {
             guest_memory: None,
             fast: None,
             scale: None,
+            machine: None,
         };
         traces.into_iter().map(programs).collect()
     }

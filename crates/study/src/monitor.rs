@@ -96,6 +96,7 @@ mod tests {
             guest_memory: None,
             fast: None,
             scale: None,
+            machine: None,
         };
         let half = "50%".parse().unwrap();
         Request {

@@ -4,7 +4,7 @@ use super::input::Input;
 use super::runner::with_seed;
 use frostline_core::consolidation::ConsolidationLimit;
 use frostline_core::spec;
-use frostline_sim::{FastSize, Footprint, GuestSetup, Scale, SimError, Together};
+use frostline_sim::{FastSize, Footprint, GuestSetup, Machine, Scale, SimError, Together};
 
 /// Kinds of virtual machines, all of which are run.
 pub type Guests = std::sync::Arc<Vec<GuestSetup>>;
@@ -36,6 +36,8 @@ pub struct Programs {
     pub fast: Option<FastSize>,
     /// Scale of intervals, in place of the request's.
     pub scale: Option<Scale>,
+    /// Machine, in place of the request's.
+    pub machine: Option<Machine>,
 }
 
 impl Programs {
@@ -50,6 +52,7 @@ impl Programs {
             guest_memory: None,
             fast: None,
             scale: None,
+            machine: None,
         }
     }
 
@@ -161,6 +164,7 @@ mod tests {
             guest_memory: None,
             fast: None,
             scale: None,
+            machine: None,
         };
         let others: Vec<String> = programs.others(3).into_iter().map(|(_, name)| name).collect();
         let expected =
@@ -202,6 +206,7 @@ mod tests {
                 guest_memory: None,
                 fast: None,
                 scale: None,
+                machine: None,
             };
             let study = study(programs, "", "first-touch");
             let report = study.traces[0].sizes[0].policies[0].first().report.clone();
@@ -229,6 +234,7 @@ mod tests {
             guest_memory: None,
             fast: None,
             scale: None,
+            machine: None,
         };
         let study = study(programs, "none,gpac", "memtierd");
         let size = &study.traces[0].sizes[0];

@@ -135,6 +135,7 @@ fn named(error: anyhow::Error, trace: &str) -> anyhow::Error {
 /// A trace made ready for its runs.
 struct Prepared<'a> {
     request: &'a Request,
+    machine: &'a Machine,
     monitor: &'a dyn Monitor,
     input: Arc<Input>,
     footprint: Footprint,
@@ -165,7 +166,7 @@ fn run_trace(
     let passes = 1 + request.sizes.len() * request.policies.len() * kinds * seeds.len();
     let open = |name: &str, times| Input::open(name, times, request.limit, monitor);
     let input = open(name, passes + usize::from(request.bound))?;
-    let machine = &request.options.machine;
+    let machine = programs.machine.as_ref().unwrap_or(&request.options.machine);
     let inside = Together::inside(machine, request.guests.first());
     let header = input.source()?.header().clone();
     let mut footprint = footprint(&input, &inside, monitor)?;
@@ -221,8 +222,18 @@ fn run_trace(
     let matrix = matrix.filter(|_| offline).map(Arc::new);
     let input = Arc::new(input);
     let order = Arc::new(LazyOrder::new(Arc::clone(&input)));
-    let prepared =
-        Prepared { request, monitor, input, footprint, scale_of, scale, matrix, order, co_runners };
+    let prepared = Prepared {
+        request,
+        machine,
+        monitor,
+        input,
+        footprint,
+        scale_of,
+        scale,
+        matrix,
+        order,
+        co_runners,
+    };
     let outcomes = run_all(&prepared, &sizes, seeds)?;
     collect(&mut sizes, &labels(&request.policies, &request.guests), seeds.len(), outcomes);
     Ok(TraceStudy { name: name.clone(), header, footprint: prepared.footprint, scale, sizes })
@@ -296,7 +307,7 @@ impl Prepared<'_> {
     fn run_one(&self, job: &Job, size: &SizeStudy, pass: &dyn Pass) -> anyhow::Result<RunOutcome> {
         self.monitor.check()?;
         let spec = &self.request.policies[job.policy];
-        let machine = &self.request.options.machine;
+        let machine = self.machine;
         let context = Offer {
             seed: job.seed,
             scale: self.scale,
@@ -333,6 +344,7 @@ impl Prepared<'_> {
             seed: job.seed,
             scale: self.scale_of,
             epoch_records,
+            machine: machine.clone(),
             ..self.request.options.clone()
         };
         let mut seen = 0;

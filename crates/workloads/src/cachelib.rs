@@ -50,6 +50,7 @@ pub(super) const PARAMS: &[Param] = &[
     params::gap("30"),
     params::LLC,
     params::MARK,
+    params::THINK,
     params::INIT,
     params::EPOCH,
     params::SEED,

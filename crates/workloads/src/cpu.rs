@@ -173,14 +173,15 @@ fn llc_size(settings: &Settings) -> Result<u64, TraceError> {
 pub(super) struct Marks {
     period: u64,
     operations: u64,
+    think: u64,
 }
 
 impl Marks {
-    /// Reads `mark`.
+    /// Reads `mark` and `think`.
     pub(super) fn new(settings: &Settings) -> Result<Self, TraceError> {
         let period =
             if settings.is("mark", "off") { 0 } else { settings.count("mark", 1, 1 << 40)? };
-        Ok(Self { period, operations: 0 })
+        Ok(Self { period, operations: 0, think: settings.count("think", 0, 100_000_000)? })
     }
 
     /// Runs one operation of kind `op`.
@@ -193,6 +194,7 @@ impl Marks {
             stage.event(TraceEvent::OpBegin { stream, op });
         }
         run(stage);
+        stage.advance(self.think);
         if marked {
             stage.event(TraceEvent::OpEnd { stream, op });
         }

@@ -161,6 +161,19 @@ impl Quadrants {
     }
 }
 
+/// How a program comes by its graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Build {
+    /// It has it, and has touched none of it.
+    Before,
+    /// From a list of edges: the list is written, rows are counted, neighbours are scattered into
+    /// place (their pages first touched in just that order), and the list is given back unless it
+    /// is kept.
+    FromList,
+    /// Row by row.
+    InRows,
+}
+
 /// A graph, and where its arrays lie in the traced program.
 #[derive(Debug)]
 pub(super) struct Graph {
@@ -173,13 +186,19 @@ pub(super) struct Graph {
 }
 
 impl Graph {
-    /// Draws the graph. With `init`, the stage shows how a program builds it: the list of edges
-    /// is written, rows are counted, neighbours are scattered into place (their pages first
-    /// touched in just that order), and the list is given back unless it is kept.
-    pub(super) fn build(plan: &GraphPlan, stage: &mut Stage, init: bool, keep_list: bool) -> Self {
+    /// Draws the graph; the stage shows how a program builds it. A page of `file` is read before each
+    /// page that it fills.
+    pub(super) fn build(
+        plan: &GraphPlan,
+        stage: &mut Stage,
+        (build, file): (Build, Option<Area>),
+        keep_list: bool,
+    ) -> Self {
+        let init = build != Build::Before;
         let vertices = plan.vertices() as usize;
-        let list = (init || keep_list).then(|| written(stage, plan.edges() * 8, init));
-        let rows_area = written(stage, (vertices as u64 + 1) * 8, init);
+        let has_list = build == Build::FromList || keep_list;
+        let list = has_list.then(|| written(stage, plan.edges() * 8, init));
+        let rows_area = written(stage, (vertices as u64 + 1) * 8, build == Build::FromList);
         // Ends of the rows; filling from the back turns them into starts.
         let mut rows = vec![0u64; vertices + 1];
         for (u, v) in plan.list() {
@@ -206,9 +225,17 @@ impl Graph {
                 }
             }
         }
-        if init {
-            write_pages(stage, touched.iter().copied());
-        }
+        let pages = |area: Area| area.run.start.0..area.run.end();
+        let mut file = file.into_iter().flat_map(pages);
+        let order = match build {
+            Build::Before => file.collect(),
+            Build::FromList => touched,
+            Build::InRows => pages(rows_area)
+                .chain(pages(neighbours_area))
+                .flat_map(|page| file.next().into_iter().chain([page]))
+                .collect(),
+        };
+        write_pages(stage, order.into_iter());
         let list_area = if keep_list { list } else { None };
         if let (Some(list), None) = (list, list_area) {
             stage.unmap(list);
@@ -249,7 +276,12 @@ mod tests {
     #[test]
     fn rows_hold_exactly_the_edges_drawn() {
         let plan = GraphPlan::new(Shape::Kronecker, Order::Shuffled, 9, 5, &mut Rng::new(2));
-        let graph = Graph::build(&plan, &mut Stage::new(TraceHeader::named("t"), 1), true, false);
+        let graph = Graph::build(
+            &plan,
+            &mut Stage::new(TraceHeader::named("t"), 1),
+            (Build::FromList, None),
+            false,
+        );
         let mut expected = vec![Vec::new(); 512];
         for (u, v) in plan.list() {
             expected[u as usize].push(v);
@@ -268,7 +300,12 @@ mod tests {
     #[test]
     fn degrees_are_as_skewed_as_the_model_says() {
         let plan = GraphPlan::new(Shape::Kronecker, Order::Shuffled, 14, 16, &mut Rng::new(1));
-        let graph = Graph::build(&plan, &mut Stage::new(TraceHeader::named("t"), 1), false, false);
+        let graph = Graph::build(
+            &plan,
+            &mut Stage::new(TraceHeader::named("t"), 1),
+            (Build::Before, None),
+            false,
+        );
         let mut degrees: Vec<u64> = (0..1 << 14).map(|v| graph.row(v).count() as u64).collect();
         // An endpoint's bit is 1 with probability 0.24: a vertex with k ones among 14 bits has
         // the expected degree 2 * edges * 0.76^(14 - k) * 0.24^k. Self-loops lower the top.

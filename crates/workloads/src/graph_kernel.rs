@@ -9,7 +9,7 @@
 //! are first-level hits without being looked up.
 
 use super::cpu::Cpu;
-use super::graph::{Graph, GraphPlan, Order, Shape};
+use super::graph::{Build, Graph, GraphPlan, Order, Shape};
 use super::made::{Made, Workload};
 use super::params::{self, Param, Settings};
 use super::stage::Stage;
@@ -35,6 +35,12 @@ pub(super) const PARAMS: &[Param] = &[
     params::LLC,
     params::FILE,
     params::INIT,
+    Param::text(
+        "build",
+        "list",
+        "list: initialisation makes rows of a list of edges, which most kernels give back; rows: it fills \
+         them from their starts, as with file=on",
+    ),
     params::EPOCH,
     params::SEED,
 ];
@@ -80,7 +86,7 @@ struct OnGraph<K> {
     plan: GraphPlan,
     /// The graph is read from a file first.
     file: bool,
-    init: bool,
+    build: Build,
     rng: Rng,
     running: Option<(Graph, K)>,
     before: u64,
@@ -105,29 +111,37 @@ pub(super) fn build<K: Kernel + 'static>(settings: &Settings) -> Result<Made, Tr
     }
     let init = settings.switch("init")?;
     let file = settings.switch("file")?;
+    let in_rows = settings.choice("build", &["list", "rows"])? == 1;
+    let build = match (init, in_rows || file) {
+        (false, _) => Build::Before,
+        (true, false) => Build::FromList,
+        (true, true) => Build::InRows,
+    };
     let own = u64::from(plan.vertices()) * K::BYTES_PER_VERTEX + plan.edges() * K::BYTES_PER_EDGE;
     let footprint = plan.csr_bytes() + own;
     let (cpu, mut stage) = Cpu::open(settings, footprint)?;
     // The graph is drawn at the first step; the header must do with upper limits.
-    let with_list = footprint + if init && !K::KEEPS_LIST { plan.edges() * 8 } else { 0 };
+    let gives_back = build == Build::FromList && !K::KEEPS_LIST;
+    let with_list = footprint + if gives_back { plan.edges() * 8 } else { 0 };
     let with_list = with_list + if file { plan.csr_bytes() } else { 0 };
     let regions = with_list / (PAGE_BYTES * u64::from(HUGE_PAGES)) + 8;
     stage.header.expected_pages = Some(regions as u32 * HUGE_PAGES);
     let records = stage.header.expected_records.unwrap_or(0);
     let loaded = if init || file { with_list / PAGE_BYTES } else { 0 };
     stage.header.expected_records = Some(records + loaded);
-    let workload = OnGraph::<K> { cpu, plan, file, init, rng, running: None, before: 0 };
+    let workload = OnGraph::<K> { cpu, plan, file, build, rng, running: None, before: 0 };
     Ok(Made { stage, workload: Box::new(workload) })
 }
 
 impl<K: Kernel> Workload for OnGraph<K> {
     fn step(&mut self, stage: &mut Stage) -> bool {
         let Some((graph, kernel)) = &mut self.running else {
+            let file = self.file.then(|| stage.open_file(self.plan.csr_bytes()));
+            let graph = Graph::build(&self.plan, stage, (self.build, file), K::KEEPS_LIST);
             if self.file {
-                stage.read_file(self.plan.csr_bytes());
+                stage.close_file();
             }
-            let graph = Graph::build(&self.plan, stage, self.init, K::KEEPS_LIST);
-            let kernel = K::new(&self.plan, &graph, stage, self.init);
+            let kernel = K::new(&self.plan, &graph, stage, self.build != Build::Before);
             self.before = stage.records();
             self.running = Some((graph, kernel));
             return true;
@@ -188,23 +202,33 @@ pub(super) mod tests {
         let settings = Settings::new(given, PARAMS).expect("defaults");
         let (mut cpu, _) = Cpu::open(&settings, 1 << 20).expect("defaults");
         let mut stage = Stage::new(TraceHeader::named("test"), 1);
-        let graph = Graph::build(&plan, &mut stage, true, true);
+        let graph = Graph::build(&plan, &mut stage, (Build::FromList, None), true);
         let machine =
             &mut Machine { cpu: &mut cpu, stage: &mut stage, graph: &graph, rng: &mut rng };
         run(&plan, machine);
     }
 
     #[test]
-    fn a_file_is_read_before_and_never_again() {
-        let [without, with] =
-            ["off", "on"].map(|file| check(&format!("bfs:scale=14:accesses=300K:file={file}")));
-        // 2^14 rows of 8 bytes and 2^19 neighbours of 4.
-        let pages = (8 * ((1 << 14) + 1) + (4 << 19)) / 4096 + 1;
-        assert_eq!(with.pages.len() as u64, without.pages.len() as u64 + pages);
-        assert_eq!((with.files_closed, without.files_closed), (1, 0));
-        let once = |page: &u32| with.pages[page] == 1;
-        let file = &with.first_touch[..pages as usize];
-        assert!(file.iter().all(once), "it comes first, and is not looked at again");
+    fn a_file_is_read_as_its_rows_are_filled_and_never_again() {
+        let [list, rows, file] = ["build=list", "build=rows", "file=on"]
+            .map(|how| check(&format!("bfs:scale=14:accesses=300K:{how}")));
+        // 2^14 rows of 8 bytes, 2^19 neighbours of 4, and the list of 2^18 edges.
+        let [row_pages, neighbour_pages] = [8 * ((1 << 14) + 1), 4 << 19].map(|b| b / 4096 + 1);
+        let neighbour_pages = neighbour_pages - 1;
+        let pages = row_pages + neighbour_pages;
+        assert_eq!(list.pages.len() as u64, rows.pages.len() as u64 + (8 << 18) / 4096);
+        assert_eq!(file.pages.len() as u64, rows.pages.len() as u64 + pages);
+        assert_eq!((file.files_closed, rows.files_closed), (1, 0));
+        let ascends = |pages: &[u32]| pages.windows(2).all(|two| two[0] < two[1]);
+        assert!(
+            ascends(&rows.first_touch[..pages as usize]),
+            "arrays are filled from their starts"
+        );
+        let loading = &file.first_touch[..2 * pages as usize];
+        let (read, filled): (Vec<u32>, Vec<u32>) =
+            loading.chunks(2).map(|two| (two[0], two[1])).unzip();
+        assert!(ascends(&read) && ascends(&filled), "a page is read for each that is filled");
+        assert!(read.iter().all(|page| file.pages[page] == 1), "and is not looked at again");
     }
 
     #[test]

@@ -32,6 +32,7 @@ pub(super) const PARAMS: &[Param] = &[
     params::gap("15"),
     params::LLC,
     params::MARK,
+    params::THINK,
     params::INIT,
     params::EPOCH,
     params::SEED,

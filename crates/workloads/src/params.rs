@@ -39,6 +39,13 @@ pub(super) const LLC: Param = Param::text(
 pub(super) const MARK: Param =
     Param::text("mark", "64", "every that many operations, one has begin and end marks; off: none");
 
+pub(super) const THINK: Param = Param::text(
+    "think",
+    "0",
+    "instructions of an operation besides those to its data, as for sockets and parsing, 0 to 100M; 6000 take \
+     1 us at 3 GHz",
+);
+
 pub(super) const fn size(default: &'static str) -> Param {
     Param::text("size", default, "footprint; a part of a page counts as one")
 }

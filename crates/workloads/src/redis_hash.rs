@@ -28,7 +28,7 @@ use frostline_trace::error::TraceError;
 pub(super) const PARAMS_A: &[Param] = &parameters("50%");
 pub(super) const PARAMS_B: &[Param] = &parameters("5%");
 
-const fn parameters(writes: &'static str) -> [Param; 11] {
+const fn parameters(writes: &'static str) -> [Param; 12] {
     [
         params::size("512MiB"),
         params::PAGES,
@@ -38,6 +38,7 @@ const fn parameters(writes: &'static str) -> [Param; 11] {
         params::gap("30"),
         params::LLC,
         params::MARK,
+        params::THINK,
         params::INIT,
         params::EPOCH,
         params::SEED,

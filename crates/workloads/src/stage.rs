@@ -13,6 +13,8 @@ use std::collections::VecDeque;
 use std::mem;
 
 const PROCESS: ProcessId = ProcessId(0);
+/// The one file, and the program's descriptor of it.
+const DATA: (FileId, ProcessId, i32) = (FileId(0), PROCESS, 3);
 const HUGE_BYTES: u64 = PAGE_BYTES * HUGE_PAGES as u64;
 const GIB: u64 = 1 << 30;
 /// Where the first mapping lies; like `mmap` areas of Linux on x86-64, but growing upwards.
@@ -157,13 +159,24 @@ impl Stage {
         area
     }
 
-    /// A file that is read from end to end and closed: what the system keeps of it in memory. As
-    /// no program has that in its address space, it stands for such as a mapping.
+    /// A file that is read from end to end and closed.
     pub(super) fn read_file(&mut self, len_bytes: u64) {
-        let (file, process, fd) = (FileId(0), PROCESS, 3);
-        self.event(TraceEvent::FileOpen { file, process, fd, path: "data".to_owned() });
-        let area = self.map(len_bytes, MapKind::FileShared { file, offset_bytes: 0 });
+        let area = self.open_file(len_bytes);
         write_pages(self, area.run.start.0..area.run.end());
+        self.close_file();
+    }
+
+    /// A file that will be read: what the system keeps of it in memory. As no program has that in its
+    /// address space, it stands for such as a mapping.
+    pub(super) fn open_file(&mut self, len_bytes: u64) -> Area {
+        let (file, process, fd) = DATA;
+        self.event(TraceEvent::FileOpen { file, process, fd, path: "data".to_owned() });
+        self.map(len_bytes, MapKind::FileShared { file, offset_bytes: 0 })
+    }
+
+    /// The file is closed, and stays in memory.
+    pub(super) fn close_file(&mut self) {
+        let (file, process, fd) = DATA;
         self.event(TraceEvent::FileClose { file, process, fd });
     }
 

@@ -66,6 +66,7 @@ pub(super) struct Summary {
     pub marks: u64,
     pub unmapped_early: bool,
     pub files_closed: u64,
+    pub clock: u64,
 }
 
 /// Reads all of a trace and checks the order of its events and the bounds of its records.
@@ -185,6 +186,7 @@ pub(super) fn check(spec: &str) -> Summary {
         }
         assert!(batch.clock_end >= batch.clock_start);
         clock = batch.clock_end;
+        summary.clock = clock;
         summary.records += batch.len() as u64;
     }
     assert!(batch.is_empty() && exited);
@@ -195,6 +197,19 @@ pub(super) fn check(spec: &str) -> Summary {
     assert_eq!(header.epoch_length > 0, summary.touched_sets > 0);
     assert!(since_touched.is_empty() || header.epoch_length == 0, "the last epoch has its set");
     summary
+}
+
+#[test]
+fn operations_take_longer_by_what_they_think() {
+    // Not `etc`, whose items have ages.
+    for name in ["ycsb-b", "gauss-kv", "btree", "xsbench", "hash", "java-heap"] {
+        let [without, with] = ["0", "70K"].map(|think| {
+            check(&format!("{name}:size=8MiB:accesses=100K:epoch=1M:mark=1:think={think}"))
+        });
+        assert!(with.marks > 100 && with.marks == without.marks, "{name}: {}", with.marks);
+        assert_eq!(with.clock, without.clock + 70_000 * with.marks, "{name}");
+        assert_eq!(with.by_kind, without.by_kind, "{name}: the same accesses");
+    }
 }
 
 /// A digest of everything that a reader can see.

@@ -26,6 +26,7 @@ pub(super) const PARAMS: &[Param] = &[
     params::gap("8"),
     params::LLC,
     params::MARK,
+    params::THINK,
     params::INIT,
     params::EPOCH,
     params::SEED,

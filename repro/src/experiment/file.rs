@@ -6,7 +6,7 @@ use anyhow::Context;
 use frostline_core::consolidation::ConsolidationLimit;
 use frostline_core::policy::registry;
 use frostline_core::spec::{self, SpecError};
-use frostline_sim::{FastSize, GuestSetup, SERIES_POINTS, Scale};
+use frostline_sim::{FastSize, GuestSetup, Machine, SERIES_POINTS, Scale};
 use frostline_study::Programs;
 use frostline_terminal::errors::usage;
 use frostline_terminal::located;
@@ -131,6 +131,8 @@ pub struct Workload {
     pub fast: Option<String>,
     /// Size of the paper's program, where that differs from the others'; of all programs that run at once.
     pub stands_for: Option<String>,
+    /// Parameters in which its machine differs from the others', such as `mlp=1.3`.
+    pub machine: Option<String>,
 }
 
 /// A program beside another one.
@@ -502,11 +504,16 @@ impl Experiment {
         self.fast.iter().map(|text| size(text)).collect()
     }
 
-    /// A workload, as often as it runs at once.
+    /// A workload, as often as it runs at once, on one of the machines.
     ///
     /// # Errors
-    /// A size of fast memory that is none.
-    pub fn programs(&self, workload: &Workload, quick: bool) -> anyhow::Result<Programs> {
+    /// A size of fast memory that is none; parameters that the machine has not.
+    pub fn programs(
+        &self,
+        workload: &Workload,
+        machine: &Machine,
+        quick: bool,
+    ) -> anyhow::Result<Programs> {
         Ok(Programs {
             trace: workload.trace(quick).to_owned(),
             copies: workload.programs.unwrap_or(self.programs).max(1),
@@ -520,6 +527,10 @@ impl Experiment {
             fast: workload.fast.as_deref().map(size).transpose()?,
             scale: match workload.stands_for.as_ref().or(self.stands_for.as_ref()) {
                 Some(size) => Some(Scale::Of(spec::parse_bytes(size)?)),
+                None => None,
+            },
+            machine: match &workload.machine {
+                Some(params) => Some(machine.with(params)?),
                 None => None,
             },
         })
@@ -723,8 +734,9 @@ mod tests {
             let labels = file.labels().unwrap_or_else(|e| panic!("{e:#}"));
             file.check(&labels).unwrap_or_else(|e| panic!("{}: {e:#}", path.display()));
             file.sizes().unwrap_or_else(|e| panic!("{}: {e:#}", path.display()));
+            let machine = Machine::parse(&file.machines()[0]).unwrap();
             for workload in &file.workload {
-                file.programs(workload, false).unwrap_or_else(|e| panic!("{e:#}"));
+                file.programs(workload, &machine, false).unwrap_or_else(|e| panic!("{e:#}"));
                 let beside = workload.beside.as_ref();
                 let beside = beside.map(|other| [other.trace(false), other.trace(true)]);
                 let own = [workload.trace(false), workload.trace(true)];

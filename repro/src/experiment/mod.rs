@@ -124,7 +124,7 @@ fn request(experiment: &Experiment, machine: &str, effort: Effort) -> anyhow::Re
     options.tlb = experiment.tlb;
     options.series.points = experiment.series_points();
     options.heatmaps = effort.charts || !experiment.heatmap.is_empty();
-    let programs = |workload| experiment.programs(workload, effort.quick);
+    let programs = |workload| experiment.programs(workload, &options.machine, effort.quick);
     let traces = experiment.workload.iter().map(programs).collect::<anyhow::Result<_>>()?;
     Ok(Request {
         traces,

@@ -45,7 +45,7 @@ impl Together {
             if own.clock != header.clock || own.thinning.max(1) != header.thinning.max(1) {
                 return Err(SimError::Unlike { one: header.name.clone(), other: own.name.clone() });
             }
-            source.want(Want::default());
+            source.want(Want { lines: true, ..Want::default() });
             let pages = Self::pages(guest, &footprint);
             if base + pages > u64::from(u32::MAX / 2) {
                 return Err(SimError::TooManyPages);

@@ -15,6 +15,7 @@ const SHORT: &[(&str, &str)] = &[
     ("ghz", "cpu.ghz"),
     ("ipc", "cpu.ipc"),
     ("mlp", "cpu.mlp"),
+    ("prefetch", "cpu.prefetch"),
     ("thp", "os.thp"),
     ("watermark", "os.low_watermark"),
     ("workers", "cpu.workers"),
@@ -97,6 +98,16 @@ impl Machine {
         })?;
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         Self::from_toml(&stem, &text)
+    }
+
+    /// With other values of some parameters, `key=value:...`, as [`Self::parse`] takes them.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn with(&self, params: &str) -> Result<Self, SimError> {
+        let machine = self.clone().with_params(&Spec::parse_params(params)?)?;
+        machine.validate()?;
+        Ok(machine)
     }
 
     fn with_params(self, spec: &Spec) -> Result<Self, SimError> {

@@ -12,6 +12,10 @@ pub(super) const PRESETS: &[(&str, &str)] = &[
     ("disaggregated-1000", "DRAM 80 ns, remote memory 1000 ns (HotBox)"),
     ("disaggregated-1250", "DRAM 80 ns, remote memory 1250 ns (HotBox)"),
     ("disaggregated-1500", "DRAM 80 ns, remote memory 1500 ns (HotBox)"),
+    (
+        "hotbox4",
+        "disaggregated-750 with the processor of HotBox, section 6: 4 cores at 2.6 GHz, 4 threads, no other cores",
+    ),
     ("hbm-dram", "HBM 100 ns and 5 times the bandwidth, DRAM 130 ns"),
     ("dram-zram", "DRAM 80 ns, compressed memory without direct access"),
     (
@@ -53,14 +57,16 @@ fn interruptions(costs: &mut Costs, cores: u32) {
     costs.migrate_base_ns += 1500.0 + 100.0 * f64::from(cores);
 }
 
-/// The clock of an Intel Xeon Gold 5218R is in the paper; the base clock of a Xeon 4314 is Intel's.
+/// The clock of an Intel Xeon Gold 5218R is in the paper; the base clocks of a Xeon 4314 and of a Xeon
+/// E5-4620 v2 are Intel's. HotBox's authors switched unused cores off.
 fn processor(name: &str) -> CpuModel {
-    let (ghz, threads) = match name {
-        "memtis20" => (2.1, 20),
-        "hybridtier16" => (2.4, 16),
+    let (ghz, threads, workers) = match name {
+        "memtis20" => (2.1, 20, Workers::Own),
+        "hybridtier16" => (2.4, 16, Workers::Own),
+        "hotbox4" => (2.6, 4, Workers::Shared),
         _ => return CpuModel::default(),
     };
-    CpuModel { ghz, cores: threads, lanes: threads, ..CpuModel::default() }
+    CpuModel { ghz, cores: threads, lanes: threads, workers, prefetch: true, ..CpuModel::default() }
 }
 
 /// Bandwidths: six channels of DDR4-2933 reach about 100 GB/s of reads on one socket; six Optane
@@ -71,7 +77,11 @@ pub(super) fn preset(name: &str) -> Option<Machine> {
         return Some(lab());
     }
     let dram = || tier("dram", 80.0, 100.0, 80.0);
+    let cpu = processor(name);
     let (mut os, mut costs) = (OsModel::default(), Costs::default());
+    if cpu.lanes > 1 {
+        interruptions(&mut costs, cpu.cores);
+    }
     let tiers = match name {
         "dram-nvm" | "memtis20" => vec![dram(), tier("nvm", 300.0, 39.0, 14.0)],
         "dram-cxl" => vec![dram(), tier("cxl", 177.0, 22.0, 20.0)],
@@ -84,21 +94,17 @@ pub(super) fn preset(name: &str) -> Option<Machine> {
             vec![dram(), zram]
         }
         _ => {
-            let latency_ns = match name.strip_prefix("disaggregated-")? {
-                "750" => 750.0,
-                "1000" => 1000.0,
-                "1250" => 1250.0,
-                "1500" => 1500.0,
+            let latency_ns = match name {
+                "disaggregated-750" | "hotbox4" => 750.0,
+                "disaggregated-1000" => 1000.0,
+                "disaggregated-1250" => 1250.0,
+                "disaggregated-1500" => 1500.0,
                 _ => return None,
             };
             disaggregated(&mut costs);
             vec![dram(), tier("remote", latency_ns, 12.5, 12.5)]
         }
     };
-    let cpu = processor(name);
-    if cpu.lanes > 1 {
-        interruptions(&mut costs, cpu.cores);
-    }
     Some(Machine { name: name.into(), tiers, cpu, os, tlb: TlbModel::default(), costs })
 }
 
@@ -118,6 +124,7 @@ fn lab() -> Machine {
             mlp: 1.0,
             cores: 1,
             lanes: 1,
+            prefetch: false,
             workers: Workers::Shared,
         },
         os: OsModel { low_watermark: 0.0, ..OsModel::default() },

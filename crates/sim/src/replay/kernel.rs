@@ -18,8 +18,8 @@ use frostline_core::placement::PageState;
 use frostline_core::rng::Rng;
 use frostline_core::types::*;
 use frostline_daemon::{Sampled, TouchKind};
-use frostline_trace::Batch;
 use frostline_trace::event::StreamId;
+use frostline_trace::{Batch, Column};
 
 /// Events that are handed to the engine at once.
 pub(super) const EVENT_BATCH: usize = 256;
@@ -328,7 +328,7 @@ impl<'a> Kernel<'a> {
     pub(super) fn sample_loads(
         &mut self,
         batch: &Batch,
-        loads: u64,
+        (kinds, loads): (&Column, u64),
         states: &[u8],
         process_of: impl Fn(u32) -> ProcessId,
     ) {
@@ -337,7 +337,8 @@ impl<'a> Kernel<'a> {
         }
         let mut sampler = self.sampling.loads.clone();
         let mut taken = 0;
-        pick_loads(&mut sampler, batch, loads, self.setup.careful, |i| {
+        let len = batch.len();
+        pick_loads(&mut sampler, (kinds, len), loads, self.setup.careful, |i| {
             taken += 1;
             let Some(tier) = PageState(states[i]).tier() else { return };
             self.sample(Sample {

@@ -18,6 +18,7 @@ mod kernel_tests;
 mod lanes_tests;
 mod marks;
 mod outcome;
+mod prefetcher;
 mod programs;
 mod reclaim;
 mod sampling;
@@ -43,6 +44,7 @@ pub use outcome::RunOutcome;
 pub use setup::tier_limits;
 pub use watch::Moment;
 
+use crate::clock::Counts;
 use crate::error::SimError;
 use crate::footprint::Footprint;
 use crate::guest::Together;
@@ -61,6 +63,7 @@ use hosted::Hosted;
 use injection::Exits;
 use jobs::finish_jobs;
 use kernel::Kernel;
+use prefetcher::Prefetcher;
 use programs::{Programs, exit_a_process};
 use served::Served;
 use setup::Setup;
@@ -102,7 +105,7 @@ fn replay(
     observer: &mut dyn Observer,
     careful: bool,
 ) -> Result<RunOutcome, SimError> {
-    source.want(Want::default());
+    source.want(Want { lines: options.machine.cpu.prefetch, ..Want::default() });
     let header = source.header().clone();
     let setup = Setup {
         options,
@@ -175,6 +178,7 @@ struct Replay<'a> {
     faults: Faults,
     programs: Programs,
     served: Served,
+    prefetcher: Option<Prefetcher>,
     usage: Usage,
     watch: Watch,
     exits: Exits,
@@ -236,6 +240,7 @@ impl<'a> Replay<'a> {
             faults: Faults::new(&setup, Bytes(header.llc.map_or(0, |cache| cache.size_bytes))),
             programs: Programs::default(),
             served: Served::default(),
+            prefetcher: Prefetcher::new(options.machine.cpu.prefetch),
             usage,
             watch: Watch::new(&setup),
             exits,
@@ -302,7 +307,7 @@ impl<'a> Replay<'a> {
             }
             hot::count(&self.served.states, &batch.kinds, machine.tiers.len(), thinning)
         };
-        let Self { kernel, served, watch, programs, .. } = self;
+        let Self { kernel, served, watch, programs, prefetcher, .. } = self;
         let mut walk_ns = 0.0;
         if options.tlb {
             let program = self.turn.as_ref().map_or(0, |turn| turn.program);
@@ -310,8 +315,13 @@ impl<'a> Replay<'a> {
             walk_ns = kernel.translations.translate(&kernel.setup, program, batch, states);
         }
         served.add(&counts);
+        if let Some(prefetcher) = prefetcher {
+            prefetcher.follow(batch, &served.states, thinning);
+        }
         let fast = kernel.fast_used();
-        let span_ns = kernel.time.pass(&kernel.setup, batch.clock_end, &counts, walk_ns, fast);
+        let covered = prefetcher.as_ref().map(Prefetcher::covered);
+        let accesses = (&counts, covered);
+        let span_ns = kernel.time.pass(&kernel.setup, batch.clock_end, accesses, walk_ns, fast);
         if watch.operations.is_open() {
             let (memory, span_ns) = (&kernel.time.memory, span_ns * kernel.time.parallel);
             served.share_time(batch, memory, span_ns, |thread, ns| {
@@ -322,9 +332,11 @@ impl<'a> Replay<'a> {
             heatmaps.add(kernel.time.ns, self.records, &batch.pages, &kernel.frames);
         }
         let load = AccessKind::Load as usize;
-        let loads: u32 = counts.iter().map(|tier| tier[load]).sum();
+        let loads = |counts: &Counts| counts.iter().map(|tier| tier[load]).sum::<u32>();
+        let loads = (loads(&counts) - covered.map_or(0, loads)) / thinning;
+        let kinds = prefetcher.as_ref().and_then(Prefetcher::kinds).unwrap_or(&batch.kinds);
         let process_of = |stream| programs.of(stream);
-        kernel.sample_loads(batch, u64::from(loads / thinning), &served.states, process_of);
+        kernel.sample_loads(batch, (kinds, u64::from(loads)), &served.states, process_of);
         self.records += batch.len() as u64;
         Ok(())
     }

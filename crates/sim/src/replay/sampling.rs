@@ -8,7 +8,7 @@ use frostline_core::event::{Event, SampleKind};
 use frostline_core::rng::Rng;
 use frostline_core::types::*;
 use frostline_daemon::{Touch, TouchKind};
-use frostline_trace::Batch;
+use frostline_trace::Column;
 
 /// A trace holds every 997th retired store.
 const STORES_PER_SAMPLE: u64 = 997;
@@ -153,27 +153,28 @@ impl Sampling {
     }
 }
 
-/// Calls `take` with the index of each load of a batch that a sampler takes, of `loads` altogether.
+/// Calls `take` with the index of each load of a batch, by the kinds of its `len` records, that a sampler
+/// takes, of `loads` altogether.
 /// `careful` counts one after the other.
 pub(super) fn pick_loads(
     sampler: &mut Countdown,
-    batch: &Batch,
+    (kinds, len): (&Column, usize),
     loads: u64,
     careful: bool,
     mut take: impl FnMut(usize),
 ) {
-    match batch.kinds.constant() {
+    match kinds.constant() {
         _ if careful => {
-            for i in (0..batch.len()).filter(|&i| batch.kind(i) == AccessKind::Load) {
+            for i in (0..len).filter(|&i| kinds.get(i) == AccessKind::Load as u32) {
                 sampler.count(1, |_| take(i));
             }
         }
         Some(kind) if kind == AccessKind::Load as u32 => {
-            sampler.count(batch.len() as u64, |at| take(at as usize));
+            sampler.count(len as u64, |at| take(at as usize));
         }
         Some(_) => {}
         None => {
-            let kinds = batch.kinds.values();
+            let kinds = kinds.values();
             let is_load = |kind: &u32| AccessKind::from_bits(*kind as u8) == AccessKind::Load;
             let (mut seen, mut next) = (0, 0);
             sampler.count(loads, |at| {

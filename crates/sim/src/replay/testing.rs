@@ -20,7 +20,7 @@ pub(crate) enum Step {
     Event(TraceEvent),
 }
 
-/// Steps in batches of at most 256 accesses.
+/// Steps in batches of at most 256 accesses, each of the line after that of the one before.
 pub(crate) struct Steps {
     pub(crate) header: TraceHeader,
     steps: VecDeque<Step>,
@@ -52,7 +52,7 @@ impl TraceSource for Steps {
             }
         }
         batch.clock_start = self.clock;
-        let (mut kinds, mut streams) = (Vec::new(), Vec::new());
+        let (mut kinds, mut streams, mut lines) = (Vec::new(), Vec::new(), Vec::new());
         while batch.pages.len() < 256
             && let Some(Step::Access(page, kind, stream)) = self.steps.front().cloned()
         {
@@ -60,8 +60,10 @@ impl TraceSource for Steps {
             batch.pages.push(page);
             kinds.push(kind as u32);
             streams.push(stream);
+            lines.push((self.clock / 10 % 64) as u32);
             self.clock += 10;
         }
+        *batch.lines.values_mut() = lines;
         if !kinds.iter().all(|k| *k == 0) {
             *batch.kinds.values_mut() = kinds;
         }

@@ -373,13 +373,15 @@ fn a_policy_can_make_memory_a_swap_device() {
     // The oldest of 101 pages is always the next: second chance misses one page at a time.
     let refaults = counter(&outcome, "machine.refaults");
     assert!(refaults > 0.0);
-    let costs = &Machine::parse(machine).unwrap().costs;
+    let modelled = Machine::parse(machine).unwrap();
+    let costs = &modelled.costs;
     let copy = 4096.0 * 1e9 / costs.copy_bytes_per_second;
     assert_eq!(costs.migrate_base_ns + copy + costs.shootdown_ns, 4000.0);
-    let each = costs.hint_fault_ns + costs.migrate_base_ns + copy + 750.0;
+    let each = costs.swap_in_ns + copy + 750.0;
     let zeroing = 101.0 * 4096.0 / costs.zero_bytes_per_second;
     let fault = report.time_split.fault - zeroing;
     assert!((fault * 1e9 / (refaults * each) - 1.0).abs() < 1e-9, "{fault}");
+    assert_eq!(modelled.swap_ns(0, 1), costs.swap_out_ns + copy, "and out");
     // The policy that names the page used last has all others hit.
     let best = Script { victims: vec![PageId(99), PageId(98)], ..script() };
     let (chosen, events) = run(&steps, best, &options(machine, 100));

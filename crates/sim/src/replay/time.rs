@@ -1,7 +1,7 @@
 //! Time of the modelled machine, and what it goes into.
 
 use super::setup::Setup;
-use crate::clock::{Counts, MemoryClock};
+use crate::clock::{COVERED_STALL, Counts, MemoryClock};
 use frostline_core::types::*;
 
 /// What delays the program besides instructions and accesses.
@@ -36,11 +36,21 @@ struct Reference {
 }
 
 impl Reference {
-    fn advance(&mut self, compute_ns: f64, counts: &Counts, parallel: f64, waited_ns: f64) {
+    /// All accesses in the one tier.
+    fn gathered(&self, counts: &Counts) -> Counts {
         let mut all = Counts::default();
         for counts in counts {
             (0..4).for_each(|kind| all[self.tier][kind] += counts[kind]);
         }
+        all
+    }
+
+    fn cover(&mut self, covered: &Counts) {
+        self.memory.cover(&self.gathered(covered));
+    }
+
+    fn advance(&mut self, compute_ns: f64, counts: &Counts, parallel: f64, waited_ns: f64) {
+        let all = self.gathered(counts);
         let mut unused = [0.0; MAX_TIERS];
         self.ns += self.memory.advance(compute_ns, &all, parallel, &mut unused) + waited_ns;
     }
@@ -123,12 +133,13 @@ impl Time {
         }
     }
 
-    /// Moves the clock over the accesses of a batch that ends at `clock`; the span.
+    /// Moves the clock over the accesses of a batch that ends at `clock`, of which some were `covered` by
+    /// the prefetcher; the span.
     pub(super) fn pass(
         &mut self,
         setup: &Setup<'_>,
         clock: u64,
-        counts: &Counts,
+        (counts, covered): (&Counts, Option<&Counts>),
         walk_ns: f64,
         fast: Bytes,
     ) -> f64 {
@@ -136,13 +147,19 @@ impl Time {
         self.last_clock = self.last_clock.max(clock);
         let mut compute_ns = ticks as f64 * self.ns_per_clock;
         if self.clock_is_time {
-            let fast_ns: f64 = (0..4)
-                .map(|kind| {
+            let fast_ns = |counts: &Counts| -> f64 {
+                let of_kind = |kind: usize| {
                     let n: u32 = counts.iter().map(|tier| tier[kind]).sum();
                     f64::from(n) * setup.machine.stall_ns(AccessKind::from_bits(kind as u8), 0)
-                })
-                .sum();
-            compute_ns = (compute_ns - fast_ns).max(0.0);
+                };
+                (0..4).map(of_kind).sum()
+            };
+            let spared_ns = covered.map_or(0.0, |covered| fast_ns(covered) * (1.0 - COVERED_STALL));
+            compute_ns = (compute_ns - fast_ns(counts) + spared_ns).max(0.0);
+        }
+        if let Some(covered) = covered {
+            self.memory.cover(covered);
+            self.references.iter_mut().for_each(|reference| reference.cover(covered));
         }
         self.advance(compute_ns, walk_ns, counts, fast)
     }
