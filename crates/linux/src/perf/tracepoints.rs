@@ -441,13 +441,15 @@ mod tests {
         }
         let end = monotonic_ns();
         let tid = rustix::thread::gettid().as_raw_pid() as u32;
-        let (mut maps, mut unmaps) = (Vec::new(), Vec::new());
+        let (mut maps, mut unmaps, mut others) = (Vec::new(), Vec::new(), 0);
         let deadline = Instant::now() + Duration::from_secs(20);
         while unmaps.len() < expected.len() {
-            assert!(Instant::now() < deadline, "{} of {}", unmaps.len(), expected.len());
+            let got = (maps.len(), unmaps.len(), others, tracer.lost());
+            assert!(Instant::now() < deadline, "maps, unmaps, others, lost: {got:?}");
             std::thread::sleep(Duration::from_millis(2));
             tracer.poll(&mut |allocation| {
                 if allocation.tid != tid || !(begin..=end).contains(&allocation.time_ns) {
+                    others += 1;
                     return;
                 }
                 match allocation.change {

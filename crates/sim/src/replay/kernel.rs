@@ -282,15 +282,12 @@ impl<'a> Kernel<'a> {
         self.translations.forget(run);
     }
 
-    /// The end of a worker's change to page tables. Where it runs on the program's cores, it is the
-    /// program's turn to wait anyway, and the shootdown is part of the job.
+    /// The end of a worker's change to page tables.
     pub(super) fn shootdown_by_worker(&mut self, run: PageRun, times: u64) {
-        if self.setup.shares_cores() {
-            self.translations.shootdowns += times;
-            self.translations.forget(run);
-        } else {
-            self.shootdown(run, times);
-        }
+        self.translations.shootdowns += times;
+        let ns = times as f64 * self.setup.machine.costs.shootdown_ns;
+        self.time.interrupt_by_worker(Wait::Migrate, ns);
+        self.translations.forget(run);
     }
 
     /// Resident pages of a run lose their frames.

@@ -3,9 +3,9 @@
 use super::testing::*;
 use super::tests::{rounds, run};
 use super::*;
-use crate::machine::Machine;
+use crate::machine::{Machine, Workers};
 use crate::size::FastSize;
-use frostline_core::action::{Action, Lane};
+use frostline_core::action::{Action, Lane, MoveId};
 use std::collections::BTreeSet;
 
 /// A machine whose memory has bandwidth for everybody.
@@ -74,4 +74,29 @@ fn faults_are_of_any_of_the_lanes() {
     assert_eq!(threads(1).len(), 1);
     let of_eight = threads(8);
     assert_eq!(of_eight.into_iter().collect::<Vec<_>>(), (0..8).collect::<Vec<_>>());
+}
+
+#[test]
+fn workers_on_the_programs_cores_interrupt_all_others() {
+    let steps = rounds(200, 4000);
+    let moves: Vec<(u64, Action)> = (0..100)
+        .map(|page| {
+            let run = PageRun::single(PageId(2 * page));
+            (10_000, Action::Migrate { id: MoveId(0), run, to: TierId(1), lane: Lane::DEMOTE })
+        })
+        .collect();
+    let seconds = |workers, shootdown_ns| {
+        let mut machine = machine_of(20, 20);
+        machine.cpu.workers = workers;
+        machine.costs.shootdown_ns = shootdown_ns;
+        let options = SimOptions::new(machine, FastSize::Bytes(PageCount(400).bytes()));
+        let outcome = run(&steps, Script::new(moves.clone()), &options).0;
+        assert_eq!(outcome.report.counters["machine.shootdowns"], 100.0);
+        outcome.report.time_split.migrate
+    };
+    let [own, shared] = [Workers::Own, Workers::Shared]
+        .map(|workers| seconds(workers, 1000.0) - seconds(workers, 0.0));
+    // A hundred microseconds of every core; of the worker's core as its work.
+    assert!((own / 100e-6 - 1.0).abs() < 1e-6, "{own}");
+    assert!((shared / own - 1.0).abs() < 1e-6, "{shared} beside {own}");
 }

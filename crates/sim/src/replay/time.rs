@@ -208,6 +208,13 @@ impl Time {
         self.waiting_ns += ns;
     }
 
+    /// As [`Self::interrupt`], by a worker. One that takes a core of the program's interrupts the others; its own
+    /// part is in its work.
+    pub(super) fn interrupt_by_worker(&mut self, what: Wait, ns: f64) {
+        let interrupted = if self.shared { 1.0 - 1.0 / self.parallel } else { 1.0 };
+        self.interrupt(what, ns * interrupted);
+    }
+
     /// Work of a background thread.
     pub(super) fn work(&mut self, what: Wait, ns: f64) {
         if self.shared {

@@ -161,9 +161,7 @@ fn gather(
     }
     let kernel = &mut replay.kernel;
     kernel.translations.shootdowns += moved.len() as u64;
-    if !kernel.setup.shares_cores() {
-        kernel.time.interrupt(Wait::Migrate, shootdown_ns);
-    }
+    kernel.time.interrupt_by_worker(Wait::Migrate, shootdown_ns);
     Ok(ns)
 }
 
