@@ -80,6 +80,8 @@ requirements! {
     FileSwap "file-swap",
     /// Tests run as root, who can give files to other users.
     Root "root",
+    /// The processor has caches, which an emulator has not.
+    Caches "caches",
     /// Threads of the kernel are to be seen.
     KernelThreads "kernel-threads",
     /// setsid(1) that gives a program a terminal.
