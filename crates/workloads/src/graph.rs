@@ -225,13 +225,13 @@ impl Graph {
                 }
             }
         }
-        let pages = |area: Area| area.run.start.0..area.run.end();
-        let mut file = file.into_iter().flat_map(pages);
+        let mut file = file.into_iter().flat_map(Area::pages);
         let order = match build {
             Build::Before => file.collect(),
             Build::FromList => touched,
-            Build::InRows => pages(rows_area)
-                .chain(pages(neighbours_area))
+            Build::InRows => rows_area
+                .pages()
+                .chain(neighbours_area.pages())
                 .flat_map(|page| file.next().into_iter().chain([page]))
                 .collect(),
         };
@@ -263,7 +263,7 @@ impl Graph {
 pub(super) fn written(stage: &mut Stage, len_bytes: u64, init: bool) -> Area {
     let area = stage.map(len_bytes, MapKind::Anonymous);
     if init {
-        write_pages(stage, area.run.start.0..area.run.end());
+        write_pages(stage, area.pages());
     }
     area
 }

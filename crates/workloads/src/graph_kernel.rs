@@ -213,8 +213,8 @@ pub(super) mod tests {
         let [list, rows, file] = ["build=list", "build=rows", "file=on"]
             .map(|how| check(&format!("bfs:scale=14:accesses=300K:{how}")));
         // 2^14 rows of 8 bytes, 2^19 neighbours of 4, and the list of 2^18 edges.
-        let [row_pages, neighbour_pages] = [8 * ((1 << 14) + 1), 4 << 19].map(|b| b / 4096 + 1);
-        let neighbour_pages = neighbour_pages - 1;
+        let [row_pages, neighbour_pages] =
+            [8 * ((1 << 14) + 1), 4 << 19].map(|b: u64| b.div_ceil(4096));
         let pages = row_pages + neighbour_pages;
         assert_eq!(list.pages.len() as u64, rows.pages.len() as u64 + (8 << 18) / 4096);
         assert_eq!(file.pages.len() as u64, rows.pages.len() as u64 + pages);

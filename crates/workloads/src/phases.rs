@@ -80,7 +80,7 @@ impl Workload for Phases {
         let bursts = self.phase % 2 == 1;
         if bursts && !self.mapped {
             stage.map_again(self.burst);
-            write_pages(stage, self.burst.run.start.0..self.burst.run.end());
+            write_pages(stage, self.burst.pages());
         } else if !bursts && self.mapped {
             stage.unmap(self.burst);
         }

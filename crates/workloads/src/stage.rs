@@ -40,6 +40,11 @@ impl Area {
         self.len_bytes
     }
 
+    /// Its pages, from the first one on.
+    pub(super) fn pages(self) -> std::ops::Range<u32> {
+        self.run.start.0..self.run.end()
+    }
+
     /// Position of the area's byte `offset` in the dense address space of page ids.
     #[inline]
     pub(super) fn at(self, offset: u64) -> u64 {
@@ -162,7 +167,7 @@ impl Stage {
     /// A file that is read from end to end and closed.
     pub(super) fn read_file(&mut self, len_bytes: u64) {
         let area = self.open_file(len_bytes);
-        write_pages(self, area.run.start.0..area.run.end());
+        write_pages(self, area.pages());
         self.close_file();
     }
 

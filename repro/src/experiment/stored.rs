@@ -100,6 +100,7 @@ impl Stored {
                 result.what == finding.what
                     && result.is_for(&finding.workload)
                     && result.is_at(&finding.fast)
+                    && finding.machine.as_deref().is_none_or(|machine| result.is_on(machine))
             };
             let result = experiment.result.iter().find(is_about);
             finding.differs = result.and_then(|result| result.differs.clone());

@@ -6,6 +6,7 @@ use super::virtual_machine::VirtualMachine;
 use crate::error::SimError;
 use crate::machine::CpuModel;
 use frostline_core::types::*;
+use frostline_trace::batch::Want;
 use frostline_trace::event::MapKind;
 use frostline_trace::{Batch, TimedEvent, TraceEvent, TraceSource};
 
@@ -42,6 +43,11 @@ pub(crate) struct Program {
 }
 
 impl Program {
+    /// Chooses the optional columns of its trace.
+    pub(crate) fn want(&mut self, want: Want) {
+        self.source.want(want);
+    }
+
     pub(crate) fn new(
         source: Box<dyn TraceSource + Send>,
         shift: Shift,

@@ -40,12 +40,11 @@ impl Together {
         let mut rng = Rng::new(seed);
         let (mut all, mut base) = (Vec::new(), 0u64);
         let count = programs.len() as u32;
-        for (index, (mut source, footprint)) in (0..).zip(programs) {
+        for (index, (source, footprint)) in (0..).zip(programs) {
             let own = source.header();
             if own.clock != header.clock || own.thinning.max(1) != header.thinning.max(1) {
                 return Err(SimError::Unlike { one: header.name.clone(), other: own.name.clone() });
             }
-            source.want(Want { lines: true, ..Want::default() });
             let pages = Self::pages(guest, &footprint);
             if base + pages > u64::from(u32::MAX / 2) {
                 return Err(SimError::TooManyPages);
@@ -56,6 +55,11 @@ impl Together {
             base += pages;
         }
         Ok(Self { header, programs: all, clock: 0 })
+    }
+
+    /// Chooses the optional columns of all traces.
+    pub(crate) fn want(&mut self, want: Want) {
+        self.programs.iter_mut().for_each(|program| program.want(want));
     }
 
     /// Has programs from one on, not the first, begin once the first one has come to that share of its

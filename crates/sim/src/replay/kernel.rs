@@ -276,18 +276,21 @@ impl<'a> Kernel<'a> {
     /// Translations of a run are gone from every buffer; every core that runs the program is
     /// interrupted `times` times.
     pub(super) fn shootdown(&mut self, run: PageRun, times: u64) {
-        self.translations.shootdowns += times;
-        let ns = times as f64 * self.setup.machine.costs.shootdown_ns;
+        let ns = self.flush(run, times);
         self.time.interrupt(Wait::Migrate, ns);
-        self.translations.forget(run);
     }
 
     /// The end of a worker's change to page tables.
     pub(super) fn shootdown_by_worker(&mut self, run: PageRun, times: u64) {
-        self.translations.shootdowns += times;
-        let ns = times as f64 * self.setup.machine.costs.shootdown_ns;
+        let ns = self.flush(run, times);
         self.time.interrupt_by_worker(Wait::Migrate, ns);
+    }
+
+    /// Translations of a run go; what that takes from a core that is interrupted.
+    fn flush(&mut self, run: PageRun, times: u64) -> f64 {
+        self.translations.shootdowns += times;
         self.translations.forget(run);
+        times as f64 * self.setup.machine.costs.shootdown_ns
     }
 
     /// Resident pages of a run lose their frames.

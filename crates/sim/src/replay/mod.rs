@@ -105,7 +105,7 @@ fn replay(
     observer: &mut dyn Observer,
     careful: bool,
 ) -> Result<RunOutcome, SimError> {
-    source.want(Want { lines: options.machine.cpu.prefetch, ..Want::default() });
+    source.want(columns(options));
     let header = source.header().clone();
     let setup = Setup {
         options,
@@ -131,6 +131,7 @@ pub fn simulate_together(
     options: &SimOptions,
     observer: &mut dyn Observer,
 ) -> Result<RunOutcome, SimError> {
+    programs.want(columns(options));
     let header = programs.header.clone();
     let setup = Setup {
         options,
@@ -143,6 +144,11 @@ pub fn simulate_together(
     };
     let replay = Replay::new(&header, setup, policy, Guests::of(&programs))?;
     run(&mut programs, replay, observer)
+}
+
+/// What is read of a trace besides pages and kinds.
+fn columns(options: &SimOptions) -> Want {
+    Want { lines: options.machine.cpu.prefetch, ..Want::default() }
 }
 
 fn run(

@@ -8,37 +8,30 @@ use frostline_trace::{Batch, Column};
 /// Pages that are followed at once, one stream each: 32 in Intel's processors (optimisation manual, "L2
 /// streamer").
 const STREAMS: usize = 32;
-/// Lines in a row after which the next one is fetched ahead.
-const SURE: u8 = 2;
-
 /// A page, and how it was accessed last.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Stream {
     page: u32,
     line: u8,
-    /// From line to line: 1 or -1; else nothing is fetched ahead.
+    /// From the line before. After two lines in a row, in either direction, the next one is fetched ahead.
     step: i8,
-    /// So many times in a row.
-    times: u8,
 }
 
 impl Stream {
+    /// Of a page that nobody has.
+    const NONE: Self = Self { page: u32::MAX, line: 0, step: 0 };
+
     /// Whether the line had been fetched ahead.
     #[inline]
     fn follow(&mut self, page: u32, line: u8) -> bool {
         if self.page != page {
-            *self = Self { page, line, ..Self::default() };
+            *self = Self { page, line, step: 0 };
             return false;
         }
         let step = line as i8 - self.line as i8;
-        self.line = line;
-        if step != self.step {
-            (self.step, self.times) = (step, u8::from(step.abs() == 1));
-            return false;
-        }
-        let covered = self.times >= SURE - 1;
-        self.times += u8::from((1..SURE).contains(&self.times));
-        covered && step != 0
+        let covered = step == self.step && step.abs() == 1;
+        (self.line, self.step) = (line, step);
+        covered
     }
 }
 
@@ -58,7 +51,7 @@ impl Prefetcher {
     /// For a machine that has one.
     pub(super) fn new(on: bool) -> Option<Self> {
         on.then(|| Self {
-            streams: [Stream { page: u32::MAX, ..Stream::default() }; STREAMS],
+            streams: [Stream::NONE; STREAMS],
             covered: Counts::default(),
             kinds: Column::default(),
             any: false,
@@ -103,7 +96,7 @@ mod tests {
     use frostline_core::policy::Telemetry;
 
     fn covered(accesses: &[(u32, u8)]) -> Vec<bool> {
-        let mut streams = [Stream { page: u32::MAX, ..Stream::default() }; STREAMS];
+        let mut streams = [Stream::NONE; STREAMS];
         let follow =
             |&(page, line): &(u32, u8)| streams[page as usize % STREAMS].follow(page, line);
         accesses.iter().map(follow).collect()
