@@ -25,6 +25,8 @@ pub(crate) struct Builder {
     first_touches: u64,
     by_kind: [u64; 4],
     seen: u64,
+    /// Of the trace's clock, with the records that counted.
+    ticks: f64,
     span: Span,
 }
 
@@ -65,6 +67,7 @@ impl Builder {
             first_touches: 0,
             by_kind: [0; 4],
             seen: 0,
+            ticks: 0.0,
             span,
         }
     }
@@ -87,6 +90,12 @@ impl Builder {
             self.stack.touch(page);
         }
         self.seen += to as u64;
+        // The clock goes on evenly within a batch, and where there are no accesses.
+        let counted = match batch.len() {
+            0 => f64::from(u8::from(self.seen >= self.span.skip)),
+            len => (to - from) as f64 / len as f64,
+        };
+        self.ticks += batch.clock_end.saturating_sub(batch.clock_start) as f64 * counted;
         let Some(highest) = batch.pages[from..to].iter().max() else { return };
         if *highest as usize >= self.counts.len() {
             self.counts.resize((*highest as usize + 1).next_multiple_of(512), 0);
@@ -143,6 +152,7 @@ impl Builder {
 
     fn finish(self) -> Profile {
         let left_out = self.seen.min(self.span.skip);
+        let left_out = (left_out, self.ticks as u64);
         Profile::new(left_out, self.by_kind, self.first_touches, &self.depths, &self.counts)
     }
 }

@@ -21,6 +21,8 @@ pub struct RegionUse {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
     left_out: u64,
+    /// Of the trace's clock, while records were counted.
+    ticks: u64,
     by_kind: [u64; 4],
     first_touches: u64,
     /// By size in pages: accesses that an LRU memory of that size serves.
@@ -33,7 +35,7 @@ pub struct Profile {
 impl Profile {
     /// From accesses by depth in the LRU stack and by page.
     pub(crate) fn new(
-        left_out: u64,
+        (left_out, ticks): (u64, u64),
         by_kind: [u64; 4],
         first_touches: u64,
         depths: &[u64],
@@ -47,6 +49,7 @@ impl Profile {
         regions.sort_by_key(|region| std::cmp::Reverse(region.accesses));
         Self {
             left_out,
+            ticks,
             by_kind,
             first_touches,
             hits: cumulated(depths.iter().copied().skip(1).take(deepest)),
@@ -68,6 +71,13 @@ impl Profile {
     /// Counted records of one kind.
     pub fn of_kind(&self, kind: AccessKind) -> u64 {
         self.by_kind[kind as usize]
+    }
+
+    /// Accesses that waited for memory, per thousand ticks of the trace's clock: of instructions, where it
+    /// counts those. Write-backs are none.
+    pub fn per_thousand(&self) -> f64 {
+        let waited = self.records() - self.of_kind(AccessKind::WriteBack);
+        1000.0 * share(waited, self.ticks)
     }
 
     /// Share of the records that are stores or write-backs, 0 to 1.
@@ -132,6 +142,7 @@ impl Profile {
         Summary {
             records: self.records(),
             left_out: self.left_out,
+            per_thousand: self.per_thousand(),
             written: self.written(),
             first_touches: self.first_touches,
             pages: self.pages(),
@@ -190,6 +201,9 @@ pub struct Summary {
     pub records: u64,
     /// Records in front of them that were left out.
     pub left_out: u64,
+    /// Accesses but write-backs per thousand ticks of the trace's clock, which counts instructions or
+    /// nanoseconds.
+    pub per_thousand: f64,
     /// Share of stores and write-backs.
     pub written: f64,
     /// Records that touch a page for the first time.

@@ -1,10 +1,8 @@
 //! Clock of the modelled machine: the time that a batch of accesses takes.
 
-use crate::machine::Machine;
+use crate::machine::{LINE_BYTES, Machine};
 use frostline_core::types::*;
 
-/// Bytes of a cache line.
-const LINE_BYTES: f64 = 64.0;
 /// Span over which a tier's utilisation is averaged.
 const SMOOTHING_NS: f64 = 100_000.0;
 /// Utilisation above which queues grow no further: the rate is then limited by the bandwidth.
@@ -35,6 +33,8 @@ struct TierLoad {
     service_ns: f64,
     read_ns_per_line: f64,
     write_ns_per_line: f64,
+    /// Lines that it reads or writes at once.
+    granule_lines: f64,
     utilisation: f64,
     /// Added to each access at the present utilisation.
     queue_ns: f64,
@@ -70,6 +70,8 @@ pub(crate) struct MemoryClock {
     copying_ns: [f64; MAX_TIERS],
     /// What the next batch waits less, since lines were fetched ahead.
     spared_ns: [f64; MAX_TIERS],
+    /// Accesses of the next batch that open a granule, where a tier has any.
+    opened: Option<Counts>,
     /// Since they were taken.
     reads: [Reads; MAX_TIERS],
     /// Accesses of a core in flight.
@@ -83,8 +85,9 @@ impl MemoryClock {
             read_ns: machine.stall_ns(AccessKind::Load, i),
             write_ns: machine.stall_ns(AccessKind::Store, i),
             service_ns: tier.service() / mlp,
-            read_ns_per_line: LINE_BYTES * 1e9 / tier.read_bytes_per_second,
-            write_ns_per_line: LINE_BYTES * 1e9 / tier.write_bytes_per_second,
+            read_ns_per_line: LINE_BYTES as f64 * 1e9 / tier.read_bytes_per_second,
+            write_ns_per_line: LINE_BYTES as f64 * 1e9 / tier.write_bytes_per_second,
+            granule_lines: f64::from(tier.granule_lines()),
             utilisation: 0.0,
             queue_ns: 0.0,
         });
@@ -92,6 +95,7 @@ impl MemoryClock {
             tiers: tiers.collect(),
             copying_ns: [0.0; MAX_TIERS],
             spared_ns: [0.0; MAX_TIERS],
+            opened: None,
             reads: Default::default(),
             mlp,
         }
@@ -99,7 +103,7 @@ impl MemoryClock {
 
     /// Notes a copy between tiers.
     pub(crate) fn copied(&mut self, from: TierId, to: TierId, bytes: u64) {
-        let lines = bytes as f64 / LINE_BYTES;
+        let lines = bytes as f64 / LINE_BYTES as f64;
         self.copying_ns[from.index()] += lines * self.tiers[from.index()].read_ns_per_line;
         self.copying_ns[to.index()] += lines * self.tiers[to.index()].write_ns_per_line;
     }
@@ -109,6 +113,12 @@ impl MemoryClock {
         for (t, tier) in self.tiers.iter().enumerate() {
             self.spared_ns[t] += (1.0 - COVERED_STALL) * tier.stall_ns(&covered[t]);
         }
+    }
+
+    /// Notes accesses of the next batch that open a granule: they take the bandwidth of all of it, and the
+    /// others none.
+    pub(crate) fn open(&mut self, opened: Counts) {
+        self.opened = Some(opened);
     }
 
     /// Span of a batch: instructions and stalls shared by `parallel` cores, but never less than a
@@ -123,12 +133,18 @@ impl MemoryClock {
         let mut stall_ns = 0.0;
         let mut limit_ns = 0.0f64;
         let mut busy_ns = [0.0; MAX_TIERS];
+        let opened = self.opened.take();
         for (t, tier) in self.tiers.iter().enumerate() {
             let spared = std::mem::take(&mut self.spared_ns[t]);
             let stall = tier.stall_ns(&counts[t]) - spared;
             latency_ns[t] += stall;
             stall_ns += stall;
-            busy_ns[t] = tier.busy_ns(&counts[t]);
+            busy_ns[t] = match &opened {
+                Some(opened) if tier.granule_lines > 1.0 => {
+                    tier.busy_ns(&opened[t]) * tier.granule_lines
+                }
+                _ => tier.busy_ns(&counts[t]),
+            };
             limit_ns = limit_ns.max(busy_ns[t]);
         }
         let free_ns = (compute_ns + stall_ns) / parallel;

@@ -74,6 +74,9 @@ part! {
         /// Processing of one sample by the sampling thread: ring buffer, page lookup, counting.
         /// Assumed 250 (parsing of the ring alone: 4.5, measured).
         sample_cpu_ns: f64 = Kind::Nanoseconds, "250";
+        /// One page of a policy's tables that it goes over in the background, as MEMTIS does where it cools
+        /// and looks for skew. Assumed 10: a line from memory for a few pages.
+        entry_ns: f64 = Kind::Nanoseconds, "10";
         /// What policy and engine do with a sample, where their time matters: policies that limit the
         /// sampler are not told of it. Assumed 0.
         sample_policy_ns: f64 = Kind::Nanoseconds, "0";

@@ -37,7 +37,7 @@ pub(super) const PARAMS: &[Param] = &[
         "instructions between two moves of an item to the front of its list; memcached waits a \
          minute",
     ),
-    params::gap("30"),
+    params::gap("150"),
     params::LLC,
     params::MARK,
     params::THINK,

@@ -32,7 +32,7 @@ pub(super) const PARAMS: &[Param] = &[
     Param::text("spread", "16.67%", "standard deviation of the keys asked for, as a share of all"),
     Param::text("ratio", "10", "GETs for each SET, 0 to 1M"),
     Param::text("load", "shuffled", "order in which keys were inserted: shuffled or ordered"),
-    params::gap("30"),
+    params::gap("65"),
     params::LLC,
     params::MARK,
     params::THINK,

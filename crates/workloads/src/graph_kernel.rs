@@ -17,33 +17,40 @@ use frostline_core::rng::Rng;
 use frostline_core::types::{HUGE_PAGES, PAGE_BYTES};
 use frostline_trace::error::TraceError;
 
-pub(super) const PARAMS: &[Param] = &[
-    Param::text(
-        "graph",
-        "kronecker",
-        "kronecker: few vertices have most edges; uniform: none does",
-    ),
-    Param::text(
-        "order",
-        "shuffled",
-        "shuffled: vertices are numbered at random; drawn: the lower the number, the more edges",
-    ),
-    Param::text("scale", "20", "the graph has 2^scale vertices, 10 to 27"),
-    Param::text("degree", "16", "edges drawn for each vertex, 1 to 1024; the graph at most 4GiB"),
-    params::accesses("24M"),
-    params::gap("4"),
-    params::LLC,
-    params::FILE,
-    params::INIT,
-    Param::text(
-        "build",
-        "list",
-        "list: initialisation makes rows of a list of edges, which most kernels give back; rows: it fills \
+/// Parameters of a kernel with so many instructions from one access to the next.
+pub(super) const fn params(gap: &'static str) -> [Param; 12] {
+    [
+        Param::text(
+            "graph",
+            "kronecker",
+            "kronecker: few vertices have most edges; uniform: none does",
+        ),
+        Param::text(
+            "order",
+            "shuffled",
+            "shuffled: vertices are numbered at random; drawn: the lower the number, the more edges",
+        ),
+        Param::text("scale", "20", "the graph has 2^scale vertices, 10 to 27"),
+        Param::text(
+            "degree",
+            "16",
+            "edges drawn for each vertex, 1 to 1024; the graph at most 4GiB",
+        ),
+        params::accesses("24M"),
+        params::gap(gap),
+        params::LLC,
+        params::FILE,
+        params::INIT,
+        Param::text(
+            "build",
+            "list",
+            "list: initialisation makes rows of a list of edges, which most kernels give back; rows: it fills \
          them from their starts, as with file=on",
-    ),
-    params::EPOCH,
-    params::SEED,
-];
+        ),
+        params::EPOCH,
+        params::SEED,
+    ]
+}
 
 const MAX_CSR_BYTES: u64 = (4 << 30) + (1 << 29);
 

@@ -34,7 +34,7 @@ pub(super) const PARAMS: &[Param] = &[
     Param::text("lookups", "8", "rows looked up by an operation, 1 to 1000"),
     Param::text("writes", "10%", "share of the rows looked up that are replaced"),
     Param::text("garbage", "4KiB", "bytes of short-lived objects for an operation, up to 1MiB"),
-    params::gap("15"),
+    params::gap("150"),
     params::LLC,
     params::MARK,
     params::THINK,

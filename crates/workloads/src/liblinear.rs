@@ -33,7 +33,7 @@ pub(super) const PARAMS: &[Param] = &[
     Param::text("values", "11", "values in a row of the matrix, 1 to 4096"),
     params::skew("0.99"),
     Param::text("updates", "50%", "share of the rows that update the weights"),
-    params::gap("6"),
+    params::gap("8"),
     params::LLC,
     params::FILE,
     params::INIT,

@@ -35,7 +35,7 @@ const fn parameters(writes: &'static str) -> [Param; 12] {
         params::accesses("24M"),
         params::skew("0.99"),
         Param::text("writes", writes, "share of the operations that update a field"),
-        params::gap("30"),
+        params::gap("150"),
         params::LLC,
         params::MARK,
         params::THINK,

@@ -23,7 +23,7 @@ pub(super) const PARAMS: &[Param] = &[
     params::size("512MiB"),
     params::PAGES,
     params::accesses("24M"),
-    params::gap("8"),
+    params::gap("20"),
     params::LLC,
     params::MARK,
     params::THINK,

@@ -1,7 +1,7 @@
 //! Distances as a table and as JSON.
 
 use super::pairs::{Found, Nothing, Pair, Verdict};
-use frostline_profile::{Distance, Summary};
+use frostline_profile::{Distance, Profile, Summary};
 use frostline_report::table::Table;
 use frostline_report::units::count;
 use frostline_terminal::errors;
@@ -52,7 +52,7 @@ pub fn row(pair: &Pair) -> Row<'_> {
 }
 
 /// Over the columns of [`rows`].
-pub const HEADINGS: [&str; 9] = [
+pub const HEADINGS: [&str; 11] = [
     "workload",
     "program",
     "records",
@@ -61,6 +61,8 @@ pub const HEADINGS: [&str; 9] = [
     "miss curve",
     "popularity",
     "huge pages",
+    "misses",
+    "made",
     "verdict",
 ];
 
@@ -101,7 +103,8 @@ pub fn text(pairs: &[Pair]) -> String {
         out,
         "\nDistances from 0 (alike) to 1: mean difference of LRU miss ratios, largest difference of\n\
          what the hottest pages take, difference in use of huge pages. The worst of them is close\n\
-         up to {close}, fair up to {fair}, off above.\n"
+         up to {close}, fair up to {fair}, off above. Misses are accesses that wait for memory, per 1000\n\
+         instructions of the program, and of what stands for it.\n"
     );
     out
 }
@@ -119,12 +122,18 @@ fn cells(pair: &Pair, found: &Found) -> Vec<String> {
         count(found.real.pages() as f64),
     ];
     match &found.made {
-        None => cells.extend(["-", "-", "-", "-", "recorded only"].map(str::to_owned)),
+        None => {
+            cells.extend(["-"; 4].map(str::to_owned));
+            cells.push(format!("{:.1}", found.real.per_thousand()));
+            cells.extend(["-", "recorded only"].map(str::to_owned));
+        }
         Some(made) => {
             cells.push(count(made.profile.pages() as f64));
             let distance = &made.distance;
             let three = [distance.miss_curve, distance.popularity, distance.utilisation];
             cells.extend(three.map(|d| format!("{d:.3}")));
+            let both = [&found.real, &made.profile].map(Profile::per_thousand);
+            cells.extend(both.map(|misses| format!("{misses:.1}")));
             cells.push(made.verdict.word().to_owned());
         }
     }

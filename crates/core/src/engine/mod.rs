@@ -287,6 +287,11 @@ impl Engine {
         &self.facts
     }
 
+    /// See [`Policy::take_entries`].
+    pub fn take_entries(&mut self) -> u64 {
+        self.policy.take_entries()
+    }
+
     /// The policy's name with the parameters that differ from their defaults.
     pub fn name(&self) -> &str {
         &self.name

@@ -125,6 +125,12 @@ pub trait Policy: Send {
         Home::default()
     }
 
+    /// Entries of its tables that it has gone over since the last call, beside what events brought: a
+    /// world that models costs charges them. The default is none.
+    fn take_entries(&mut self) -> u64 {
+        0
+    }
+
     /// Reports counters and gauges.
     fn metrics(&self, sink: &mut MetricSink<'_>) {
         let _ = sink;

@@ -46,6 +46,9 @@ pub struct Facts {
     /// It stands for code of a kernel, whose moves need no system calls: a world that models costs
     /// charges none for them.
     pub in_kernel: bool,
+    /// Threads of it that never rest: a world that models cores has them compete with the program where
+    /// both run on the same ones.
+    pub spinning_threads: u32,
     /// Memory outside the fastest tier is a swap device to it: no access is served there, every touch
     /// faults and brings the page in. A world that can forbid direct access does so; others refuse
     /// the policy unless all slower tiers are without it anyway.

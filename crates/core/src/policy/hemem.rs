@@ -7,7 +7,8 @@
 //!
 //! Not good for: hot sets far from the size of fast memory. Departs from its source: pages are as
 //! large as the world maps them, not always 2 MiB; small allocations are managed, too, but halve no
-//! counts; moves are decided on up to 8 MiB ahead; samples and writes wait for nothing; no memory is
+//! counts; moves are decided on up to 8 MiB ahead; its
+//! sampling thread looks for samples without rest where a machine is modelled, not live; samples and writes wait for nothing; no memory is
 //! kept free, as in the authors' code.
 
 mod extents;
@@ -63,7 +64,7 @@ fn facts(settings: &Settings) -> Facts {
         store_sample_period: settings.count_u32("store-period"),
         ..Telemetry::default()
     };
-    Facts { needs, ..Facts::default() }
+    Facts { needs, spinning_threads: 1, ..Facts::default() }
 }
 
 /// What has happened, for reports and tests.

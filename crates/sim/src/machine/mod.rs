@@ -12,6 +12,8 @@ use frostline_core::types::*;
 use part::part;
 use serde::{Deserialize, Serialize};
 
+/// Bytes of a cache line.
+pub(crate) const LINE_BYTES: u64 = 64;
 /// Longest latency or cost of a machine, in nanoseconds: 1000 s. Sums of them stay numbers.
 const LONGEST_NS: f64 = 1e12;
 /// Highest bandwidth, in bytes per second.
@@ -32,6 +34,10 @@ part! {
         read_bytes_per_second: f64 = Kind::Rate, "";
         /// Bandwidth of writes.
         write_bytes_per_second: f64 = Kind::Rate, "";
+        /// Bytes that it reads or writes at once, a power of two from a cache line to a page: a line alone
+        /// takes the bandwidth of so many. 256 for Optane (Yang et al., FAST '20).
+        #[serde(default = "line")]
+        granule_bytes: u64 = Kind::Bytes, "64";
         /// Part of the latency that queues behind other requests: the service time of the M/D/1 queue.
         /// Default: half the read latency, which doubles the latency at 80 % load.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -51,9 +57,18 @@ fn yes() -> bool {
     true
 }
 
+fn line() -> u64 {
+    LINE_BYTES
+}
+
 impl TierModel {
     pub(crate) fn service(&self) -> f64 {
         self.service_ns.unwrap_or(self.read_ns / 2.0)
+    }
+
+    /// Cache lines that it reads or writes at once.
+    pub(crate) fn granule_lines(&self) -> u32 {
+        (self.granule_bytes / LINE_BYTES) as u32
     }
 }
 
@@ -319,6 +334,13 @@ impl Machine {
                     );
                 }
             }
+            let granule = tier.granule_bytes;
+            if !granule.is_power_of_two() || !(LINE_BYTES..=PAGE_BYTES).contains(&granule) {
+                return fail(
+                    format!("tier `{}`: granule_bytes is {granule}", tier.name),
+                    "a power of two from 64 to 4096",
+                );
+            }
             if !(0.0..=LONGEST_NS).contains(&tier.service()) {
                 return fail(format!("tier `{}`: service_ns", tier.name), "within 0 and 1e12");
             }
@@ -370,6 +392,7 @@ impl Machine {
             ("found_ns", c.found_ns),
             ("step_ns", c.step_ns),
             ("arm_ns", c.arm_ns),
+            ("entry_ns", c.entry_ns),
             ("shootdown_ns", c.shootdown_ns),
             ("sample_assist_ns", c.sample_assist_ns),
             ("sample_cpu_ns", c.sample_cpu_ns),

@@ -1,6 +1,6 @@
 //! Machines of the literature.
 
-use super::{CpuModel, Machine, OsModel, TierModel, TlbModel, Workers};
+use super::{CpuModel, LINE_BYTES, Machine, OsModel, TierModel, TlbModel, Workers};
 use crate::costs::Costs;
 
 /// Every preset: name and what it is.
@@ -18,6 +18,11 @@ pub(super) const PRESETS: &[(&str, &str)] = &[
     ),
     ("hbm-dram", "HBM 100 ns and 5 times the bandwidth, DRAM 130 ns"),
     ("dram-zram", "DRAM 80 ns, compressed memory without direct access"),
+    ("pet24", "dram-nvm with the machine of PET, section 5: 24 cores at 2.4 GHz, 4 + 2 modules"),
+    (
+        "gpac12",
+        "dram-nvm with the processor of GPAC, section 5: 2.3 GHz, 12 virtual cores a guest, 12 threads",
+    ),
     (
         "memtis20",
         "dram-nvm with the processor of MEMTIS, section 6: 20 cores at 2.1 GHz, 20 threads",
@@ -36,10 +41,16 @@ fn tier(name: &str, latency_ns: f64, read_gbps: f64, write_gbps: f64) -> TierMod
         write_ns: latency_ns,
         read_bytes_per_second: read_gbps * 1e9,
         write_bytes_per_second: write_gbps * 1e9,
+        granule_bytes: LINE_BYTES,
         service_ns: None,
         capacity_bytes: None,
         direct_access: true,
     }
+}
+
+/// So many Optane modules: 6.5 GB/s of reads and 2.3 GB/s of writes each, in pieces of 256 B.
+fn optane(modules: f64) -> TierModel {
+    TierModel { granule_bytes: 256, ..tier("nvm", 300.0, modules * 6.5, modules * 14.0 / 6.0) }
 }
 
 /// One page moved on demand takes 4 us, shootdown included, and `move_pages` 26 us more for a call
@@ -57,16 +68,19 @@ fn interruptions(costs: &mut Costs, cores: u32) {
     costs.migrate_base_ns += 1500.0 + 100.0 * f64::from(cores);
 }
 
-/// The clock of an Intel Xeon Gold 5218R is in the paper; the base clocks of a Xeon 4314 and of a Xeon
-/// E5-4620 v2 are Intel's. HotBox's authors switched unused cores off.
+/// Clocks of MEMTIS's and GPAC's Xeons are in the papers, that of PET's Platinum 8260 and of HybridTier's
+/// 4314 and HotBox's E5-4620 v2 Intel's. HotBox's authors switched unused cores off. PET's programs are
+/// those of one thread, for all that its paper says.
 fn processor(name: &str) -> CpuModel {
-    let (ghz, threads, workers) = match name {
-        "memtis20" => (2.1, 20, Workers::Own),
-        "hybridtier16" => (2.4, 16, Workers::Own),
-        "hotbox4" => (2.6, 4, Workers::Shared),
+    let (ghz, cores, lanes, workers) = match name {
+        "memtis20" => (2.1, 20, 20, Workers::Shared),
+        "hybridtier16" => (2.4, 16, 16, Workers::Own),
+        "hotbox4" => (2.6, 4, 4, Workers::Shared),
+        "pet24" => (2.4, 24, 1, Workers::Own),
+        "gpac12" => (2.3, 12, 12, Workers::Own),
         _ => return CpuModel::default(),
     };
-    CpuModel { ghz, cores: threads, lanes: threads, workers, prefetch: true, ..CpuModel::default() }
+    CpuModel { ghz, cores, lanes, workers, prefetch: true, ..CpuModel::default() }
 }
 
 /// Bandwidths: six channels of DDR4-2933 reach about 100 GB/s of reads on one socket; six Optane
@@ -83,7 +97,9 @@ pub(super) fn preset(name: &str) -> Option<Machine> {
         interruptions(&mut costs, cpu.cores);
     }
     let tiers = match name {
-        "dram-nvm" | "memtis20" => vec![dram(), tier("nvm", 300.0, 39.0, 14.0)],
+        "dram-nvm" => vec![dram(), tier("nvm", 300.0, 39.0, 14.0)],
+        "memtis20" | "gpac12" => vec![dram(), optane(6.0)],
+        "pet24" => vec![tier("dram", 80.0, 67.0, 53.0), optane(2.0)],
         "dram-cxl" => vec![dram(), tier("cxl", 177.0, 22.0, 20.0)],
         "dram-cxl124" | "hybridtier16" => vec![dram(), tier("cxl", 124.0, 34.0, 30.0)],
         "hbm-dram" => vec![tier("hbm", 100.0, 500.0, 400.0), tier("dram", 130.0, 100.0, 80.0)],

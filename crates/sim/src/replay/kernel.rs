@@ -178,6 +178,8 @@ impl<'a> Kernel<'a> {
             let look = Look { setup: &self.setup, engine: &self.engine, marks: &self.marks };
             self.background.start(action, look, &self.time);
         }
+        let entries_ns = self.engine.take_entries() as f64 * self.setup.machine.costs.entry_ns;
+        self.sampling.work(entries_ns, &mut self.time);
         self.after_events();
     }
 

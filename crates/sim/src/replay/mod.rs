@@ -7,6 +7,7 @@ mod contract_tests;
 #[cfg(test)]
 mod daemon_tests;
 mod faults;
+mod granules;
 mod hosted;
 mod hot;
 mod injection;
@@ -59,6 +60,7 @@ use frostline_core::{Engine, EngineConfig, Foreign};
 use frostline_trace::batch::Want;
 use frostline_trace::header::ClockUnit;
 use frostline_trace::{Batch, TraceHeader, TraceSource};
+use granules::Granules;
 use hosted::Hosted;
 use injection::Exits;
 use jobs::finish_jobs;
@@ -67,7 +69,7 @@ use prefetcher::Prefetcher;
 use programs::{Programs, exit_a_process};
 use served::Served;
 use setup::Setup;
-use time::Time;
+use time::{Accesses, Time};
 use together::{Feed, SingleTrace, Turn};
 use translations::{Guests, Translations};
 use usage::Usage;
@@ -112,6 +114,7 @@ fn replay(
         machine: &options.machine,
         footprint,
         thinning: header.thinning.max(1),
+        spinning_threads: if options.daemon.is_none() { policy.facts.spinning_threads } else { 0 },
         programs: 1,
         takes_turns: false,
         careful,
@@ -138,6 +141,7 @@ pub fn simulate_together(
         machine: &options.machine,
         footprint,
         thinning: header.thinning.max(1),
+        spinning_threads: if options.daemon.is_none() { policy.facts.spinning_threads } else { 0 },
         programs: programs.programs.len() as u32,
         takes_turns: true,
         careful: false,
@@ -148,7 +152,9 @@ pub fn simulate_together(
 
 /// What is read of a trace besides pages and kinds.
 fn columns(options: &SimOptions) -> Want {
-    Want { lines: options.machine.cpu.prefetch, ..Want::default() }
+    let machine = &options.machine;
+    let lines = machine.cpu.prefetch || machine.tiers.iter().any(|tier| tier.granule_lines() > 1);
+    Want { lines, ..Want::default() }
 }
 
 fn run(
@@ -185,6 +191,7 @@ struct Replay<'a> {
     programs: Programs,
     served: Served,
     prefetcher: Option<Prefetcher>,
+    granules: Option<Granules>,
     usage: Usage,
     watch: Watch,
     exits: Exits,
@@ -247,6 +254,7 @@ impl<'a> Replay<'a> {
             programs: Programs::default(),
             served: Served::default(),
             prefetcher: Prefetcher::new(options.machine.cpu.prefetch),
+            granules: Granules::new(&options.machine),
             usage,
             watch: Watch::new(&setup),
             exits,
@@ -313,7 +321,7 @@ impl<'a> Replay<'a> {
             }
             hot::count(&self.served.states, &batch.kinds, machine.tiers.len(), thinning)
         };
-        let Self { kernel, served, watch, programs, prefetcher, .. } = self;
+        let Self { kernel, served, watch, programs, prefetcher, granules, .. } = self;
         let mut walk_ns = 0.0;
         if options.tlb {
             let program = self.turn.as_ref().map_or(0, |turn| turn.program);
@@ -326,7 +334,8 @@ impl<'a> Replay<'a> {
         }
         let fast = kernel.fast_used();
         let covered = prefetcher.as_ref().map(Prefetcher::covered);
-        let accesses = (&counts, covered);
+        let opened = granules.as_mut().map(|g| g.follow(batch, &served.states, thinning));
+        let accesses = Accesses { counts: &counts, covered, opened };
         let span_ns = kernel.time.pass(&kernel.setup, batch.clock_end, accesses, walk_ns, fast);
         if watch.operations.is_open() {
             let (memory, span_ns) = (&kernel.time.memory, span_ns * kernel.time.parallel);

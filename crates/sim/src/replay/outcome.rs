@@ -36,7 +36,8 @@ impl Replay<'_> {
             None => (sampling.sums.sampler_cpu, 0.0),
         };
         let guests = self.turn.as_ref().map_or(0.0, |turn| turn.guest_cpu_ns);
-        (sampler + sampling.sums.policy_cpu + guests + background.cpu_ns() + daemon) / 1e9
+        let policy = sampling.sums.policy_cpu + self.kernel.time.spun_ns();
+        (sampler + policy + guests + background.cpu_ns() + daemon) / 1e9
     }
 
     /// The trace has ended.

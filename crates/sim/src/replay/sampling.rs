@@ -46,14 +46,16 @@ pub(super) struct Sampling {
 
 impl Sampling {
     pub(super) fn new(setup: &Setup<'_>, lost: Rng) -> Self {
+        let seed = setup.options.seed;
+        let mut dice = Rng::new(seed);
+        let phase = if seed == 1 { 0.0 } else { dice.unit_f64() };
+        let many = setup.machine.cpu.lanes > 1;
+        let mut counters = || Countdown::new(many.then(|| dice.fork()));
         Self {
-            loads: Countdown::new(0),
-            stores: Countdown::new(0),
+            loads: counters(),
+            stores: counters(),
             thinning: setup.thinning,
-            phase: match setup.options.seed {
-                1 => 0.0,
-                seed => Rng::new(seed).unit_f64(),
-            },
+            phase,
             lost: Chance::new(setup.options.faults.lost_samples, lost),
             unsaid_lost: 0,
             daemon: setup.is_hosted().then(|| (Vec::new(), 0)),
@@ -140,6 +142,12 @@ impl Sampling {
         let policy_ns = taken as f64 * costs.sample_policy_ns;
         self.sums.policy_cpu += policy_ns;
         time.work(Wait::Sampling, cpu_ns + policy_ns);
+    }
+
+    /// Charges work on the policy's tables.
+    pub(super) fn work(&mut self, ns: f64, time: &mut Time) {
+        self.sums.policy_cpu += ns;
+        time.work(Wait::Sampling, ns);
     }
 
     /// The sampler's processor time since the last report, where there is a sampler.

@@ -1,7 +1,7 @@
 //! Setup of a run: what stays as it is until the end.
 
 use crate::footprint::Footprint;
-use crate::machine::{Machine, Workers};
+use crate::machine::{LINE_BYTES, Machine, Workers};
 use crate::options::SimOptions;
 use frostline_core::placement::TierLimits;
 use frostline_core::types::*;
@@ -14,6 +14,8 @@ pub(super) struct Setup<'a> {
     pub(super) footprint: &'a Footprint,
     /// Records of the program for each one of the trace.
     pub(super) thinning: u32,
+    /// Threads of the policy that never rest.
+    pub(super) spinning_threads: u32,
     /// How many programs there are, and whether they take turns.
     pub(super) programs: u32,
     pub(super) takes_turns: bool,
@@ -52,9 +54,6 @@ impl Setup<'_> {
         fixed + f64::from(unit.pages) * self.machine.move_page_ns(from.index(), to.index())
     }
 }
-
-/// Bytes of a cache line.
-pub(super) const LINE_BYTES: u64 = 64;
 
 /// Frames of a tier that is much larger than the program, as many as may concern it.
 pub(super) fn frames_that_concern(footprint: &Footprint) -> PageCount {

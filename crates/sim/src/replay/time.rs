@@ -13,6 +13,16 @@ pub(super) enum Wait {
     Scan,
 }
 
+/// Accesses of a batch.
+#[derive(Clone, Copy)]
+pub(super) struct Accesses<'a> {
+    pub(super) counts: &'a Counts,
+    /// Those that the prefetcher covered, where there is one.
+    pub(super) covered: Option<&'a Counts>,
+    /// Those that opened a granule, where a tier has any.
+    pub(super) opened: Option<&'a Counts>,
+}
+
 /// Sums over the run, in nanoseconds.
 #[derive(Debug, Default)]
 pub(super) struct TimeSums {
@@ -49,6 +59,10 @@ impl Reference {
         self.memory.cover(&self.gathered(covered));
     }
 
+    fn open(&mut self, opened: &Counts) {
+        self.memory.open(self.gathered(opened));
+    }
+
     fn advance(&mut self, compute_ns: f64, counts: &Counts, parallel: f64, waited_ns: f64) {
         let all = self.gathered(counts);
         let mut unused = [0.0; MAX_TIERS];
@@ -74,6 +88,9 @@ pub(super) struct Time {
     clock_is_time: bool,
     /// Cores that run the program.
     pub(super) parallel: f64,
+    /// Threads of the policy that compete with it for its cores without rest.
+    spinning: f64,
+    cores: f64,
     /// Part of the programs that an interruption stops.
     interrupted: f64,
     /// Background work takes time from the program.
@@ -99,6 +116,8 @@ impl Time {
             },
             clock_is_time,
             parallel: machine.cpu.parallel(1),
+            cores: f64::from(machine.cpu.cores) * f64::from(setup.programs),
+            spinning: if setup.shares_cores() { f64::from(setup.spinning_threads) } else { 0.0 },
             interrupted: 1.0 / f64::from(setup.programs),
             shared: setup.shares_cores(),
             sums: TimeSums::default(),
@@ -112,6 +131,16 @@ impl Time {
 
     pub(super) fn now_ns(&self) -> f64 {
         self.ns + self.waiting_ns
+    }
+
+    /// Cores' worth of the program that runs: all threads get equal shares of the cores.
+    fn running(&self) -> f64 {
+        self.parallel * (self.cores / (self.parallel + self.spinning)).min(1.0)
+    }
+
+    /// Processor time of threads that never rest.
+    pub(super) fn spun_ns(&self) -> f64 {
+        self.spinning * self.ns
     }
 
     /// Time with all memory in the fastest, and in the slowest tier.
@@ -133,16 +162,16 @@ impl Time {
         }
     }
 
-    /// Moves the clock over the accesses of a batch that ends at `clock`, of which some were `covered` by
-    /// the prefetcher; the span.
+    /// Moves the clock over the accesses of a batch that ends at `clock`; the span.
     pub(super) fn pass(
         &mut self,
         setup: &Setup<'_>,
         clock: u64,
-        (counts, covered): (&Counts, Option<&Counts>),
+        accesses: Accesses<'_>,
         walk_ns: f64,
         fast: Bytes,
     ) -> f64 {
+        let Accesses { counts, covered, opened } = accesses;
         let ticks = clock.saturating_sub(self.last_clock);
         self.last_clock = self.last_clock.max(clock);
         let mut compute_ns = ticks as f64 * self.ns_per_clock;
@@ -161,6 +190,10 @@ impl Time {
             self.memory.cover(covered);
             self.references.iter_mut().for_each(|reference| reference.cover(covered));
         }
+        if let Some(opened) = opened {
+            self.memory.open(*opened);
+            self.references.iter_mut().for_each(|reference| reference.open(opened));
+        }
         self.advance(compute_ns, walk_ns, counts, fast)
     }
 
@@ -178,8 +211,8 @@ impl Time {
         for reference in &mut self.references {
             reference.advance(compute_ns, counts, self.parallel, anyway_ns);
         }
-        let busy_ns =
-            self.memory.advance(compute_ns, counts, self.parallel, &mut self.sums.latency);
+        let running = self.running();
+        let busy_ns = self.memory.advance(compute_ns, counts, running, &mut self.sums.latency);
         self.sums.compute += compute_ns;
         self.sums.walk += walk_ns;
         let span_ns = busy_ns + waiting_ns;

@@ -4,7 +4,8 @@
 //! finds them there. A recording knows nothing of the kernel's work and has a miss for each line that the program
 //! touches. Those that come while the page is in the cache did not happen.
 
-use super::setup::{LINE_BYTES, Setup};
+use super::setup::Setup;
+use crate::machine::LINE_BYTES;
 use frostline_core::types::*;
 use std::collections::{HashMap, VecDeque};
 

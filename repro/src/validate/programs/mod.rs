@@ -114,7 +114,7 @@ pub static ALL: &[Program] = &[
         program: "sqlite3",
         recording: "sqlite",
         package: "Debian: sqlite3",
-        generator: "synth:ycsb-c:engine=sqlite:size=66948KiB:llc=256KiB",
+        generator: "synth:ycsb-c:engine=sqlite:size=66948KiB:llc=256KiB:gap=240",
         recorder: Recorder::Valgrind,
         recipe: &sqlite::YCSB_C,
     },

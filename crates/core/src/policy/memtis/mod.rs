@@ -267,6 +267,7 @@ impl Memtis {
         for region in (0..self.tracker.regions()).map(Region) {
             if self.tracker.is_huge(region) {
                 if self.config.split {
+                    self.tracker.note_pass(u64::from(HUGE_PAGES));
                     let skew = skew(self.tracker.subpages(region), self.bounds.base_hot);
                     self.shape.skewed.insert(region, skew);
                 }
@@ -564,6 +565,10 @@ impl Policy for Memtis {
 
     fn next_wakeup(&self) -> Option<Nanos> {
         Some(self.next_wakeup)
+    }
+
+    fn take_entries(&mut self) -> u64 {
+        self.tracker.take_passed()
     }
 
     fn metrics(&self, sink: &mut MetricSink<'_>) {

@@ -45,6 +45,8 @@ pub(super) struct Tracker {
     /// Regions not halved yet since the last cooling, and in no histogram ([`Refill::Lazy`]).
     stale: Bitmap,
     any_stale: bool,
+    /// Pages gone over one by one since somebody asked.
+    passed: u64,
 }
 
 /// What a cooling does to the histograms.
@@ -83,7 +85,18 @@ impl Tracker {
             refill,
             stale: Bitmap::default(),
             any_stale: false,
+            passed: 0,
         }
+    }
+
+    /// Notes that so many pages were gone over one by one.
+    pub(super) fn note_pass(&mut self, pages: u64) {
+        self.passed += pages;
+    }
+
+    /// Pages gone over one by one since the last call.
+    pub(super) fn take_passed(&mut self) -> u64 {
+        core::mem::take(&mut self.passed)
     }
 
     /// Page access histogram: every tracked page in the bin of what it is migrated with.
@@ -331,6 +344,7 @@ impl Tracker {
     /// Halves all hotness. With [`Refill::AtOnce`] the histograms move along.
     pub(super) fn cool(&mut self) {
         self.refresh();
+        self.note_pass(self.tracked);
         if self.refill == Refill::Lazy {
             self.parts = Parts::default();
             for region in 0..self.regions() {
