@@ -1,6 +1,7 @@
 //! Arguments that several subcommands share.
 
 use crate::experiment::Effort;
+use crate::parallel;
 use std::num::NonZeroUsize;
 use std::path::Path;
 
@@ -21,7 +22,7 @@ pub struct EffortArgs {
 impl EffortArgs {
     /// In the experiment's terms.
     pub fn effort(&self, charts: bool) -> Effort {
-        let jobs = self.jobs.map(NonZeroUsize::get);
+        let jobs = parallel::jobs(self.jobs);
         Effort { quick: self.quick, seeds: self.seeds, jobs, charts }
     }
 }

@@ -580,6 +580,11 @@ impl Experiment {
         most.unwrap_or_default().max(SERIES_POINTS)
     }
 
+    /// Whether results are made of the series of every seed, not of the first alone.
+    pub fn wants_every_series(&self) -> bool {
+        self.result.iter().any(|result| result.since.is_some())
+    }
+
     /// Whether a result or chart tells how huge pages of a workload are used.
     pub fn wants_huge_pages(&self, workload: &str) -> bool {
         let result = |r: &ResultOf| r.measure.is_of_workload() && r.is_for(workload);
