@@ -3,7 +3,6 @@
 use crate::experiment::Effort;
 use crate::parallel;
 use std::num::NonZeroUsize;
-use std::path::Path;
 
 /// How much work an experiment is given.
 #[derive(clap::Args)]
@@ -25,9 +24,4 @@ impl EffortArgs {
         let jobs = parallel::jobs(self.jobs);
         Effort { quick: self.quick, seeds: self.seeds, jobs, charts }
     }
-}
-
-/// What an experiment goes by: its file's name, without the end.
-pub fn name(file: &Path) -> String {
-    file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
 }

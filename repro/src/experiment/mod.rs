@@ -6,21 +6,25 @@ pub mod file;
 pub mod headlines;
 pub mod heatmap;
 pub mod huge_pages;
+mod kept;
 pub mod map;
 mod measure;
+pub mod night;
 pub mod piece;
+pub mod plan;
 pub mod report;
 pub mod score;
 pub mod show;
 pub mod stored;
 
-use crate::parallel;
+use crate::parallel::{self, Counted};
 use anyhow::Context;
 use chart::Drawn;
 use file::{Experiment, ResultOf, Workload};
 use frostline_sim::SimOptions;
 use frostline_study::stats::Stat;
 use frostline_study::{Monitor, Study};
+use frostline_terminal::progress::bar;
 use heatmap::Picture;
 use huge_pages::HugePage;
 use map::Map;
@@ -135,8 +139,12 @@ pub fn carry_out_all(
         missing.push(Mutex::new(pieces.iter().map(|_| None).collect::<Vec<Option<Played>>>()));
         all.extend(pieces.into_iter().enumerate().map(|(at, piece)| (number, at, piece)));
     }
-    parallel::each(&all, effort.jobs, |(number, at, piece), monitor| {
-        let played = play(*number, piece, monitor)?;
+    let bar = bar("running", "accesses", Some(all.iter().map(|(.., piece)| piece.passed()).sum()));
+    let advance = |accesses| bar.inc(accesses);
+    let ended = parallel::each(&all, effort.jobs, |(number, at, piece), monitor| {
+        let counted = Counted::new(monitor, &advance);
+        let played = play(*number, piece, &counted)?;
+        counted.fill(piece.passed());
         let mut places = lock(&missing[*number]);
         places[*at] = Some(played);
         if places.iter().any(Option::is_none) {
@@ -145,7 +153,9 @@ pub fn carry_out_all(
         let played = std::mem::take(&mut *places).into_iter().flatten().collect();
         drop(places);
         ended(*number, outcome(experiments[*number], effort, played)?)
-    })
+    });
+    bar.finish_and_clear();
+    ended
 }
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {

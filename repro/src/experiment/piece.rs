@@ -98,6 +98,11 @@ impl<'a> Piece<'a> {
         self.records * self.runs()
     }
 
+    /// Accesses of all passes over its trace: those of the runs, making it, and measuring it.
+    pub fn passed(&self) -> u64 {
+        self.records * (self.runs() + 2)
+    }
+
     /// SHA-256 of all that determines what comes out, this program's `build` included.
     ///
     /// # Errors
