@@ -1,5 +1,6 @@
 //! Published numbers that come out, as a table or JSON.
 
+use crate::experiment::cannot::{Cannot, cannot};
 use crate::experiment::file::Experiment;
 use crate::experiment::headlines::{Headline, headlines};
 use crate::experiment::night::Task;
@@ -39,6 +40,7 @@ struct Printed<'a> {
     old: bool,
     score: Score,
     numbers: Vec<Number<'a>>,
+    cannot: Vec<Cannot>,
 }
 
 /// Prints the score of each experiment and of all, number by number with `each`, and the papers' headlines
@@ -61,7 +63,7 @@ pub fn print(results: Vec<(Task, Stored)>, each: bool, json: bool) -> anyhow::Re
 
 impl Scored {
     fn score(&self) -> Score {
-        Score::of(&self.stored.findings)
+        Score::of(&self.stored.findings, cannot(&self.experiment).len())
     }
 
     fn numbers(&self) -> impl Iterator<Item = Number<'_>> {
@@ -81,6 +83,7 @@ impl Scored {
             old: self.old,
             score: self.score(),
             numbers: self.numbers().collect(),
+            cannot: cannot(&self.experiment),
         }
     }
 }
@@ -91,14 +94,15 @@ fn text(scored: &[Scored], each: bool) -> String {
     if each {
         scored.iter().for_each(|one| each_number(&mut out, one));
     }
-    let headings = ["experiment", "published", "met", "same way", "slight", "reversed", "unsure"];
+    let headings =
+        ["experiment", "published", "met", "same way", "slight", "reversed", "unsure", "cannot"];
     let mut table = Table::new(&headings);
     let sum = scored.iter().map(Scored::score).sum();
     let rows = scored.iter().map(|one| (one.name.as_str(), one.score()));
     for (name, score) in rows.chain([("all", sum)]) {
-        let Score { published, met, same_direction, slight, reversed, unsure } = score;
+        let Score { published, met, same_direction, slight, reversed, unsure, cannot } = score;
         let mut row = vec![name.to_owned()];
-        let counts = [published, met, same_direction, slight, reversed, unsure];
+        let counts = [published, met, same_direction, slight, reversed, unsure, cannot];
         row.extend(counts.map(|count| count.to_string()));
         table.row(row);
     }
@@ -130,8 +134,8 @@ fn headline_table(headlines: &[Headline]) -> String {
 }
 
 fn each_number(out: &mut String, one: &Scored) {
-    let mut numbers = one.numbers().peekable();
-    if numbers.peek().is_none() {
+    let (numbers, unshown) = (one.numbers().collect::<Vec<_>>(), cannot(&one.experiment));
+    if numbers.is_empty() && unshown.is_empty() {
         return;
     }
     let headings = ["workload", "machine", "fast", "paper", "ours", ""];
@@ -154,6 +158,23 @@ fn each_number(out: &mut String, one: &Scored) {
         let reason = finding.differs.as_deref().filter(|_| verdict != Verdict::Met);
         if let Some(reason) = reason.filter(|reason| !reasons.contains(&(what, *reason))) {
             reasons.push((what, reason));
+        }
+    }
+    for Cannot { what: of, workload, machine, fast, paper, unit, cannot } in &unshown {
+        if what != of {
+            what = of;
+            table.heading(what);
+        }
+        table.row(vec![
+            format!("  {workload}"),
+            machine.clone().unwrap_or_else(|| "-".into()),
+            fast.clone(),
+            show::published(*paper, unit),
+            "-".into(),
+            "cannot".into(),
+        ]);
+        if !reasons.contains(&(what, cannot)) {
+            reasons.push((what, cannot));
         }
     }
     let _ = writeln!(out, "{}: {}\n{}", one.name, one.experiment.title, table.show(2));

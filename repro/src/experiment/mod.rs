@@ -1,6 +1,7 @@
 //! Experiments: figures and tables of papers, as files that say what to run and what was published.
 
 mod adaptation;
+pub mod cannot;
 pub mod chart;
 pub mod file;
 pub mod headlines;
@@ -197,7 +198,7 @@ fn findings(
     pages: &[Vec<Vec<HugePage>>],
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for result in &experiment.result {
+    for result in experiment.results() {
         if result.measure.is_of_workload() {
             for (workload, pages) in experiment.workload.iter().zip(pages) {
                 if result.is_for(&workload.name) {
@@ -252,7 +253,7 @@ fn finding(
         workload: workload.name.clone(),
         machine: machine.map(str::to_owned),
         fast: fast.unwrap_or("-").to_owned(),
-        unit: result.unit.clone().unwrap_or_else(|| result.measure.unit().to_owned()),
+        unit: result.unit().to_owned(),
         paper,
         ours: stat.mean,
         half_width: stat.half_width,

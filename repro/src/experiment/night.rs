@@ -166,7 +166,8 @@ impl Left {
         self.work_done += task.pace * piece.passed() as f64;
         let elapsed = self.began.map_or(0.0, |began| began.elapsed().as_secs_f64());
         let left = (self.work - self.work_done).max(0.0) * elapsed / self.work_done.max(1e-9);
-        let Self { done, pieces, .. } = self;
+        // A damaged piece was not among those that were missing.
+        let (done, pieces) = (self.done, self.pieces.max(self.done));
         format!("[{done}/{pieces}] {}: {}; {} left", task.name, piece.name(), duration(left))
     }
 }
@@ -195,4 +196,114 @@ pub fn files(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
         }
     }
     Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// Four pieces of two runs each; one result is made of series.
+    const FILE: &str = r#"
+title = "t"
+paper = "p"
+about = "a"
+fast = ["1:8"]
+policies = "memtis,all-slow"
+seeds = 2
+[[workload]]
+name = "Zipf"
+trace = "synth:zipf:pages=4K:accesses=100K"
+[[workload]]
+name = "Shift"
+trace = "synth:shift:pages=4K:accesses=100K"
+[[result]]
+what = "speed"
+measure = "gain"
+of = "memtis"
+over = "all-slow"
+paper = 7
+[[result]]
+what = "adaptation"
+measure = "adaptation"
+of = "memtis"
+since = 0.5
+paper = 7
+"#;
+
+    struct Place {
+        folder: tempfile::TempDir,
+        tasks: Vec<Task>,
+    }
+
+    impl Place {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join("small.toml");
+            std::fs::write(&file, FILE).unwrap();
+            Self { tasks: vec![Task::read(&file).unwrap()], folder }
+        }
+
+        /// Runs that were made, until an injected stop after `most` pieces.
+        fn run(&self, build: &str, most: u64) -> (anyhow::Result<Vec<Stored>>, u64) {
+            let effort = Effort { quick: false, seeds: None, jobs: 1, charts: false };
+            let night = Night { effort, folder: Some(self.folder.path()), build: build.into() };
+            let (pieces, runs) = (AtomicU64::new(0), AtomicU64::new(0));
+            let ended = night.complete_by(&self.tasks, &|piece, monitor| {
+                anyhow::ensure!(pieces.fetch_add(1, Ordering::Relaxed) < most, "stopped");
+                runs.fetch_add(piece.runs(), Ordering::Relaxed);
+                piece.play(monitor)
+            });
+            (ended, runs.into_inner())
+        }
+
+        fn result(&self) -> String {
+            std::fs::read_to_string(self.folder.path().join("small.json")).unwrap()
+        }
+
+        fn kept(&self) -> Vec<PathBuf> {
+            let entries = std::fs::read_dir(self.folder.path().join("runs/small"));
+            let paths = entries.into_iter().flatten().map(|entry| entry.unwrap().path());
+            let mut paths: Vec<PathBuf> = paths.collect();
+            paths.sort();
+            paths
+        }
+    }
+
+    fn whole() -> String {
+        let place = Place::new();
+        let (ended, runs) = place.run("b", u64::MAX);
+        assert_eq!((ended.unwrap().len(), runs), (1, 8));
+        assert!(!place.folder.path().join("runs").exists(), "pieces go once the result is there");
+        place.result()
+    }
+
+    #[test]
+    fn what_was_stopped_goes_on_and_comes_out_the_same() {
+        let place = Place::new();
+        let (ended, runs) = place.run("b", 3);
+        assert_eq!((ended.unwrap_err().to_string(), runs), ("stopped".to_owned(), 6));
+        assert_eq!(place.kept().len(), 3);
+        let (ended, runs) = place.run("b", u64::MAX);
+        assert_eq!((ended.unwrap().len(), runs), (1, 2), "only the rest runs");
+        assert_eq!(place.result(), whole(), "byte for byte");
+        assert_eq!(place.run("b", 0).1, 0, "what has a result does not run");
+    }
+
+    #[test]
+    fn damaged_pieces_and_those_of_another_program_are_made_again() {
+        let place = Place::new();
+        assert_eq!(place.run("b", 3).1, 6);
+        let kept = place.kept();
+        let torn = std::fs::read(&kept[0]).unwrap();
+        std::fs::write(&kept[0], &torn[..torn.len() / 2]).unwrap();
+        std::fs::write(&kept[1], "").unwrap();
+        std::fs::write(kept[2].with_file_name(".frostline-killed"), "{").unwrap();
+        assert_eq!(place.run("b", u64::MAX).1, 6, "two damaged, one never made");
+        assert_eq!(place.result(), whole(), "byte for byte");
+        let place = Place::new();
+        place.run("b", 3).0.unwrap_err();
+        assert_eq!(place.run("c", u64::MAX).1, 8, "another program may bring something else");
+        assert!(place.kept().is_empty(), "those of older programs go, too");
+    }
 }
