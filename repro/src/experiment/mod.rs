@@ -25,6 +25,7 @@ use file::{Experiment, ResultOf, Workload};
 use frostline_sim::SimOptions;
 use frostline_study::stats::Stat;
 use frostline_study::{Monitor, Study};
+use frostline_terminal::cancel;
 use frostline_terminal::progress::bar;
 use heatmap::Picture;
 use huge_pages::HugePage;
@@ -156,7 +157,8 @@ pub fn carry_out_all(
         ended(*number, outcome(experiments[*number], effort, played)?)
     });
     bar.finish_and_clear();
-    ended
+    // A study would say how many of its own runs had finished, which is one piece's.
+    ended.map_err(|error| if cancel::requested() { cancel::interrupted("") } else { error })
 }
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {

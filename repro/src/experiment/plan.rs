@@ -1,4 +1,4 @@
-//! What is to be run, and how long it takes, from brief runs on this machine.
+//! Plan of what is to be run, with a time for it from brief runs on this machine.
 //!
 //! Each experiment runs its first workload on its first machine under one seed: the quick trace, cut short, with
 //! all policies at the first size. What is made once, such as a graph, is taken by its time; making and
