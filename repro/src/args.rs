@@ -11,6 +11,7 @@ Examples:
   frostline-repro list
   frostline-repro run experiments/memtis-fig11.toml --quick
   frostline-repro score experiments/memtis-fig2.toml experiments/memtis-fig11.toml --quick
+  frostline-repro all --dry-run
   frostline-repro validate gauss-kv etc --report v.html
   frostline-repro tournament -o t.jsonl --form quick
   frostline-repro adversary -o a.jsonl --cases 2000
@@ -36,6 +37,8 @@ pub enum Command {
     Run(cmd::run::Args),
     /// Run experiments and count the published numbers that come out
     Score(cmd::score::Args),
+    /// Run every experiment in a night, and print the score
+    All(cmd::all::Args),
     /// Record real programs and say how far the generators that stand for them are from them
     Validate(cmd::validate::Args),
     /// Record the real programs that a tournament takes

@@ -4,7 +4,7 @@ use frostline_study::{Monitor, Pass, Unwatched};
 use frostline_terminal::cancel;
 use frostline_terminal::progress::note;
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// Most threads, whatever is asked for.
 const MOST_JOBS: usize = 1024;
@@ -25,6 +25,48 @@ impl Monitor for Together {
     }
     fn stops(&self) -> bool {
         self.failed.load(Ordering::Relaxed) || cancel::requested()
+    }
+}
+
+/// A study's monitor that hands on how much of it is done.
+pub struct Counted<'a> {
+    inner: &'a dyn Monitor,
+    advance: &'a (dyn Fn(u64) + Sync),
+    done: AtomicU64,
+}
+
+impl<'a> Counted<'a> {
+    /// Tells `advance`, and `inner` everything else.
+    pub fn new(inner: &'a dyn Monitor, advance: &'a (dyn Fn(u64) + Sync)) -> Self {
+        Self { inner, advance, done: AtomicU64::new(0) }
+    }
+
+    /// Makes it `units` in all, of which some may not have been heard of.
+    pub fn fill(&self, units: u64) {
+        self.up_to(units, units);
+    }
+
+    fn up_to(&self, units: u64, most: u64) {
+        let before = self.done.fetch_add(units, Ordering::Relaxed);
+        (self.advance)(units.min(most.saturating_sub(before)));
+    }
+}
+
+impl Monitor for Counted<'_> {
+    fn pass<'a>(&'a self, _: &str, _: &str, _: Option<u64>) -> Box<dyn Pass + 'a> {
+        Box::new(self)
+    }
+    fn note(&self, text: &str) {
+        self.inner.note(text);
+    }
+    fn stops(&self) -> bool {
+        self.inner.stops()
+    }
+}
+
+impl Pass for &Counted<'_> {
+    fn advance(&self, units: u64) {
+        self.up_to(units, u64::MAX);
     }
 }
 

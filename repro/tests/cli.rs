@@ -124,14 +124,14 @@ fn published_numbers_that_come_out_are_counted() {
     let json = json(&["score", name(folder.path()), name(&file), "--run", "--json"]);
     let runs = json["runs"].as_array().expect("a file named twice");
     assert_eq!(runs.len(), 2);
-    let counts = ["published", "met", "same_direction", "slight", "reversed", "unsure"]
+    let counts = ["published", "met", "same_direction", "slight", "reversed", "unsure", "cannot"]
         .map(|key| &runs[1]["score"][key]);
-    assert_eq!(counts, [2, 1, 0, 0, 1, 0]);
+    assert_eq!(counts, [2, 1, 0, 0, 1, 0, 0]);
     let verdicts: Vec<_> = runs[1]["numbers"].as_array().expect("numbers").iter().collect();
     assert!(verdicts.iter().any(|number| number["verdict"] == "reversed"), "{verdicts:?}");
     let table = text(&["score", name(&file), name(&file), "--run"]);
     let last = table.lines().last().expect("the sum");
-    assert!(last.split_whitespace().eq(["all", "4", "2", "0", "0", "2", "0"]), "{table}");
+    assert!(last.split_whitespace().eq(["all", "4", "2", "0", "0", "2", "0", "0"]), "{table}");
 }
 
 #[test]
@@ -159,6 +159,54 @@ fn results_are_kept_and_known_to_be_old() {
     assert!(!again.contains("0.0.9") && !text(&read).contains("old "));
     std::fs::write(&stored, "{").expect("written");
     fails(&read, 2, "small.json", "`score --run`");
+}
+
+#[test]
+fn what_no_run_can_show_counts_by_itself() {
+    let (_folder, file) = small();
+    let more = "[[result]]\nwhat = \"speed of gcc\"\nmeasure = \"gain\"\nof = \"gcc\"\npaper = 3\n";
+    let write =
+        |cannot: &str| std::fs::write(&file, format!("{SMALL}{more}{cannot}")).expect("written");
+    write("cannot = \"no generator stands for gcc\"\n");
+    let shown = text(&["score", name(&file), "--run", "--each"]);
+    assert!(shown.contains("speed of gcc: no generator stands for gcc"), "{shown}");
+    let last = shown.lines().last().expect("the sum");
+    assert!(last.split_whitespace().eq(["all", "3", "1", "0", "0", "1", "0", "1"]), "{shown}");
+    assert!(text(&["run", name(&file)]).contains("3 % cannot be shown: no generator"));
+    write("cannot = \"\"\n");
+    fails(&["score", name(&file)], 2, "speed of gcc\": cannot is empty", "drop the key");
+    write("cannot = \"a\"\ndiffers = \"b\"\n");
+    fails(&["run", name(&file)], 2, "both cannot and differs", "keep cannot");
+}
+
+#[test]
+fn all_are_planned_and_run_once() {
+    let (folder, file) = small();
+    std::fs::copy(&file, folder.path().join("other.toml")).expect("copied");
+    let results = folder.path().join("results");
+    let all = ["all", name(folder.path()), "--results", name(&results), "--quick"];
+    let plan = |more: &[&str]| json(&[&all[..], &["--dry-run", "--json"], more].concat());
+    let first = plan(&["-j", "2"]);
+    assert_eq!((&first["complete"], &first["jobs"]), (&0.into(), &2.into()));
+    let runs = first["runs"].as_array().expect("experiments");
+    // Two policies under three seeds, of 200 thousand accesses and what fills 4000 pages before.
+    let of = |key: &str| runs.iter().map(|run| run[key].clone()).collect::<Vec<_>>();
+    assert_eq!(of("runs"), [6, 6]);
+    assert_eq!(of("accesses"), [6 * 204_000, 6 * 204_000]);
+    assert!(!results.exists(), "a plan runs nothing");
+    let shown = text(&[&all[..], &["--dry-run", "--seeds", "1"]].concat());
+    assert!(shown.contains("small") && shown.contains("time "), "{shown}");
+    let assert = repro().args(all).assert().success();
+    let (table, told) = (stdout(&assert), stderr(&assert));
+    assert!(told.contains("[6/6] ") && told.contains(" left"), "{told}");
+    let last = table.lines().last().unwrap_or_default();
+    assert!(table.contains("experiment  published") && last.starts_with("quick"), "{table}");
+    assert_eq!(plan(&[])["complete"], 2);
+    let again = repro().args(all).arg("-q").assert().success();
+    assert_eq!((stdout(&again), stderr(&again)), (table, String::new()));
+    let score = ["score", name(folder.path()), "--results", name(&results)];
+    assert_eq!(text(&score), stdout(&again), "one table");
+    fails(&["all", "nosuch"], 2, "cannot read nosuch", "frostline-repro list");
 }
 
 #[test]

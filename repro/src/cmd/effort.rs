@@ -1,8 +1,8 @@
 //! Arguments that several subcommands share.
 
 use crate::experiment::Effort;
+use crate::parallel;
 use std::num::NonZeroUsize;
-use std::path::Path;
 
 /// How much work an experiment is given.
 #[derive(clap::Args)]
@@ -21,12 +21,7 @@ pub struct EffortArgs {
 impl EffortArgs {
     /// In the experiment's terms.
     pub fn effort(&self, charts: bool) -> Effort {
-        let jobs = self.jobs.map(NonZeroUsize::get);
+        let jobs = parallel::jobs(self.jobs);
         Effort { quick: self.quick, seeds: self.seeds, jobs, charts }
     }
-}
-
-/// What an experiment goes by: its file's name, without the end.
-pub fn name(file: &Path) -> String {
-    file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
 }

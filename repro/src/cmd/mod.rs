@@ -1,11 +1,13 @@
 //! One module per subcommand: its arguments, and a `run`.
 
 pub mod adversary;
+pub mod all;
 mod effort;
 pub mod list;
 pub mod record_programs;
 pub mod run;
 pub mod score;
+mod scoreboard;
 pub mod tournament;
 pub mod validate;
 
@@ -23,6 +25,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::List(args) => list::run(&args)?,
         Command::Run(args) => run::run(&args)?,
         Command::Score(args) => score::run(&args)?,
+        Command::All(args) => all::run(&args)?,
         Command::Adversary(args) => adversary::run(&args)?,
         Command::Tournament(args) => tournament::run(&args)?,
         Command::RecordPrograms(args) => record_programs::run(&args)?,

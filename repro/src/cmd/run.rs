@@ -1,10 +1,10 @@
 //! `frostline-repro run`.
 
-use super::effort::{EffortArgs, name};
+use super::effort::EffortArgs;
 use crate::experiment::chart::Drawn;
-use crate::experiment::file::Experiment;
 use crate::experiment::heatmap::Picture;
 use crate::experiment::map::Map;
+use crate::experiment::night::Task;
 use crate::experiment::{Finding, carry_out, report, show};
 use frostline_sim::RunReport;
 use frostline_terminal::files::write_report;
@@ -51,7 +51,7 @@ struct Printed<'a> {
 /// A file that is no experiment, or a run that fails.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     cancel::install()?;
-    let experiment = Experiment::read(&args.file)?;
+    let Task { name, experiment, .. } = Task::read(&args.file)?;
     let quick = args.effort.quick;
     let outcome = carry_out(&experiment, args.effort.effort(args.report.is_some()))?;
     if let Some(path) = &args.report {
@@ -61,7 +61,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return output::text(&show::text(&experiment, &outcome, quick));
     }
     output::json(&[Printed {
-        experiment: name(&args.file),
+        experiment: name,
         paper: &experiment.paper,
         title: &experiment.title,
         quick,

@@ -205,6 +205,8 @@ pub struct ResultOf {
     pub paper: Option<Published>,
     /// Why ours differs, after having looked into it.
     pub differs: Option<String>,
+    /// Why no run of ours can show it, in a line. It is not computed then.
+    pub cannot: Option<String>,
 }
 
 impl ResultOf {
@@ -224,7 +226,30 @@ impl ResultOf {
             unit: None,
             paper: None,
             differs: None,
+            cannot: None,
         }
+    }
+
+    /// Unit of its values.
+    pub fn unit(&self) -> &str {
+        self.unit.as_deref().unwrap_or(self.measure.unit())
+    }
+
+    /// Whether what it says of a number that cannot be shown makes sense.
+    fn check_cannot(&self) -> anyhow::Result<()> {
+        let Some(why) = &self.cannot else { return Ok(()) };
+        let (what, hint) = if why.trim().is_empty() {
+            ("cannot is empty", "say why no run can show it, or drop the key")
+        } else if why.trim().contains('\n') {
+            ("cannot is longer than one line", "say it in one line")
+        } else if self.differs.is_some() {
+            ("it has both cannot and differs", "keep cannot where no run can show it, else differs")
+        } else if self.paper.is_none() {
+            ("nothing was published that cannot be shown", "add paper = ..., or drop cannot")
+        } else {
+            return Ok(());
+        };
+        Err(usage(format!("result \"{}\": {what}", self.what), hint))
     }
 
     /// Whether it is about that workload.
@@ -488,7 +513,13 @@ impl Experiment {
             let what = format!("{name}: workloads have a size of their own, and others several");
             return Err(usage(what, "give one size in fast"));
         }
+        experiment.result.iter().try_for_each(ResultOf::check_cannot)?;
         Ok(experiment)
+    }
+
+    /// Results that are computed: all but those that cannot be shown.
+    pub fn results(&self) -> impl Iterator<Item = &ResultOf> {
+        self.result.iter().filter(|result| result.cannot.is_none())
     }
 
     /// Machine models, at least one.
@@ -576,15 +607,20 @@ impl Experiment {
             let between = (1.0 - result.since?) / f64::from(result.changes?.max(1));
             Some((POINTS_BETWEEN_CHANGES / between.max(1e-4)).ceil() as usize)
         };
-        let most = self.result.iter().filter_map(points).max();
+        let most = self.results().filter_map(points).max();
         most.unwrap_or_default().max(SERIES_POINTS)
+    }
+
+    /// Whether results are made of the series of every seed, not of the first alone.
+    pub fn wants_every_series(&self) -> bool {
+        self.results().any(|result| result.since.is_some())
     }
 
     /// Whether a result or chart tells how huge pages of a workload are used.
     pub fn wants_huge_pages(&self, workload: &str) -> bool {
         let result = |r: &ResultOf| r.measure.is_of_workload() && r.is_for(workload);
         let chart = |c: &Chart| c.kind == ChartKind::HugePages && names(&c.workloads, workload);
-        self.result.iter().any(result) || self.chart.iter().any(chart)
+        self.results().any(result) || self.chart.iter().any(chart)
     }
 
     /// Checks that results and charts are about what is run.
@@ -605,14 +641,17 @@ impl Experiment {
         for result in &self.result {
             result.workloads.iter().try_for_each(|w| known("workload", w, &workloads))?;
             result.fast.iter().try_for_each(|size| known("size", size, &sizes))?;
-            if !result.measure.is_of_workload() {
-                known("policy", &result.of, &policies)?;
-            }
             let machines: Vec<&str> = self.machines().iter().map(String::as_str).collect();
             result.machines.iter().try_for_each(|m| known("machine", m, &machines))?;
             let runs = [&workloads[..], &sizes[..], &machines[..]].concat();
             let mut published = result.paper.iter().flat_map(Published::names);
             published.try_for_each(|name| known("workload, size or machine", name, &runs))?;
+            if result.cannot.is_some() {
+                continue;
+            }
+            if !result.measure.is_of_workload() {
+                known("policy", &result.of, &policies)?;
+            }
             for over in result.over.iter().flat_map(|over| over.names()) {
                 if over != OTHERS {
                     known("policy", over, &policies)?;

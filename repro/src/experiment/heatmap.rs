@@ -76,7 +76,7 @@ of = "first-touch"
 
     fn run() -> (Experiment, Outcome) {
         let experiment = Experiment::parse("e.toml", FILE).unwrap();
-        let effort = Effort { quick: false, seeds: Some(2), jobs: None, charts: false };
+        let effort = Effort { quick: false, seeds: Some(2), jobs: 2, charts: false };
         let outcome = carry_out(&experiment, effort).unwrap();
         (experiment, outcome)
     }

@@ -1,11 +1,9 @@
 //! Use of each huge page, as samples of accesses tell it.
 
 use frostline_core::types::AccessKind;
-use frostline_study::{Input, Watched};
-use frostline_terminal::cancel;
-use frostline_terminal::progress::Screen;
+use frostline_study::{Input, Monitor, Watched};
 use frostline_trace::{Batch, TraceSource};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Loads that missed the last-level cache per sample, as MEMTIS begins with.
 const PERIOD: u64 = 200;
@@ -14,7 +12,7 @@ const SUBPAGES: usize = 512;
 const HOTTEST: usize = 10;
 
 /// A 2 MiB region that was sampled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HugePage {
     /// Samples.
     pub samples: u64,
@@ -27,8 +25,13 @@ pub struct HugePage {
 ///
 /// # Errors
 /// A trace that cannot be read, or a stop.
-pub fn sample(input: &Input, records: u64, samples: u64) -> anyhow::Result<Vec<HugePage>> {
-    let mut source = Watched::new(input.source()?, "sampling huge pages", Some(records), &Screen);
+pub fn sample(
+    input: &Input,
+    records: u64,
+    samples: u64,
+    monitor: &dyn Monitor,
+) -> anyhow::Result<Vec<HugePage>> {
+    let mut source = Watched::new(input.source()?, "sampling huge pages", Some(records), monitor);
     let thinning = u64::from(source.header().thinning.max(1));
     let every = (PERIOD / thinning).max(1);
     let (mut counts, mut batch) = (Vec::<u32>::new(), Batch::new());
@@ -53,7 +56,7 @@ pub fn sample(input: &Input, records: u64, samples: u64) -> anyhow::Result<Vec<H
             }
         }
     }
-    cancel::check()?;
+    monitor.check()?;
     Ok(counts.chunks(SUBPAGES).filter_map(of_region).collect())
 }
 
@@ -89,6 +92,7 @@ pub fn used_of_hottest(pages: &[HugePage]) -> Option<f64> {
 mod tests {
     use super::*;
     use frostline_core::Limit;
+    use frostline_study::Unwatched;
 
     fn page(samples: u64, used: u32) -> HugePage {
         HugePage { samples, used }
@@ -109,8 +113,8 @@ mod tests {
     fn dense_and_scattered_use_are_told_apart() {
         // Every subpage alike, against one access in eight huge pages to the same few subpages.
         let read = |spec: &str| {
-            let input = Input::open(spec, 1, Limit::default(), &Screen).unwrap();
-            sample(&input, 2_000_000, 4000).unwrap()
+            let input = Input::open(spec, 1, Limit::default(), &Unwatched).unwrap();
+            sample(&input, 2_000_000, 4000, &Unwatched).unwrap()
         };
         let dense = read("synth:uniform:size=16MiB:accesses=2M");
         assert_eq!(dense.iter().map(|page| page.samples).sum::<u64>(), 4000);

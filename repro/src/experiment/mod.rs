@@ -1,29 +1,38 @@
 //! Experiments: figures and tables of papers, as files that say what to run and what was published.
 
 mod adaptation;
+pub mod cannot;
 pub mod chart;
 pub mod file;
 pub mod headlines;
 pub mod heatmap;
 pub mod huge_pages;
+mod kept;
 pub mod map;
 mod measure;
+pub mod night;
+pub mod piece;
+pub mod plan;
 pub mod report;
 pub mod score;
 pub mod show;
 pub mod stored;
 
+use crate::parallel::{self, Counted};
+use anyhow::Context;
 use chart::Drawn;
 use file::{Experiment, ResultOf, Workload};
-use frostline_sim::{FastSize, SimOptions};
+use frostline_sim::SimOptions;
 use frostline_study::stats::Stat;
-use frostline_study::{Input, Request, Study, run, with_seed};
-use frostline_terminal::limit;
-use frostline_terminal::progress::Screen;
+use frostline_study::{Monitor, Study};
+use frostline_terminal::cancel;
+use frostline_terminal::progress::bar;
 use heatmap::Picture;
 use huge_pages::HugePage;
 use map::Map;
+use piece::{Piece, Played, pieces};
 use serde::{Deserialize, Serialize};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How to run it.
 #[derive(Clone, Copy, Debug)]
@@ -32,8 +41,8 @@ pub struct Effort {
     pub quick: bool,
     /// How many seeds; `None` for as many as the file says.
     pub seeds: Option<u64>,
-    /// Runs at the same time; `None` for one per core.
-    pub jobs: Option<usize>,
+    /// Runs at the same time.
+    pub jobs: usize,
     /// Whether what only charts show is kept.
     pub charts: bool,
 }
@@ -103,12 +112,80 @@ impl Outcome {
 /// What the file names does not exist or does not fit together; a trace that cannot be made; a
 /// stop.
 pub fn carry_out(experiment: &Experiment, effort: Effort) -> anyhow::Result<Outcome> {
-    experiment.check(&experiment.labels()?)?;
-    let mut studies = Vec::new();
-    for machine in experiment.machines() {
-        studies.push(run(&request(experiment, machine, effort)?, &Screen)?);
+    let outcome = Mutex::new(None);
+    let play = |_: usize, piece: &Piece<'_>, monitor: &dyn Monitor| piece.play(monitor);
+    let ended = |_: usize, ended: Outcome| {
+        *lock(&outcome) = Some(ended);
+        Ok(())
+    };
+    carry_out_all(&[experiment], effort, play, ended)?;
+    let outcome = lock(&outcome).take();
+    outcome.context("an experiment has at least one workload and seed")
+}
+
+/// Runs experiments in this order, all their pieces side by side. `play` makes a piece of the experiment
+/// of that number, or knows what came out of it; `ended` hears of each experiment once all its pieces are there.
+///
+/// # Errors
+/// Those of `play` and `ended`; what a file names does not exist or does not fit together; a stop.
+pub fn carry_out_all(
+    experiments: &[&Experiment],
+    effort: Effort,
+    play: impl Fn(usize, &Piece<'_>, &dyn Monitor) -> anyhow::Result<Played> + Sync,
+    ended: impl Fn(usize, Outcome) -> anyhow::Result<()> + Sync,
+) -> anyhow::Result<()> {
+    let mut all = Vec::new();
+    let mut missing = Vec::new();
+    for (number, experiment) in experiments.iter().enumerate() {
+        let pieces = pieces(experiment, effort)?;
+        missing.push(Mutex::new(pieces.iter().map(|_| None).collect::<Vec<Option<Played>>>()));
+        all.extend(pieces.into_iter().enumerate().map(|(at, piece)| (number, at, piece)));
     }
-    let pages = huge_pages_of(experiment, &studies[0])?;
+    let bar = bar("running", "accesses", Some(all.iter().map(|(.., piece)| piece.passed()).sum()));
+    let advance = |accesses| bar.inc(accesses);
+    let ended = parallel::each(&all, effort.jobs, |(number, at, piece), monitor| {
+        let counted = Counted::new(monitor, &advance);
+        let played = play(*number, piece, &counted)?;
+        counted.fill(piece.passed());
+        let mut places = lock(&missing[*number]);
+        places[*at] = Some(played);
+        if places.iter().any(Option::is_none) {
+            return Ok(());
+        }
+        let played = std::mem::take(&mut *places).into_iter().flatten().collect();
+        drop(places);
+        ended(*number, outcome(experiments[*number], effort, played)?)
+    });
+    bar.finish_and_clear();
+    // A study would say how many of its own runs had finished, which is one piece's.
+    ended.map_err(|error| if cancel::requested() { cancel::interrupted("") } else { error })
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What came out of all pieces, which are in the order of [`pieces`].
+fn outcome(
+    experiment: &Experiment,
+    effort: Effort,
+    played: Vec<Played>,
+) -> anyhow::Result<Outcome> {
+    let count = effort.seeds_of(experiment);
+    let mut played = played.into_iter();
+    let (mut studies, mut pages) = (Vec::new(), Vec::new());
+    for number in 0..experiment.machines().len() {
+        let SimOptions { machine, tlb, seed, .. } = piece::options(experiment, number, effort)?;
+        let mut traces = Vec::new();
+        for _ in &experiment.workload {
+            let mut seeds: Vec<Played> = played.by_ref().take(count as usize).collect();
+            if number == 0 {
+                pages.push(seeds.iter_mut().map(|one| std::mem::take(&mut one.pages)).collect());
+            }
+            traces.extend(piece::together(seeds.into_iter().map(|one| one.study)));
+        }
+        studies.push(Study { machine, tlb, seeds: (seed..seed + count).collect(), traces });
+    }
     let findings = findings(experiment, &studies, &pages);
     let study = studies.remove(0);
     let charts = chart::draw(experiment, &study, &pages);
@@ -117,56 +194,13 @@ pub fn carry_out(experiment: &Experiment, effort: Effort) -> anyhow::Result<Outc
     Ok(Outcome { quick: effort.quick, study, others: studies, findings, charts, maps, heatmaps })
 }
 
-fn request(experiment: &Experiment, machine: &str, effort: Effort) -> anyhow::Result<Request> {
-    let sizes = experiment.sizes()?;
-    let size = sizes.first().copied().unwrap_or(FastSize::Ratio(1, 8));
-    let mut options = SimOptions::new(frostline_study::machine(machine)?, size);
-    options.tlb = experiment.tlb;
-    options.series.points = experiment.series_points();
-    options.heatmaps = effort.charts || !experiment.heatmap.is_empty();
-    let programs = |workload| experiment.programs(workload, &options.machine, effort.quick);
-    let traces = experiment.workload.iter().map(programs).collect::<anyhow::Result<_>>()?;
-    Ok(Request {
-        traces,
-        guests: experiment.guests()?,
-        sizes,
-        policies: experiment.policies()?,
-        seeds: effort.seeds_of(experiment),
-        bound: experiment.bound,
-        jobs: effort.jobs,
-        options,
-        every_series: experiment.result.iter().any(|result| result.since.is_some()),
-        limit: limit::current(),
-    })
-}
-
-/// By workload and seed; empty for workloads of which nobody wants to know.
-fn huge_pages_of(
-    experiment: &Experiment,
-    study: &Study,
-) -> anyhow::Result<Vec<Vec<Vec<HugePage>>>> {
-    let workloads = experiment.workload.iter().zip(&study.traces);
-    let of_workload = |(workload, trace): (&Workload, &frostline_study::TraceStudy)| {
-        if !experiment.wants_huge_pages(&workload.name) {
-            return Ok(Vec::new());
-        }
-        let samples = (experiment.samples as f64 / trace.scale).ceil() as u64;
-        let of_seed = |seed: &u64| {
-            let input = Input::open(&with_seed(&trace.name, *seed), 1, limit::current(), &Screen)?;
-            huge_pages::sample(&input, trace.footprint.records, samples)
-        };
-        study.seeds.iter().map(of_seed).collect()
-    };
-    workloads.map(of_workload).collect()
-}
-
 fn findings(
     experiment: &Experiment,
     studies: &[Study],
     pages: &[Vec<Vec<HugePage>>],
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for result in &experiment.result {
+    for result in experiment.results() {
         if result.measure.is_of_workload() {
             for (workload, pages) in experiment.workload.iter().zip(pages) {
                 if result.is_for(&workload.name) {
@@ -221,7 +255,7 @@ fn finding(
         workload: workload.name.clone(),
         machine: machine.map(str::to_owned),
         fast: fast.unwrap_or("-").to_owned(),
-        unit: result.unit.clone().unwrap_or_else(|| result.measure.unit().to_owned()),
+        unit: result.unit().to_owned(),
         paper,
         ours: stat.mean,
         half_width: stat.half_width,

@@ -25,7 +25,7 @@ pub enum Verdict {
 impl Verdict {
     /// Of a finding; none where nothing was published, or what was has no direction.
     pub fn of(finding: &Finding) -> Option<Self> {
-        let paper = finding.paper.filter(|_| show::has_direction(finding))?;
+        let paper = finding.paper.filter(|_| show::has_direction(&finding.unit))?;
         let neutral = neutral(&finding.unit);
         if is_met(finding, paper, neutral) {
             return Some(Self::Met);
@@ -78,12 +78,15 @@ pub struct Score {
     pub reversed: usize,
     /// [`Verdict::Unsure`].
     pub unsure: usize,
+    /// No run of ours can show them.
+    pub cannot: usize,
 }
 
 impl Score {
-    /// Of these findings.
-    pub fn of(findings: &[Finding]) -> Self {
-        findings.iter().map(Self::of_one).sum()
+    /// Of these findings, and of so many numbers that cannot be shown.
+    pub fn of(findings: &[Finding], cannot: usize) -> Self {
+        let of_cannot = Self { published: cannot, cannot, ..Self::default() };
+        findings.iter().map(Self::of_one).sum::<Self>() + of_cannot
     }
 
     fn of_one(finding: &Finding) -> Self {
@@ -96,6 +99,7 @@ impl Score {
             slight: (same && show::is_slight(finding)).into(),
             reversed: (verdict == Verdict::Reversed).into(),
             unsure: (verdict == Verdict::Unsure).into(),
+            cannot: 0,
         }
     }
 }
@@ -110,6 +114,7 @@ impl Add for Score {
             slight: self.slight + other.slight,
             reversed: self.reversed + other.reversed,
             unsure: self.unsure + other.unsure,
+            cannot: self.cannot + other.cannot,
         }
     }
 }
@@ -175,9 +180,18 @@ mod tests {
             finding("%", [20.0; 2], 0.0, None),
             finding("MB/s", [20.0; 2], 20.0, None),
         ];
-        let score = Score::of(&findings);
-        let expected =
-            Score { published: 5, met: 1, same_direction: 2, slight: 1, reversed: 1, unsure: 1 };
+        let score = Score::of(&findings, 0);
+        let expected = Score {
+            published: 5,
+            met: 1,
+            same_direction: 2,
+            slight: 1,
+            reversed: 1,
+            unsure: 1,
+            cannot: 0,
+        };
         assert_eq!(score, expected);
+        let with_cannot = Score { published: 8, cannot: 3, ..expected };
+        assert_eq!(Score::of(&findings, 3), with_cannot);
     }
 }

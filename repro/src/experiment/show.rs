@@ -1,5 +1,6 @@
 //! An experiment's outcome as text.
 
+use super::cannot::{Cannot, cannot};
 use super::file::Experiment;
 use super::measure::neutral;
 use super::{Finding, Outcome};
@@ -22,6 +23,11 @@ pub fn text(experiment: &Experiment, outcome: &Outcome, quick: bool) -> String {
     if !outcome.findings.is_empty() {
         let _ = write!(out, "\npaper beside ours\n{}", findings(&outcome.findings));
         reasons(&mut out, &outcome.findings);
+    }
+    for Cannot { what, workload, paper, unit, cannot, .. } in cannot(experiment) {
+        let text =
+            format!("{what}, {workload}: {} cannot be shown: {cannot}", published(paper, &unit));
+        let _ = writeln!(out, "  {}", wrap(&text, 2));
     }
     for map in &outcome.maps {
         let (headings, rows) = map.table();
@@ -65,8 +71,8 @@ fn findings(findings: &[Finding]) -> String {
 }
 
 /// Whether numbers in its unit can point one way or the other. A time, or an amount, cannot.
-pub fn has_direction(finding: &Finding) -> bool {
-    matches!(&*finding.unit, "%" | "points" | "x" | "")
+pub fn has_direction(unit: &str) -> bool {
+    matches!(unit, "%" | "points" | "x" | "")
 }
 
 /// What is odd about ours: its direction, or that it is hardly there.
@@ -90,7 +96,7 @@ pub fn is_slight(finding: &Finding) -> bool {
 
 /// What is odd about the direction of ours. What was published as no difference has none.
 pub fn direction(finding: &Finding) -> &'static str {
-    if !has_direction(finding) {
+    if !has_direction(&finding.unit) {
         return "";
     }
     let neutral = neutral(&finding.unit);
@@ -105,11 +111,14 @@ pub fn direction(finding: &Finding) -> &'static str {
 
 /// `10.6 %`, `15.5 to 18.9 %`, or a dash.
 pub fn paper(finding: &Finding) -> String {
-    match finding.paper {
-        None => "-".into(),
-        Some([low, high]) if low == high => format!("{low} {}", finding.unit).trim_end().into(),
-        Some([low, high]) => format!("{low} to {high} {}", finding.unit).trim_end().into(),
-    }
+    finding.paper.map_or("-".into(), |paper| published(paper, &finding.unit))
+}
+
+/// `10.6 %`, `15.5 to 18.9 %`.
+pub fn published([low, high]: [f64; 2], unit: &str) -> String {
+    let text =
+        if low == high { format!("{low} {unit}") } else { format!("{low} to {high} {unit}") };
+    text.trim_end().to_owned()
 }
 
 /// With how many decimals ours are shown: those of the published numbers in the same unit, and no

@@ -20,7 +20,8 @@ const WORDS: [&str; 3] = ["title", "about", "differs"];
 pub struct Stored {
     /// Version of the program.
     pub version: String,
-    /// SHA-256 of what the file says to run and what was published, without its texts.
+    /// SHA-256 of what the file says to run and what was published, without its texts and what cannot be
+    /// shown.
     pub sha256: String,
     /// Whether workloads were smaller than in a full run.
     pub quick: bool,
@@ -102,7 +103,7 @@ impl Stored {
                     && result.is_at(&finding.fast)
                     && finding.machine.as_deref().is_none_or(|machine| result.is_on(machine))
             };
-            let result = experiment.result.iter().find(is_about);
+            let result = experiment.results().find(is_about);
             finding.differs = result.and_then(|result| result.differs.clone());
         }
         self
@@ -113,7 +114,7 @@ fn path(folder: Option<&Path>, name: &str) -> PathBuf {
     folder.unwrap_or(Path::new(FOLDER)).join(format!("{name}.json"))
 }
 
-/// SHA-256 of what an experiment's file says to run and what was published.
+/// SHA-256 of what an experiment's file says to run and what was published, without what cannot be shown.
 ///
 /// # Errors
 /// A text that is no TOML.
@@ -121,6 +122,7 @@ pub fn digest(text: &str) -> anyhow::Result<String> {
     let mut table: toml::Table = toml::from_str(text)?;
     table.retain(|key, _| !WORDS.contains(&key));
     if let Some(toml::Value::Array(results)) = table.get_mut("result") {
+        results.retain(|result| result.get("cannot").is_none());
         for result in results.iter_mut().filter_map(toml::Value::as_table_mut) {
             result.retain(|key, _| !WORDS.contains(&key));
         }
@@ -142,6 +144,10 @@ mod tests {
         assert_eq!(of("\"t\"", "\"u\""), as_it_is);
         assert_ne!(of("1:8", "1:4"), as_it_is);
         assert_ne!(of("paper = 3", "paper = 4"), as_it_is);
+        let other = "[[result]]\nwhat = \"v\"\npaper = 5\n";
+        let and = |more: &str| digest(&format!("{file}{other}{more}")).unwrap();
+        assert_eq!(and("cannot = \"no such program\"\n"), as_it_is, "it changes no run");
+        assert_ne!(and(""), as_it_is);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A paper's numbers beside ours.
 
 use super::{both, figures, map};
+use crate::experiment::cannot::{Cannot, cannot};
 use crate::experiment::file::Experiment;
 use crate::experiment::score::Score;
 use crate::experiment::{Finding, Outcome, show};
@@ -11,7 +12,8 @@ use std::fmt::Write;
 /// What was published and what came out.
 pub fn section(experiment: &Experiment, outcome: &Outcome) -> String {
     let mut out = String::from("<section>");
-    out.push_str(&verdict(&outcome.findings));
+    let cannot = cannot(experiment);
+    out.push_str(&verdict(&outcome.findings, cannot.len()));
     let mut units = vec!["%", "points", "x", ""];
     for finding in &outcome.findings {
         if !units.contains(&&*finding.unit) {
@@ -25,6 +27,7 @@ pub fn section(experiment: &Experiment, outcome: &Outcome) -> String {
         }
     }
     out.push_str(&reasons(&outcome.findings));
+    out.push_str(&unshown(&cannot));
     outcome.maps.iter().for_each(|map| out.push_str(&map::chart(map)));
     outcome.heatmaps.iter().for_each(|picture| out.push_str(&both(picture)));
     out.push_str(&figures::all(&outcome.charts));
@@ -37,8 +40,9 @@ pub fn section(experiment: &Experiment, outcome: &Outcome) -> String {
 }
 
 /// How many of ours agree, in a sentence. Empty where nothing was published that has a direction.
-fn verdict(findings: &[Finding]) -> String {
-    let Score { published, met, same_direction, slight, reversed, unsure } = Score::of(findings);
+fn verdict(findings: &[Finding], cannot: usize) -> String {
+    let score = Score::of(findings, cannot);
+    let Score { published, met, same_direction, slight, reversed, unsure, cannot } = score;
     let mut text = match published {
         0 => return String::new(),
         1 => "Of the one published number, ours ".to_owned(),
@@ -52,6 +56,9 @@ fn verdict(findings: &[Finding]) -> String {
         if n > 0 {
             let _ = write!(text, ", {what} in {n}");
         }
+    }
+    if cannot > 0 {
+        let _ = write!(text, "; {cannot} cannot be shown by any run of ours");
     }
     text.push('.');
     format!("<div class=\"verdict\"><p>{text}</p></div>\n")
@@ -200,6 +207,19 @@ fn reasons(findings: &[Finding]) -> String {
     out
 }
 
+/// What no run can show, and why.
+fn unshown(cannot: &[Cannot]) -> String {
+    let mut out = String::new();
+    for Cannot { what, workload, paper, unit, cannot, .. } in cannot {
+        let name = format!("{what}: {workload}, {}", show::published(*paper, unit));
+        let _ = write!(out, "<dt>{}</dt><dd>{}</dd>", escape(&name), code(&escape(cannot)));
+    }
+    match out.is_empty() {
+        true => out,
+        false => format!("<h3>What no run can show</h3><dl class=\"reasons\">{out}</dl>"),
+    }
+}
+
 /// What stands between backticks, as code. Takes escaped text.
 fn code(text: &str) -> String {
     let parts: Vec<&str> = text.split('`').collect();
@@ -254,13 +274,15 @@ mod tests {
             finding(None, 2.0, None),
         ];
         let slight = [finding(Some([10.6; 2]), 0.2, Some(true)), findings[0].clone()];
-        let text = verdict(&slight);
+        let text = verdict(&slight, 0);
         assert!(text.contains("same way in 1 (in 1 by less than a tenth of it)."), "{text}");
-        let text = verdict(&findings);
+        let text = verdict(&findings, 0);
         assert!(text.contains("Of 4 published numbers"), "{text}");
         let rest = "the same way in 1, the other way in 1, neither way for sure in 1.";
         assert!(text.contains(&format!("meet 1</b>, point {rest}")), "{text}");
-        assert_eq!(verdict(&findings[4..]), "");
+        assert_eq!(verdict(&findings[4..], 0), "");
+        let text = verdict(&findings, 2);
+        assert!(text.contains("Of 6 published") && text.contains("; 2 cannot be shown"), "{text}");
     }
 
     #[test]
