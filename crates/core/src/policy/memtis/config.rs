@@ -61,7 +61,8 @@ impl Config {
 
 /// The controller of the load period.
 pub(super) fn period(settings: &Settings) -> Period {
-    let steps = if settings.word("periods") == "primes" { Steps::Primes } else { Steps::Tenth };
+    let steps =
+        if settings.word("periods") == "primes" { Steps::Primes } else { Steps::Proportional };
     let least = settings.period("period");
     Period::new(PeriodConfig {
         limit: settings.number("cpu"),

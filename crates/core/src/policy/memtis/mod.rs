@@ -556,15 +556,19 @@ impl Policy for Memtis {
     }
 
     fn decide(&mut self, now: Nanos, view: &View<'_>, budget: Budget, plan: &mut Plan) {
+        self.set_sampling(plan);
+        if now < self.next_wakeup {
+            return;
+        }
         self.next_wakeup = now.saturating_add(self.config.wakeup);
         self.tracker.refresh();
-        self.set_sampling(plan);
         self.migrate(view, budget, plan);
         self.reshape(view, plan);
     }
 
     fn next_wakeup(&self) -> Option<Nanos> {
-        Some(self.next_wakeup)
+        // The sampling thread does not wait for the one that migrates.
+        Some(if self.sampling.changed { Nanos::ZERO } else { self.next_wakeup })
     }
 
     fn take_entries(&mut self) -> u64 {
