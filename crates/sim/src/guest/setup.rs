@@ -19,6 +19,10 @@ const AGED: f64 = 0.25;
 pub struct GuestSetup {
     /// Gathers hot pages that lie scattered: GPAC. `None`: it does not.
     pub consolidate: Option<ConsolidationLimit>,
+    /// Windows in a row in which a page has to be accessed to be hot, 1 to 255.
+    pub windows: u8,
+    /// Gathers in the first window only that has something to gather.
+    pub once: bool,
     /// Time between two looks at all access bits; divided by the scale.
     pub window: Nanos,
     /// Its memory, as a multiple of what its program has resident; at least 1.
@@ -47,6 +51,11 @@ impl GuestSetup {
         let mut params = given.params();
         let limit = if gpac { params.value("cl", ConsolidationLimit::parse)? } else { None };
         let names_limit = limit.is_some();
+        let (windows, once) = match gpac {
+            true => (params.value("windows", windows)?, params.switch("once")?),
+            false => (None, None),
+        };
+        let (windows, once) = (windows.unwrap_or(1), once.unwrap_or(false));
         let window = params.duration("window")?.unwrap_or(WINDOW);
         let memory = params.value("memory", multiple)?;
         let names_memory = memory.is_some();
@@ -70,7 +79,18 @@ impl GuestSetup {
         }
         let consolidate = gpac.then(|| limit.unwrap_or_default());
         let text = text.to_owned();
-        Ok(Self { consolidate, window, memory, aged, huge, text, names_limit, names_memory })
+        Ok(Self {
+            consolidate,
+            windows,
+            once,
+            window,
+            memory,
+            aged,
+            huge,
+            text,
+            names_limit,
+            names_memory,
+        })
     }
 
     /// The same with this limit, where it gathers, and so much memory, as far as its text names none.
@@ -94,6 +114,11 @@ impl fmt::Display for GuestSetup {
     }
 }
 
+fn windows(text: &str) -> Result<u8, SpecError> {
+    let fail = || SpecError::new(format!("windows={text}: out of range"), "give 1 to 255");
+    text.parse().ok().filter(|n| *n > 0).ok_or_else(fail)
+}
+
 fn multiple(text: &str) -> Result<f64, SpecError> {
     match text.strip_suffix('%') {
         Some(percent) => Ok(spec::parse_float(percent)? / 100.0),
@@ -114,6 +139,9 @@ mod tests {
         let all = parse("none:memory=200%:aged=0:pages=huge:window=1s");
         assert_eq!((all.memory, all.aged, all.huge, all.window.0), (2.0, 0.0, true, 1_000_000_000));
         assert_eq!(parse("gpac:cl=auto:memory=1.5").memory, 1.5);
+        let rare = parse("gpac:windows=2:once=on");
+        assert_eq!((rare.windows, rare.once), (2, true));
+        assert_eq!((parse("gpac").windows, parse("gpac").once), (1, false));
         let (own, given) =
             (parse("gpac:cl=7:memory=3"), (Some(ConsolidationLimit::Pages(9)), Some(2.0)));
         assert_eq!(own.with(given.0, given.1), own);
@@ -127,6 +155,10 @@ mod tests {
             "gpac:cl=513",
             "gpac:cl=many",
             "none:cl=5",
+            "gpac:windows=0",
+            "gpac:windows=256",
+            "gpac:once=perhaps",
+            "none:once=on",
             "gpac:pages=huge",
             "none:memory=50%",
             "none:aged=1",

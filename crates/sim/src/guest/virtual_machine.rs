@@ -17,6 +17,12 @@ use std::collections::{BTreeMap, VecDeque};
 pub(crate) struct VirtualMachine {
     pub(crate) map: FrameMap,
     consolidate: Option<ConsolidationLimit>,
+    /// By page: windows in a row in which it was accessed, at most as many as make it hot.
+    seen: Vec<u8>,
+    /// As many of them make a page hot.
+    windows: u8,
+    /// It gathers in one window only.
+    once: bool,
     window_ns: f64,
     window_end_ns: f64,
     /// Selected in the last window, to be gathered 512 at a time.
@@ -51,6 +57,9 @@ impl VirtualMachine {
         Self {
             map: FrameMap::new(FreeFrames::new(regions, setup.aged, rng), setup.huge),
             consolidate: setup.consolidate,
+            seen: Vec::new(),
+            windows: setup.windows,
+            once: setup.once,
             window_ns,
             window_end_ns: window_ns,
             waiting: VecDeque::new(),
@@ -114,15 +123,16 @@ impl VirtualMachine {
         tally.resident_max = tally.resident_max.max(self.map.mapped());
         let mut done = Done::Nothing;
         if let Some(limit) = self.consolidate {
-            let mut candidates = by_region;
-            for (hot, gathered) in candidates.iter_mut().zip(&mut self.gathered) {
-                *gathered &= *hot > 0;
-                if *gathered {
-                    *hot = 0;
+            let mut candidates = self.hot_by_region(&by_region);
+            for (region, accessed) in by_region.iter().enumerate() {
+                self.gathered[region] &= *accessed > 0;
+                if self.gathered[region] {
+                    candidates[region] = 0;
                 }
             }
             self.limit = limit.of(candidates.iter().map(|hot| u32::from(*hot)));
-            self.waiting = gpac::scattered(self.map.accessed(), &candidates, self.limit).into();
+            let hot = self.map.accessed().filter(|(page, _)| self.is_hot(*page));
+            self.waiting = gpac::scattered(hot, &candidates, self.limit).into();
             if self.waiting.len() < self.limit as usize {
                 self.waiting.clear();
             }
@@ -130,11 +140,37 @@ impl VirtualMachine {
             tally.consolidation.selected += self.waiting.len() as u64;
             tally.consolidation.page_checks += self.map.mapped();
             done = Done::Scanned(self.map.mapped());
+            if self.once && !self.waiting.is_empty() {
+                self.consolidate = None;
+            }
         }
         self.map.clear_accessed();
         self.window_end_ns = now_ns + self.window_ns;
         self.plan(now_ns);
         done
+    }
+
+    /// Hot pages by region, of pages accessed in the window that ends; takes note of those.
+    fn hot_by_region(&mut self, accessed_by_region: &[u16]) -> Vec<u16> {
+        if self.windows == 1 {
+            return accessed_by_region.to_vec();
+        }
+        let mut seen = vec![0; self.seen.len()];
+        let mut hot = vec![0; accessed_by_region.len()];
+        for (page, frame) in self.map.accessed() {
+            if page.index() >= seen.len() {
+                seen.resize(page.index() + 1, 0);
+            }
+            let before = self.seen.get(page.index()).copied().unwrap_or(0);
+            seen[page.index()] = (before + 1).min(self.windows);
+            hot[PageId(frame).region().index()] += u16::from(before + 1 >= self.windows);
+        }
+        self.seen = seen;
+        hot
+    }
+
+    fn is_hot(&self, page: PageId) -> bool {
+        self.windows == 1 || self.seen.get(page.index()).is_some_and(|n| *n >= self.windows)
     }
 
     fn plan(&mut self, now_ns: f64) {
@@ -300,6 +336,41 @@ mod tests {
         assert_eq!(window(&mut guest, &more), 0, "fewer than the limit stay");
         more.push(19_999);
         assert_eq!(window(&mut guest, &more), 20, "an ordinary region");
+    }
+
+    #[test]
+    fn a_page_is_hot_after_so_many_windows_and_once_is_once() {
+        let footprint = Footprint { peak_resident_pages: 40 * 512, ..Footprint::default() };
+        let selected = |spec: &str, windows: &[std::ops::Range<u32>]| {
+            let setup = GuestSetup::parse(spec).unwrap();
+            let mut guest = VirtualMachine::new(&setup, &footprint, 1.0, &mut Rng::new(7));
+            let mut tally = Tally::default();
+            assert!(guest.map.access(&mut (0..20_000).collect::<Vec<u32>>()));
+            guest.map.clear_accessed();
+            let mut now_ns = 0.0;
+            let of_window = |hot: &std::ops::Range<u32>| {
+                let mut pages: Vec<u32> = hot.clone().map(|i| i * 200).collect();
+                assert!(guest.map.access(&mut pages));
+                now_ns += 1000.0;
+                guest.act(now_ns, false, &mut tally);
+                let selected = guest.waiting.len();
+                while !guest.waiting.is_empty() {
+                    guest.act(now_ns, false, &mut tally);
+                }
+                selected
+            };
+            windows.iter().map(of_window).collect::<Vec<_>>()
+        };
+        let windows = [0..60, 30..90, 30..90, 0..0, 0..60, 0..60];
+        let spec = "gpac:cl=20:window=1us:aged=0";
+        assert_eq!(selected(spec, &windows[..2]), [60, 30], "half of them were gathered");
+        let twice = format!("{spec}:windows=2");
+        assert_eq!(
+            selected(&twice, &windows),
+            [0, 30, 30, 0, 0, 30],
+            "the other half is where it was gathered"
+        );
+        assert_eq!(selected(&format!("{spec}:once=on"), &windows[..2]), [60, 0]);
     }
 
     #[test]
