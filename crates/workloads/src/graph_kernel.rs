@@ -206,7 +206,7 @@ pub(super) mod tests {
         let mut rng = Rng::new(4);
         let plan = GraphPlan::new(Shape::Kronecker, Order::Shuffled, 10, 3, &mut rng);
         let given = Spec::parse("bfs").expect("a name");
-        let settings = Settings::new(given, PARAMS).expect("defaults");
+        let settings = Settings::new(given, &params("4")).expect("defaults");
         let (mut cpu, _) = Cpu::open(&settings, 1 << 20).expect("defaults");
         let mut stage = Stage::new(TraceHeader::named("test"), 1);
         let graph = Graph::build(&plan, &mut stage, (Build::FromList, None), true);

@@ -23,7 +23,7 @@ pub(super) const PARAMS: &[Param] = &[
     params::accesses("24M"),
     Param::text("grids", "25", "grids of full size, 4 to 256"),
     Param::text("relaxations", "3", "sweeps over each level, down and up, 1 to 100"),
-    params::gap("6"),
+    params::gap("9"),
     params::LLC,
     params::INIT,
     params::EPOCH,

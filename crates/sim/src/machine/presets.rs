@@ -19,10 +19,7 @@ pub(super) const PRESETS: &[(&str, &str)] = &[
     ("hbm-dram", "HBM 100 ns and 5 times the bandwidth, DRAM 130 ns"),
     ("dram-zram", "DRAM 80 ns, compressed memory without direct access"),
     ("pet24", "dram-nvm with the machine of PET, section 5: 24 cores at 2.4 GHz, 4 + 2 modules"),
-    (
-        "gpac12",
-        "dram-nvm with the processor of GPAC, section 5: 2.3 GHz, 12 virtual cores a guest, 12 threads",
-    ),
+    ("gpac12", "dram-nvm with the processor of GPAC, section 5: 2.3 GHz, 12 virtual cores a guest"),
     (
         "memtis20",
         "dram-nvm with the processor of MEMTIS, section 6: 20 cores at 2.1 GHz, 20 threads",
@@ -69,15 +66,15 @@ fn interruptions(costs: &mut Costs, cores: u32) {
 }
 
 /// Clocks of MEMTIS's and GPAC's Xeons are in the papers, that of PET's Platinum 8260 and of HybridTier's
-/// 4314 and HotBox's E5-4620 v2 Intel's. HotBox's authors switched unused cores off. PET's programs are
-/// those of one thread, for all that its paper says.
+/// 4314 and HotBox's E5-4620 v2 Intel's. HotBox's authors switched unused cores off. How many threads
+/// the programs of PET and GPAC have their papers do not say: one.
 fn processor(name: &str) -> CpuModel {
     let (ghz, cores, lanes, workers) = match name {
         "memtis20" => (2.1, 20, 20, Workers::Shared),
         "hybridtier16" => (2.4, 16, 16, Workers::Own),
         "hotbox4" => (2.6, 4, 4, Workers::Shared),
         "pet24" => (2.4, 24, 1, Workers::Own),
-        "gpac12" => (2.3, 12, 12, Workers::Own),
+        "gpac12" => (2.3, 12, 1, Workers::Own),
         _ => return CpuModel::default(),
     };
     CpuModel { ghz, cores, lanes, workers, prefetch: true, ..CpuModel::default() }

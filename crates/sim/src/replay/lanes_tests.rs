@@ -1,11 +1,12 @@
 //! Lanes: threads for which one thread of a trace stands.
 
 use super::testing::*;
-use super::tests::{rounds, run};
+use super::tests::{rounds, run, run_policy};
 use super::*;
 use crate::machine::{Machine, Workers};
 use crate::size::FastSize;
 use frostline_core::action::{Action, Lane, MoveId};
+use frostline_core::policy::{Offer, registry};
 use std::collections::BTreeSet;
 
 /// A machine whose memory has bandwidth for everybody.
@@ -99,4 +100,43 @@ fn workers_on_the_programs_cores_interrupt_all_others() {
     // A hundred microseconds of every core; of the worker's core as its work.
     assert!((own / 100e-6 - 1.0).abs() < 1e-6, "{own}");
     assert!((shared / own - 1.0).abs() < 1e-6, "{shared} beside {own}");
+}
+
+#[test]
+fn a_page_is_found_shared_as_often_as_its_last_two_faults_are_of_different_lanes() {
+    const PAGES: u32 = 200;
+    let steps = [map(0, PAGES), rounds(PAGES, 4000)].concat();
+    let spec = "tpp:scan-period=20us:scan-period-max=20us:scan-floor=20us:scan-delay=1us:free=0";
+    for lanes in [1, 4, 20] {
+        let policy = registry::make(spec, &Offer::default()).unwrap();
+        let options = SimOptions::new(machine_of(1, lanes), FastSize::Bytes(PageCount(1).bytes()));
+        let options = SimOptions { scale: crate::Scale::Paper, ..options };
+        let counters = run_policy(&steps, policy, &options, false).report.counters;
+        let counted = counters["policy.hint_faults_counted_pages_total"];
+        // The first fault of a page has none before it.
+        let faults = counted - f64::from(PAGES);
+        assert!(faults > 1000.0, "{faults}");
+        let share = counters["policy.hint_faults_shared_pages_total"] / faults;
+        let closed_form = 1.0 - 1.0 / f64::from(lanes);
+        let deviation = (closed_form * (1.0 - closed_form) / faults).sqrt();
+        assert!((share - closed_form).abs() <= 4.0 * deviation, "{lanes}: {share} of {faults}");
+    }
+}
+
+#[test]
+fn a_thread_that_never_rests_takes_its_share_of_cores_that_are_shared() {
+    let steps = rounds(100, 50);
+    let seconds = |workers, lanes, spinning_threads| {
+        let mut machine = machine_of(20, lanes);
+        machine.cpu.workers = workers;
+        let options = SimOptions::new(machine, FastSize::Bytes(PageCount(200).bytes()));
+        let script = Script { spinning_threads, ..Script::new([]) };
+        run(&steps, script, &options).0.report.time_split.app
+    };
+    for (workers, lanes, times) in
+        [(Workers::Shared, 20, 21.0 / 20.0), (Workers::Shared, 10, 1.0), (Workers::Own, 20, 1.0)]
+    {
+        let is = seconds(workers, lanes, 1) / seconds(workers, lanes, 0);
+        assert!((is - times).abs() < 1e-6, "{workers:?}, {lanes} lanes: {is} times");
+    }
 }

@@ -113,6 +113,7 @@ pub(crate) struct Script {
     pub(crate) fault: FaultDecision,
     pub(crate) place: TierId,
     pub(crate) needs: Telemetry,
+    pub(crate) spinning_threads: u32,
     /// Swaps with base pages, and names these pages as victims, over and over.
     pub(crate) swaps: bool,
     pub(crate) victims: Vec<PageId>,
@@ -126,6 +127,7 @@ impl Script {
             fault: FaultDecision::Stay,
             place: TierId(0),
             needs: Telemetry::default(),
+            spinning_threads: 0,
             swaps: false,
             victims: Vec::new(),
             log: Log::default(),
@@ -133,8 +135,8 @@ impl Script {
     }
     pub(crate) fn boxed(self) -> (Made, Log) {
         let log = Arc::clone(&self.log);
-        let (needs, swaps) = (self.needs, self.swaps);
-        let facts = Facts { needs, swaps, base_pages: swaps, ..Facts::default() };
+        let Self { needs, swaps, spinning_threads, .. } = self;
+        let facts = Facts { needs, swaps, base_pages: swaps, spinning_threads, ..Facts::default() };
         (Made::unlisted("script", Box::new(self), facts), log)
     }
 }
