@@ -61,7 +61,6 @@ pub const ARTIFACT: Entry = Entry {
         ("estimate", "artifact"),
         ("regret", "3%"),
         ("period", "199"),
-        ("period-max", "19997"),
         ("periods", "primes"),
         ("period-check", "15s"),
         ("store-period", "100003"),
@@ -130,7 +129,7 @@ const PARAMS: &[Param] = &[
     Param::scaled("wakeup", Kind::Duration, "500ms", "", "interval of the migration workers"),
     Param::fixed("free", Kind::Ratio, "2%", "", "share of fast memory that demotion keeps free"),
     Param::fixed("period", Kind::Count, "200", "LLC load misses", "least per sample, and at start"),
-    Param::fixed("period-max", Kind::Count, "20K", "LLC load misses", "most per sample"),
+    Param::fixed("period-max", Kind::Count, "19997", "LLC load misses", "most per sample"),
     Param::fixed(
         "periods",
         Kind::Choice(&["proportional", "primes"]),
