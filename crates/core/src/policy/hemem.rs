@@ -7,9 +7,9 @@
 //!
 //! Not good for: hot sets far from the size of fast memory. Departs from its source: pages are as
 //! large as the world maps them, not always 2 MiB; small allocations are managed, too, but halve no
-//! counts; moves are decided on up to 8 MiB ahead; its
-//! sampling thread looks for samples without rest where a machine is modelled, not live; samples and writes wait for nothing; no memory is
-//! kept free, as in the authors' code.
+//! counts; moves are decided on up to 8 MiB ahead; the sampling thread never rests where a machine
+//! is modelled, and does live; samples and writes wait for nothing; no memory is kept free, as in the
+//! authors' code.
 
 mod extents;
 mod units;

@@ -305,6 +305,22 @@ mod tests {
         assert!(chosen > 300 && chosen < all && spared > 10, "{chosen} of {all}, {spared}");
     }
 
+    /// Ends a window in which these pages were accessed, and gathers; how many were selected.
+    fn selected_in(
+        guest: &mut VirtualMachine,
+        now_ns: f64,
+        hot: &[u32],
+        tally: &mut Tally,
+    ) -> usize {
+        assert!(guest.map.access(&mut hot.to_vec()));
+        guest.act(now_ns, false, tally);
+        let selected = guest.waiting.len();
+        while !guest.waiting.is_empty() {
+            guest.act(now_ns, false, tally);
+        }
+        selected
+    }
+
     #[test]
     fn a_gathered_region_is_left_alone_until_it_is_cold() {
         let footprint = Footprint { peak_resident_pages: 40 * 512, ..Footprint::default() };
@@ -316,14 +332,8 @@ mod tests {
         let hot: Vec<u32> = (0..100).map(|i| i * 200).collect();
         let mut now_ns = 0.0;
         let mut window = |guest: &mut VirtualMachine, hot: &[u32]| {
-            assert!(guest.map.access(&mut hot.to_vec()));
             now_ns += 1000.0;
-            guest.act(now_ns, false, &mut tally);
-            let selected = guest.waiting.len();
-            while !guest.waiting.is_empty() {
-                guest.act(now_ns, false, &mut tally);
-            }
-            selected
+            selected_in(guest, now_ns, hot, &mut tally)
         };
         assert_eq!(window(&mut guest, &hot), 100);
         assert_eq!(
@@ -349,15 +359,9 @@ mod tests {
             guest.map.clear_accessed();
             let mut now_ns = 0.0;
             let of_window = |hot: &std::ops::Range<u32>| {
-                let mut pages: Vec<u32> = hot.clone().map(|i| i * 200).collect();
-                assert!(guest.map.access(&mut pages));
                 now_ns += 1000.0;
-                guest.act(now_ns, false, &mut tally);
-                let selected = guest.waiting.len();
-                while !guest.waiting.is_empty() {
-                    guest.act(now_ns, false, &mut tally);
-                }
-                selected
+                let pages: Vec<u32> = hot.clone().map(|i| i * 200).collect();
+                selected_in(&mut guest, now_ns, &pages, &mut tally)
             };
             windows.iter().map(of_window).collect::<Vec<_>>()
         };
