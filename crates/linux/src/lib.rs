@@ -9,6 +9,7 @@ pub mod changes;
 mod error;
 pub mod files;
 pub mod groups;
+pub mod held;
 #[cfg(feature = "lab")]
 pub mod lab;
 pub mod latency;

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub mod clock;
+pub mod delays;
 pub mod maps;
 pub mod users;
 

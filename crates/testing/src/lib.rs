@@ -82,6 +82,8 @@ requirements! {
     Root "root",
     /// The processor has caches, which an emulator has not.
     Caches "caches",
+    /// Delays of processes are counted, and told.
+    Delays "delays",
     /// Threads of the kernel are to be seen.
     KernelThreads "kernel-threads",
     /// setsid(1) that gives a program a terminal.
@@ -124,6 +126,11 @@ pub fn skip(requirement: Requirement, why: impl fmt::Display) {
         Ok(true) => panic!("{REQUIRE} says that this machine has '{requirement}'; {line}"),
         Err(unknown) => panic!("{REQUIRE}: there is no requirement '{unknown}'"),
     }
+}
+
+/// Whether delays of processes can be tested; says that the test is skipped where not.
+pub fn delays() -> bool {
+    met(Requirement::Delays, Machine::this().delays())
 }
 
 /// Whether zram can be tested; says that the test is skipped where not.

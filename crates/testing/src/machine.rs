@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// Numbers of capabilities (capabilities(7), `include/uapi/linux/capability.h`).
+const NET_ADMIN: u32 = 12;
 const SYS_PTRACE: u32 = 19;
 const SYS_ADMIN: u32 = 21;
 /// The first kernel that moves pages within a process (`UFFDIO_MOVE`).
@@ -74,6 +75,18 @@ impl Machine {
         self.has(SYS_ADMIN).then_some(()).ok_or_else(|| "frames take CAP_SYS_ADMIN".into())
     }
 
+    /// Whether delays of processes are counted, and told.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn delays(&self) -> Result<(), String> {
+        let setting = "proc/sys/kernel/task_delayacct";
+        if !self.root.join(setting).exists() {
+            return Err(format!("there is no /{setting} in this kernel"));
+        }
+        self.has(NET_ADMIN).then_some(()).ok_or_else(|| "delays take CAP_NET_ADMIN".into())
+    }
+
     fn has(&self, capability: u32) -> bool {
         self.status("CapEff", 0, 16).is_some_and(|all| all >> capability & 1 == 1)
     }
@@ -112,6 +125,7 @@ mod tests {
             ("proc/self/status", ALL),
             ("proc/sys/kernel/osrelease", "6.8.0-x\n"),
             ("proc/sys/vm/unprivileged_userfaultfd", "0\n"),
+            ("proc/sys/kernel/task_delayacct", "0\n"),
         ] {
             let Some(text) = (if path == changed { text } else { Some(usual) }) else { continue };
             let path = folder.path().join(path);
@@ -126,8 +140,8 @@ mod tests {
     fn a_machine_with_everything_skips_nothing() {
         let (_folder, machine) = machine("", None);
         assert_eq!(
-            (machine.zram(), machine.userfaultfd(), machine.frames()),
-            (Ok(()), Ok(()), Ok(()))
+            (machine.zram(), machine.userfaultfd(), machine.frames(), machine.delays()),
+            (Ok(()), Ok(()), Ok(()), Ok(()))
         );
     }
 
@@ -144,6 +158,19 @@ mod tests {
         ] {
             let (_folder, machine) = machine(path, text);
             let lacks = machine.zram().expect_err(why);
+            assert!(lacks.contains(why), "{lacks}");
+        }
+    }
+
+    #[test]
+    fn what_delays_lack_is_named() {
+        let user = "Uid:\t1\t1\t1\t1\nCapEff:\t0\n";
+        for (path, text, why) in [
+            ("proc/sys/kernel/task_delayacct", None, "no /proc/sys"),
+            ("proc/self/status", Some(user), "CAP_NET_ADMIN"),
+        ] {
+            let (_folder, machine) = machine(path, text);
+            let lacks = machine.delays().expect_err(why);
             assert!(lacks.contains(why), "{lacks}");
         }
     }

@@ -7,8 +7,9 @@
 
 use super::faults::Faults;
 use super::{Source, SourceStats, Touch, TouchKind};
-use frostline_linux::accesses::balancing::{Armed, plenty};
+use frostline_linux::accesses::balancing::{plenty, switch_on};
 use frostline_linux::changes::Changes;
+use frostline_linux::held::Held;
 use frostline_linux::perf::faults::FaultKind;
 use frostline_linux::{LinuxError, Root};
 use std::sync::Arc;
@@ -25,7 +26,7 @@ const LITTLE: f64 = 0.85;
 pub struct HintFaults {
     changes: Changes,
     faults: Faults,
-    armed: Option<Arc<Armed>>,
+    armed: Option<Arc<Held>>,
     polls: u32,
 }
 
@@ -45,7 +46,7 @@ impl HintFaults {
     fn arm(&mut self) -> Result<(), LinuxError> {
         let free = plenty(self.changes.root())?;
         if self.armed.is_none() && free < LITTLE {
-            self.armed = Some(Armed::new(&self.changes)?);
+            self.armed = Some(switch_on(&self.changes)?);
         } else if free >= TOO_MUCH {
             self.armed = None;
         }

@@ -10,12 +10,10 @@
 
 use crate::changes::{self, Changes};
 use crate::error::LinuxError;
-use crate::process::in_another_program;
+use crate::held::Held;
 use crate::root::Root;
 use crate::topology::Topology;
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 
 /// What the kernel does about nodes, as bits.
 pub const MODE: &str = "/proc/sys/kernel/numa_balancing";
@@ -157,70 +155,22 @@ fn zones(text: &str) -> Vec<Zone> {
     zones
 }
 
-/// Hint faults switched on, by this process as a whole, until all of these are dropped.
-#[derive(Debug)]
-pub struct Armed(Changes);
-
-/// One for each system: its settings are the same for all drivers of a process.
-static ARMED: Mutex<BTreeMap<PathBuf, Weak<Armed>>> = Mutex::new(BTreeMap::new());
-
-impl Armed {
-    /// Switches them on, for all programs of the system, after it is written down what was set
-    /// before. What else the kernel was told to balance it still does.
-    ///
-    /// # Errors
-    /// [`LinuxError::Unsupported`] where the kernel has none or another run has other wishes;
-    /// without the right to change settings.
-    pub fn new(changes: &Changes) -> Result<Arc<Self>, LinuxError> {
-        // An agent drives its own process alone, and its children do not have its memory.
-        if in_another_program() {
-            return Self::switch_on(changes).map(Arc::new);
-        }
-        let mut all = ARMED.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = changes.root().path("/");
-        if let Some(armed) = all.get(&key).and_then(Weak::upgrade) {
-            return Ok(armed);
-        }
-        let armed = Arc::new(Self::switch_on(changes)?);
-        all.insert(key, Arc::downgrade(&armed));
-        Ok(armed)
-    }
-
-    fn switch_on(changes: &Changes) -> Result<Self, LinuxError> {
+/// Switches hint faults on, for all programs of the system, until what it gives is dropped. What else
+/// the kernel was told to balance it still does.
+///
+/// # Errors
+/// [`LinuxError::Unsupported`] where the kernel has none or another run has other wishes;
+/// without the right to change settings.
+pub fn switch_on(changes: &Changes) -> Result<Arc<Held>, LinuxError> {
+    Held::make(changes, RATE, || {
         let Some(mode) = mode(changes.root())? else {
             return Err(LinuxError::Unsupported {
                 what: "this kernel has no NUMA balancing".into(),
                 hint: "needs CONFIG_NUMA_BALANCING".into(),
             });
         };
-        let set =
-            changes.set(RATE, "0").and_then(|()| changes.set(MODE, &(mode | TIERING).to_string()));
-        if let Err(error) = set {
-            let _ = changes.release_settings(&[MODE, RATE]);
-            return Err(error);
-        }
-        Ok(Self(changes.clone()))
-    }
-
-    fn switch_off(&self) {
-        // What stays on the list is undone by whoever cleans up next.
-        let _ = self.0.release_settings(&[MODE, RATE]);
-    }
-}
-
-impl Drop for Armed {
-    fn drop(&mut self) {
-        if in_another_program() {
-            return self.switch_off();
-        }
-        let all = ARMED.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = all.get(&self.0.root().path("/")).and_then(Weak::upgrade);
-        if next.is_none() {
-            self.switch_off();
-        }
-        // Dropped with the lock held, the next one would wait for it for ever.
-        drop(all);
-    }
+        Ok(vec![(RATE, "0".into()), (MODE, (mode | TIERING).to_string())])
+    })
 }
 
 #[cfg(test)]
@@ -275,7 +225,7 @@ mod tests {
     fn the_last_to_let_go_restores() {
         let tree = tree(TWO, "1");
         let changes = Changes::of_this_process(tree.root()).expect("it runs");
-        let (one, two) = (Armed::new(&changes), Armed::new(&changes));
+        let (one, two) = (switch_on(&changes), switch_on(&changes));
         let both = || (tree.text(MODE), tree.text(RATE));
         assert_eq!(both(), ("3".into(), "0".into()), "sockets go on being balanced");
         assert_eq!(
@@ -287,7 +237,7 @@ mod tests {
         assert_eq!(both(), ("3".into(), "0".into()));
         drop(two);
         assert_eq!(both(), ("1".into(), "65536".into()));
-        drop(Armed::new(&changes).expect("again"));
+        drop(switch_on(&changes).expect("again"));
         assert_eq!(both(), ("1".into(), "65536".into()));
         assert!(!tree.root().path("/run/frostline/changes.json").exists());
     }
@@ -296,7 +246,7 @@ mod tests {
     fn what_the_administrator_has_set_comes_back() {
         let tree = tree(TWO, "2");
         let changes = Changes::of_this_process(tree.root()).expect("it runs");
-        let armed = Armed::new(&changes).expect("asked for");
+        let armed = switch_on(&changes).expect("asked for");
         assert_eq!((tree.text(MODE), tree.text(RATE)), ("2".into(), "0".into()));
         drop(armed);
         assert_eq!((tree.text(MODE), tree.text(RATE)), ("2".into(), "65536".into()));
@@ -307,7 +257,7 @@ mod tests {
         let tree = tree(TWO, "0");
         std::fs::remove_file(tree.root().path(RATE)).expect("it was there");
         let changes = Changes::of_this_process(tree.root()).expect("it runs");
-        Armed::new(&changes).expect_err("one setting is missing");
+        switch_on(&changes).expect_err("one setting is missing");
         assert_eq!(tree.text(MODE), "0");
         assert!(!tree.root().path("/run/frostline/changes.json").exists());
     }
