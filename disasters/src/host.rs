@@ -10,8 +10,8 @@ use frostline_core::rng::Rng;
 use frostline_core::span::{ExtentChange, Span, push_run};
 use frostline_core::types::*;
 use frostline_daemon::{
-    ArmedTouch, Assignment, Change, Found, LogEntry, Refreshed, Sampling, System, Touch, TouchKind,
-    Unit,
+    ArmedTouch, Assignment, Change, Found, LogEntry, Refreshed, Sampling, Spent, System, Touch,
+    TouchKind, Unit,
 };
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,6 +83,7 @@ pub struct Host {
     touches: Vec<Touch>,
     watched: BTreeSet<(u32, u64)>,
     lost: u64,
+    spent: Spent,
     cpu: Cell<u64>,
     /// Does not see slower tiers. Shows that what is wrong is found.
     pub is_blind: bool,
@@ -104,6 +105,7 @@ impl Host {
             touches: Vec::new(),
             watched: BTreeSet::new(),
             lost: 0,
+            spent: Spent::default(),
             cpu: Cell::new(0),
             is_blind: false,
         }
@@ -235,6 +237,15 @@ impl System for Host {
         // Asking takes time, too.
         self.cpu.set(self.cpu.get() + 300);
         Nanos(self.cpu.get())
+    }
+
+    fn spent(&mut self) -> Result<Option<Spent>, End> {
+        self.call(1000);
+        let Spent { busy, swap_in, .. } = &mut self.spent;
+        *busy = busy.saturating_add(Nanos(1_000_000_000));
+        // From nothing to ten times what is allowed.
+        *swap_in = swap_in.saturating_add(Nanos(self.injector.rng.below(200_000_000)));
+        Ok(Some(self.spent))
     }
 
     fn follow(&mut self, changes: &mut Vec<(ProcessId, Change)>) -> Result<(), End> {

@@ -11,7 +11,7 @@ use frostline_core::rng::Rng;
 use frostline_core::span::Span;
 use frostline_core::types::*;
 use frostline_core::{Engine, EngineConfig};
-use frostline_daemon::{Daemon, Limit, STEP, Settings, Tier};
+use frostline_daemon::{Daemon, Goal, Limit, STEP, Settings, Tier};
 
 /// Steps between two times of calm, in which the daemon must come to know the truth.
 const CALM: u64 = 2000;
@@ -117,6 +117,12 @@ impl World {
             probes: swap == Some(TierId(1)) && rng.below(2) == 0,
             returns: swap == Some(TierId(1)) && rng.below(2) == 0,
             wants_samples: true,
+            goal: (rng.below(2) == 0).then_some(Goal {
+                most_loss: 0.02,
+                floor: None,
+                ceiling: Some(fast),
+            }),
+            extra_load_ns: None,
             seed,
         };
         let tiers = capacities.iter().enumerate().map(|(tier, pages)| TierLimits {

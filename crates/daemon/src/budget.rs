@@ -24,6 +24,10 @@ pub(crate) struct Budget {
     /// Times to look for processes that have come or gone.
     pub(crate) refreshes: Refreshes,
     settling_since: Option<Nanos>,
+    /// Part of our share of a core that is used.
+    pub(crate) ease: f64,
+    /// The limit is being lowered: it counts as settling.
+    pub(crate) lowers: bool,
 }
 
 impl Budget {
@@ -37,6 +41,8 @@ impl Budget {
             rounds: Rounds::default(),
             refreshes: Refreshes::new(settings.cpu_share),
             settling_since: None,
+            ease: 1.0,
+            lowers: false,
         }
     }
 
@@ -51,12 +57,12 @@ impl Budget {
     pub(crate) fn share(&mut self, now: Nanos, settings: &Settings, used: u64, limit: u64) {
         let settled = used as f64 <= limit as f64 * SETTLING;
         self.settling_since = if settled { None } else { self.settling_since.or(Some(now)) };
-        let settling = !settled && self.over_limit(now) < SETTLES;
+        let settling = self.lowers || !settled && self.over_limit(now) < SETTLES;
         let Settings { cpu_share, settling_cpu_share, .. } = *settings;
         let share = if settling { settling_cpu_share.max(cpu_share) } else { cpu_share };
         // The audit's part is everybody's while it rests.
         let audit = if self.rounds.allows(now) { cpu_share * AUDIT_PART } else { 0.0 };
-        self.pacer.set_share(share - audit);
+        self.pacer.set_share((share - audit) * self.ease);
     }
 
     /// For how long fast memory has been exceeded by more than 2 %.

@@ -5,9 +5,12 @@ use crate::address_map::AddressMap;
 use crate::audit::Audit;
 use crate::budget::Budget;
 use crate::context::Cx;
+use crate::goal::Goal;
 use crate::ledger::{Ledger, Purpose};
 use crate::limit::Limit;
 use crate::limits::Limits;
+use crate::loss::Loss;
+use crate::losses::Losses;
 use crate::moving::Wanted;
 use crate::observer::Observer;
 use crate::settings::{REPORT, STEP, Settings};
@@ -18,7 +21,7 @@ use crate::{arming, folios};
 use alloc::vec::Vec;
 use frostline_core::Engine;
 use frostline_core::action::Action;
-use frostline_core::event::Event;
+use frostline_core::event::{Event, SampleKind};
 use frostline_core::types::*;
 
 /// Free memory that must remain when pages are brought back.
@@ -33,6 +36,7 @@ pub struct Daemon {
     audit: Audit,
     limits: Limits,
     observer: Observer,
+    losses: Losses,
     now: Nanos,
     report_due: Nanos,
 }
@@ -43,12 +47,15 @@ struct Parts<'a> {
     audit: &'a mut Audit,
     limits: &'a mut Limits,
     observer: &'a mut Observer,
+    losses: &'a mut Losses,
 }
 
 impl Daemon {
     /// A daemon that has looked at nothing yet.
     pub fn new(engine: Engine, settings: Settings, system: &impl System) -> Self {
+        let period = engine.facts().needs.load_sample_period;
         Self {
+            losses: Losses::new(settings.goal, period),
             ledger: Ledger::new(engine),
             budget: Budget::new(&settings, system.cpu()),
             spaces: Spaces::default(),
@@ -75,7 +82,8 @@ impl Daemon {
         if reports {
             self.report_due = now.saturating_add(REPORT);
         }
-        let (cx, Parts { spaces, audit, limits, observer }) = &mut self.parts(system);
+        let limited = self.keep_goal(now, reports, system)?;
+        let (cx, Parts { spaces, audit, limits, observer, losses }) = &mut self.parts(system);
         spaces.follow(cx)?;
         let mut events = Vec::new();
         if cx.budget.refreshes.allows(now) {
@@ -86,8 +94,10 @@ impl Daemon {
             cx.budget.refreshes.end(cx.system.cpu());
         }
         cx.charge_hearing();
-        if reports {
+        if reports || limited {
             tell_usage(cx, &mut events)?;
+        }
+        if reports {
             observer.report(cx, &mut events);
             arming::arm_again(cx, spaces);
         }
@@ -97,7 +107,7 @@ impl Daemon {
         audit.go_on(cx, spaces, &mut events)?;
         cx.tell(events)?;
         cx.charge_hearing();
-        work(cx, spaces, observer)?;
+        work(cx, spaces, observer, losses)?;
         limits.keep(cx)?;
         limits.probe(cx, passed)?;
         arming::allow_moves_at_touch(cx);
@@ -148,18 +158,71 @@ impl Daemon {
         Ok(())
     }
 
-    /// The context of a step, and the parts that are not in it.
-    fn parts<'a, S: System>(&'a mut self, system: &'a mut S) -> (Cx<'a, S>, Parts<'a>) {
-        let Self { settings, ledger, budget, spaces, audit, limits, observer, now, .. } = self;
-        let cx = Cx { now: *now, settings, system, ledger, budget };
-        (cx, Parts { spaces, audit, limits, observer })
+    /// Measures what the targets lose, and sets the limit of fast memory by their goal; whether it did.
+    fn keep_goal<S: System>(
+        &mut self,
+        now: Nanos,
+        reports: bool,
+        system: &mut S,
+    ) -> Result<bool, S::Error> {
+        let rush = self.losses.step(now, &self.ledger);
+        let limit = match reports {
+            true => {
+                let limit = self.losses.second(now, &self.settings, &self.ledger, system)?;
+                self.budget.ease = self.losses.ease;
+                self.budget.lowers = self.losses.lowers;
+                limit
+            }
+            false => None,
+        };
+        let Some(limit) = limit.or(rush) else { return Ok(false) };
+        if let Some(fast) = self.settings.tiers.first_mut() {
+            fast.limit = Some(limit);
+        }
+        Ok(true)
     }
 
-    /// Another limit of fast memory; takes effect within a second.
+    /// The context of a step, and the parts that are not in it.
+    fn parts<'a, S: System>(&'a mut self, system: &'a mut S) -> (Cx<'a, S>, Parts<'a>) {
+        let Self { settings, ledger, budget, spaces, audit, limits, observer, losses, now, .. } =
+            self;
+        let cx = Cx { now: *now, settings, system, ledger, budget };
+        (cx, Parts { spaces, audit, limits, observer, losses })
+    }
+
+    /// Another limit of fast memory, which is one above that of the goal where there is one; takes effect
+    /// within a second.
     pub fn set_fast(&mut self, fast: Limit) {
-        if let Some(tier) = self.settings.tiers.first_mut() {
-            tier.limit = Some(fast);
+        match (&mut self.losses.controller, self.settings.tiers.first_mut()) {
+            (Some(controller), _) => {
+                let ceiling = Some(fast);
+                controller.set_goal(Goal { ceiling, ..controller.goal() });
+            }
+            (None, Some(tier)) => tier.limit = Some(fast),
+            (None, None) => {}
         }
+    }
+
+    /// Another goal from now on, where there is one.
+    pub fn set_goal(&mut self, goal: Goal) {
+        if let Some(controller) = &mut self.losses.controller {
+            controller.set_goal(goal);
+        }
+    }
+
+    /// Slowdown that is kept to.
+    pub fn goal(&self) -> Option<Goal> {
+        Some(self.losses.controller.as_ref()?.goal())
+    }
+
+    /// What the targets have lost since the start; `None` where it is not measured, and in the first seconds.
+    pub fn loss(&self) -> Option<Loss> {
+        self.losses.meter.loss()
+    }
+
+    /// The same, of the last half minute.
+    pub fn latest_loss(&self) -> Option<Loss> {
+        self.losses.meter.latest_loss()
     }
 
     /// Whether what is seen shall be kept until it is [taken](Self::take_touch_log).
@@ -243,6 +306,7 @@ fn work<S: System>(
     cx: &mut Cx<'_, S>,
     spaces: &mut Spaces,
     observer: &mut Observer,
+    losses: &mut Losses,
 ) -> Result<(), S::Error> {
     while cx.budget.pacer.allows() {
         let Some(action) = cx.ledger.queue.pop() else { return Ok(()) };
@@ -253,7 +317,12 @@ fn work<S: System>(
             }
             Action::Split { region, .. } => events = folios::split(cx, spaces, region)?,
             Action::Collapse { region, to, .. } => events = folios::collapse(cx, region, to)?,
-            Action::SetSampling { kind, period } => cx.system.set_period(kind, period),
+            Action::SetSampling { kind, period } => {
+                if kind == SampleKind::LoadMiss {
+                    losses.set_period(period);
+                }
+                cx.system.set_period(kind, period);
+            }
             Action::Scan { scan, lane } => {
                 observer.scans.push(scan, lane, cx.ledger.map.pages());
                 // To ask for the time takes longer, and a policy may want hundreds at a time.

@@ -1,5 +1,6 @@
 //! Settings of a daemon, and times and sizes that are the same in every host.
 
+use crate::goal::Goal;
 use crate::limit::Limit;
 use alloc::vec::Vec;
 use frostline_core::types::*;
@@ -47,6 +48,10 @@ pub struct Settings {
     pub returns: bool,
     /// Whether the policy wants samples of loads.
     pub wants_samples: bool,
+    /// Slowdown that is kept to, in place of a limit of fast memory.
+    pub goal: Option<Goal>,
+    /// By how much longer a load from slow memory takes (ns), where loads that miss all caches are sampled.
+    pub extra_load_ns: Option<f64>,
     /// Seed of random choices.
     pub seed: u64,
 }

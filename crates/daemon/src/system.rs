@@ -1,6 +1,7 @@
 //! System on which a daemon runs, as far as the daemon needs it.
 
 use crate::accounts::Account;
+use crate::loss::Spent;
 use crate::unit::{Found, Unit};
 use alloc::vec::Vec;
 use frostline_core::action::Action;
@@ -135,6 +136,14 @@ pub trait System {
 
     /// Processor time that has gone into the daemon, and into what it has had done in its place.
     fn cpu(&self) -> Nanos;
+
+    /// Time that the targets have spent; `None` where nobody counts it.
+    ///
+    /// # Errors
+    /// Where going on makes no sense.
+    fn spent(&mut self) -> Result<Option<Spent>, Self::Error> {
+        Ok(None)
+    }
 
     /// What processes have done to their address space since the last call, the oldest first, where
     /// that is told at once.

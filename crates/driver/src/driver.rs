@@ -5,6 +5,7 @@ use crate::error::DriverError;
 use crate::groups::Groups;
 use crate::host::Linux;
 use crate::journal::{Journal, Setup};
+use crate::losses::Losses;
 use crate::options::Options;
 use crate::place::Places;
 use crate::source::choice::Choice;
@@ -36,13 +37,14 @@ impl Driver {
     ///
     /// # Errors
     /// Where the policy does not exist or the journal cannot be written.
-    pub fn new(
+    pub(crate) fn new(
         root: Root,
         options: Options,
         selection: Selection,
         setup: &Setup,
         places: Places,
         choice: Choice,
+        losses: Losses,
     ) -> Result<Self, DriverError> {
         let engine = setup.engine()?;
         let journal = match &options.journal {
@@ -56,7 +58,7 @@ impl Driver {
         let slow = options.tiers();
         let tiers = (0..places.tiers.len()).map(|index| TierId(index as u8));
         let tiers = tiers.map(|tier| Tier {
-            limit: if tier == TierId::FAST { Some(*options.fast) } else { slow.limit(tier) },
+            limit: if tier == TierId::FAST { Some(options.most_fast()) } else { slow.limit(tier) },
             direct: places.is_direct(tier),
         });
         let settings = Settings {
@@ -69,6 +71,8 @@ impl Driver {
             probes: choice.probes,
             returns: choice.returns,
             wants_samples: engine.facts().needs.load_sample_period > 0,
+            goal: losses.goal,
+            extra_load_ns: losses.extra_load_ns,
             seed: options.seed,
         };
         let swaps = !slow.is_empty() && places.swap().is_some();
@@ -83,6 +87,7 @@ impl Driver {
             next_touch: None,
             closed_files: None,
             journal,
+            spending: losses.spending,
             dry_run: options.dry_run,
             root,
             selection,

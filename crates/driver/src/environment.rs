@@ -18,7 +18,8 @@ const KEYS: [&str; 4] = ["consolidate", "children", "log", "status"];
 
 /// Variables of former releases, each with the key that takes its place.
 pub fn superseded() -> impl Iterator<Item = (String, &'static str)> {
-    let keys = Options::KEYS.iter().copied().filter(|key| !["policy", "dry_run"].contains(key));
+    let newer = ["policy", "dry_run", "min_fast", "max_slowdown"];
+    let keys = Options::KEYS.iter().copied().filter(move |key| !newer.contains(key));
     keys.chain(KEYS).map(|key| (format!("{VARIABLE}_{}", key.to_uppercase()), key))
 }
 
@@ -170,7 +171,10 @@ mod tests {
         let all = Settings::read(text).unwrap();
         assert_eq!(Settings::read(&all.text().unwrap()).unwrap(), all);
         let options = all.options.unwrap();
-        assert_eq!((options.seed, options.fast.text(), all.children), (12_345, "1:8", false));
+        assert_eq!(
+            (options.seed, options.fast.unwrap().text(), all.children),
+            (12_345, "1:8", false)
+        );
         assert_eq!(all.consolidate, Some(ConsolidationLimit::Auto));
         let short = Settings::read("memtis:alpha=0.8").unwrap();
         assert_eq!(short, Settings::read(r#"{"policy": "memtis:alpha=0.8"}"#).unwrap());

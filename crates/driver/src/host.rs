@@ -9,13 +9,14 @@ use crate::left_alone::LeftAlone;
 use crate::place::{Place, Places};
 use crate::source::Source;
 use crate::source::allocations::Allocations;
+use crate::spending::Spending;
 use crate::watched::{Selection, Watched};
 use frostline_core::event::{Backing, Event, MoveOutcome, SampleKind};
 use frostline_core::span::{ExtentChange, Span, difference, joined};
 use frostline_core::types::*;
 use frostline_daemon::{
-    Account, ArmedTouch, Assignment, Change, Found, LogEntry, Refreshed, Sampling, System, Touch,
-    Unit,
+    Account, ArmedTouch, Assignment, Change, Found, LogEntry, Refreshed, Sampling, Spent, System,
+    Touch, Unit,
 };
 use frostline_inprocess::next_touch::{Destination, MOST_PAGES, NextTouch};
 use frostline_linux::groups::Ceiling;
@@ -48,6 +49,8 @@ pub(crate) struct Linux {
     /// Files that targets have closed, where the policy wants to know.
     pub(crate) closed_files: Option<ClosedFiles>,
     pub(crate) journal: Option<Journal>,
+    /// What the targets spend on pages that come back; `None` where nothing is moved.
+    pub(crate) spending: Option<Spending>,
     /// Nothing is moved.
     pub(crate) dry_run: bool,
 }
@@ -162,6 +165,11 @@ impl System for Linux {
 
     fn cpu(&self) -> Nanos {
         clock::thread_cpu()
+    }
+
+    fn spent(&mut self) -> Result<Option<Spent>, DriverError> {
+        let Self { spending, watched, .. } = self;
+        Ok(spending.as_mut().map(|spending| spending.spent(watched)))
     }
 
     fn follow(&mut self, changes: &mut Vec<(ProcessId, Change)>) -> Result<(), DriverError> {

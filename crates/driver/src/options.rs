@@ -2,9 +2,9 @@
 
 use crate::source::choice::Samples;
 use crate::tier::{SlowLimits, SlowTier, SlowTiers};
-use crate::written::{CpuShare, Policy, Size, Written};
+use crate::written::{CpuShare, Policy, Size, Slowdown, Written};
 use frostline_core::spec::SpecError;
-use frostline_daemon::Limit;
+use frostline_daemon::{Goal, Limit};
 use serde::de::value::Error as TextError;
 use serde::de::{Deserializer, Error, IntoDeserializer};
 use serde::{Deserialize, Serialize, Serializer};
@@ -16,7 +16,9 @@ use std::str::FromStr;
 pub mod default {
     /// Policy.
     pub const POLICY: &str = frostline_core::policy::registry::DEFAULT;
-    /// Fast memory.
+    /// Slowdown that is kept to where fast memory is not limited.
+    pub const MAX_SLOWDOWN: &str = "1%";
+    /// Fast memory where nobody measures how much is lost.
     pub const FAST: &str = "50%";
     /// Share of one core.
     pub const CPU_LIMIT: &str = "1.5%";
@@ -33,8 +35,15 @@ pub mod default {
 pub struct Options {
     /// Policy, with all its parameters.
     pub policy: Written<Policy>,
-    /// How much may be fast.
-    pub fast: Written<Limit>,
+    /// How much may be fast; `None` for what [`Self::goal`] takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fast: Option<Written<Limit>>,
+    /// How much is fast at least, where there is a goal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_fast: Option<Written<Limit>>,
+    /// How much slower the program may become.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_slowdown: Option<Written<Slowdown>>,
     /// Below fast memory; `None` for what suits the system best.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "show_list")]
     pub slow: Option<Written<SlowTiers>>,
@@ -73,7 +82,9 @@ impl Default for Options {
         }
         Self {
             policy: read(default::POLICY),
-            fast: read(default::FAST),
+            fast: None,
+            min_fast: None,
+            max_slowdown: None,
             slow: None,
             limit: None,
             cpu_limit: read(default::CPU_LIMIT),
@@ -94,6 +105,8 @@ impl Options {
     pub const KEYS: &'static [&'static str] = &[
         "policy",
         "fast",
+        "min_fast",
+        "max_slowdown",
         "slow",
         "limit",
         "cpu_limit",
@@ -114,7 +127,9 @@ impl Options {
     pub fn set<'de, D: Deserializer<'de>>(&mut self, key: &str, from: D) -> Result<(), D::Error> {
         match key {
             "policy" => self.policy = Deserialize::deserialize(from)?,
-            "fast" => self.fast = Deserialize::deserialize(from)?,
+            "fast" => self.fast = Some(Deserialize::deserialize(from)?),
+            "min_fast" => self.min_fast = Some(Deserialize::deserialize(from)?),
+            "max_slowdown" => self.max_slowdown = Some(Deserialize::deserialize(from)?),
             "slow" => self.slow = list(from, "slow tiers")?,
             "limit" => self.limit = list(from, "limits")?,
             "cpu_limit" => self.cpu_limit = Deserialize::deserialize(from)?,
@@ -157,6 +172,41 @@ impl Options {
         };
         slow.replace(slow.limited(self.limit.as_deref())?);
         self.slow = Some(slow);
+        Ok(())
+    }
+
+    /// Slowdown to keep to in place of a size: what is asked for, or the default where no size is.
+    pub fn goal(&self) -> Option<Goal> {
+        let default = || default::MAX_SLOWDOWN.parse().expect("the default is a slowdown");
+        let slowdown = match (&self.max_slowdown, &self.fast) {
+            (Some(slowdown), _) => **slowdown,
+            (None, None) => default(),
+            (None, Some(_)) => return None,
+        };
+        Some(Goal {
+            most_loss: slowdown.get(),
+            floor: self.min_fast.as_deref().copied(),
+            ceiling: self.fast.as_deref().copied(),
+        })
+    }
+
+    /// Most memory that may be fast.
+    pub fn most_fast(&self) -> Limit {
+        self.fast.as_deref().copied().unwrap_or(Limit::Share(1.0))
+    }
+
+    /// Gives up a goal that nobody asked for by name: a size takes its place.
+    ///
+    /// # Errors
+    /// Where a slowdown is asked for.
+    pub fn without_goal(&mut self) -> Result<(), SpecError> {
+        if let Some(slowdown) = &self.max_slowdown {
+            let what = format!("a slowdown of at most {slowdown} cannot be kept to");
+            return Err(SpecError::new(what, "give --fast in its place"));
+        }
+        if self.fast.is_none() {
+            self.fast = Some(default::FAST.parse()?);
+        }
         Ok(())
     }
 
@@ -218,6 +268,8 @@ mod tests {
         for (key, text) in [
             ("policy", "hybridtier:momentum=2"),
             ("fast", "1:8"),
+            ("min_fast", "64MiB"),
+            ("max_slowdown", "2%"),
             ("slow", "node:1,zram:size=1GiB:algorithm=lz4"),
             ("limit", "node:1=30%"),
             ("cpu_limit", "1/3"),
@@ -256,5 +308,24 @@ mod tests {
             Some(Limit::Share(0.3))
         );
         assert!(options.set_words("limit", &["node:1".into()]).is_err());
+    }
+
+    #[test]
+    fn a_goal_is_kept_to_where_no_size_is_named() {
+        let goal = |pairs: &[(&str, &str)]| {
+            let mut options = Options::default();
+            for (key, text) in pairs {
+                options.set_words(key, &[(*text).into()]).expect(key);
+            }
+            (options.goal(), options.without_goal().is_ok(), options.most_fast())
+        };
+        let (by_default, gives_way, size) = goal(&[]);
+        assert_eq!(by_default.map(|goal| (goal.most_loss, goal.ceiling)), Some((0.01, None)));
+        assert_eq!((gives_way, size), (true, Limit::Share(0.5)));
+        assert_eq!(goal(&[("fast", "40%")]), (None, true, Limit::Share(0.4)));
+        let (both, gives_way, _) =
+            goal(&[("fast", "60%"), ("min_fast", "20%"), ("max_slowdown", "2%")]);
+        let (floor, ceiling) = (Some(Limit::Share(0.2)), Some(Limit::Share(0.6)));
+        assert_eq!((both, gives_way), (Some(Goal { most_loss: 0.02, floor, ceiling }), false));
     }
 }

@@ -4,6 +4,7 @@ use crate::driver::Driver;
 use crate::error::DriverError;
 use crate::journal::Setup;
 use crate::left_alone::LeftAlone;
+use crate::losses::Losses;
 use crate::options::Options;
 use crate::place::{Place, Places};
 use crate::source::choice::choose;
@@ -60,7 +61,7 @@ pub fn start_inside(
 
 fn begin(
     root: Root,
-    options: Options,
+    mut options: Options,
     selection: Selection,
     own: Option<fn() -> Vec<Span>>,
 ) -> Result<(Driver, Notes), DriverError> {
@@ -92,10 +93,11 @@ fn begin(
         .map(|usage| usage.anonymous.0 + usage.swapped.0)
         .sum();
     let pages = Bytes(resident).pages();
-    let fast = options.fast.bytes(Bytes(resident)).pages();
+    let fast = options.most_fast().bytes(Bytes(resident)).pages();
     let mut offer =
         Offer { seed: options.seed, fast_pages: fast, total_pages_hint: pages, ..live() };
-    let asked = options.policy.text();
+    let asked = options.policy.clone();
+    let asked = asked.text();
     let wished = terms(asked, &Offer::default())?.facts.needs;
     let direct = (1..places.tiers.len()).any(|tier| places.is_direct(TierId(tier as u8)));
     let arms = own.is_some() && direct && wished.faults && wished.swap_faults && !options.dry_run;
@@ -128,6 +130,10 @@ fn begin(
     if !options.dry_run {
         notes.extend(measure(&root, &places, &mut offer));
     }
+    let measured = (&places, &choice, &offer);
+    let losses = Losses::begin(&root, &mut options, measured, own.is_some(), &mut notes)?;
+    let fast = options.most_fast().bytes(Bytes(resident)).pages();
+    offer.fast_pages = fast;
     let known = terms(asked, &offer)?;
     let suited = known.facts.needs;
     let lacks_files = |fit: &&Suited| matches!(fit.without, Some((Lack::ClosedFiles, _)));
@@ -183,7 +189,7 @@ fn begin(
         },
     };
     let closings = choice.closings.take();
-    let mut driver = Driver::new(root, options, selection, &setup, places, choice)?;
+    let mut driver = Driver::new(root, options, selection, &setup, places, choice, losses)?;
     if let Some(own) = own {
         driver.live_inside(own);
     }

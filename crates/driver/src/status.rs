@@ -6,6 +6,7 @@ use crate::place::Place;
 use frostline_core::Foreign;
 use frostline_core::engine::Rejected;
 use frostline_core::types::*;
+pub use frostline_daemon::Loss;
 use frostline_daemon::{Account, Accounts, Audits, Space};
 use frostline_inprocess::consolidate::Numbers;
 use frostline_linux::process::Identity;
@@ -54,6 +55,9 @@ pub struct Status {
     /// Control groups with a limit of memory or swap, where pages go to swap.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupStatus>,
+    /// What the targets lose; `None` where nobody measures it, and in the first seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<LossStatus>,
     /// Moves since the start.
     pub accounts: Accounts,
     /// Proposals that the engine turned down, in pages, by reason.
@@ -87,6 +91,20 @@ impl Status {
         let classes = self.classes.is_none_or(|pages| pages.iter().all(|pages| *pages <= MOST));
         sources && classes && self.accounts.can_be()
     }
+}
+
+/// Slowdown of the targets. Shares are of the time that they would take with all memory fast.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LossStatus {
+    /// Most that it shall be, where that decides on the size of fast memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goal: Option<f64>,
+    /// Since the start.
+    pub whole: Loss,
+    /// Of the last half minute.
+    pub latest: Loss,
+    /// Refaults are counted and not timed.
+    pub is_estimate: bool,
 }
 
 /// One process.
@@ -187,6 +205,7 @@ impl Driver {
             compressed_bytes: compressed,
             saved_bytes: swapped.saturating_sub(compressed.unwrap_or(0)),
             groups: self.system.groups.as_ref().map(Groups::status).unwrap_or_default(),
+            loss: self.loss(),
             accounts: self.accounts(),
             rejected_pages: rejected.map(|(why, n)| (why.name().to_owned(), n)).collect(),
             sources: self
@@ -229,6 +248,15 @@ pub fn own_limit(managed: Bytes) -> Bytes {
 }
 
 impl Driver {
+    fn loss(&self) -> Option<LossStatus> {
+        Some(LossStatus {
+            goal: self.daemon.goal().map(|goal| goal.most_loss),
+            whole: self.daemon.loss()?,
+            latest: self.daemon.latest_loss()?,
+            is_estimate: self.system.spending.as_ref()?.is_estimate(),
+        })
+    }
+
     fn targets(&self) -> Vec<TargetStatus> {
         let status = |(process, space): (ProcessId, &Space)| TargetStatus {
             pid: process.0,

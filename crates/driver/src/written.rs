@@ -96,6 +96,31 @@ impl FromStr for CpuShare {
     }
 }
 
+/// A slowdown above 0, in units of the time without it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Slowdown(f64);
+
+impl Slowdown {
+    /// 0.02 for 2 %.
+    pub fn get(self) -> f64 {
+        self.0
+    }
+}
+
+impl FromStr for Slowdown {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        let hint = "write a share such as 2%, above 0 and at most 100%";
+        let share = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+        match share.map(|percent| percent / 100.0) {
+            Some(share) if share > 0.0 && share <= 1.0 => Ok(Self(share)),
+            Some(_) => Err(SpecError::new(format!("'{text}' cannot be kept to"), hint)),
+            None => Err(SpecError::new(format!("'{text}' is no slowdown"), hint)),
+        }
+    }
+}
+
 /// An amount of memory above 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size(Bytes);
@@ -114,6 +139,24 @@ impl FromStr for Size {
         match parse_bytes(text)? {
             Bytes(0) => Err(SpecError::new("0 bytes are too few", "leave it out for no limit")),
             bytes => Ok(Self(bytes)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slowdowns_are_shares_above_nothing() {
+        let read = |text: &str| Slowdown::from_str(text).map(Slowdown::get);
+        assert_eq!(read("2%"), Ok(0.02));
+        assert_eq!(read("0.5 %"), Ok(0.005));
+        for bad in ["0%", "-1%", "101%", "2", "0.02", "", "%", "inf%", "nan%"] {
+            assert!(
+                read(bad).is_err_and(|error| error.hint.is_some_and(|hint| hint.contains("2%"))),
+                "{bad}"
+            );
         }
     }
 }

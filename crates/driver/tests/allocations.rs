@@ -168,7 +168,7 @@ fn the_engine_is_told_of_extents_as_they_were_asked_for() {
     let mut program = Watched::start();
     let options = Options {
         policy: "first-touch".parse().unwrap(),
-        fast: "100%".parse().unwrap(),
+        fast: "100%".parse().ok(),
         cpu_limit: "50%".parse().unwrap(),
         settling_cpu_limit: "50%".parse().unwrap(),
         journal: Some(journal.clone()),
@@ -267,7 +267,7 @@ fn without_tracepoints_extents_are_refused_with_a_reason() {
     file(&format!("/proc/{pid}/status"), "RssAnon: 8 kB\n".into());
     let options = Options {
         policy: "first-touch".parse().unwrap(),
-        fast: "1MiB".parse().unwrap(),
+        fast: "1MiB".parse().ok(),
         dry_run: true,
         extents: true,
         ..Options::default()

@@ -5,6 +5,7 @@ use crate::machine::Machine;
 use crate::setting::Setting;
 use crate::size::FastSize;
 use frostline_core::types::{Bytes, Nanos};
+use frostline_daemon::Goal;
 
 /// Footprint to which the interval constants of the literature belong.
 pub const REFERENCE_FOOTPRINT_BYTES: u64 = 64 << 30;
@@ -63,6 +64,8 @@ pub struct HostedDaemon {
     pub cpu_share: f64,
     /// The same while the program has over 2 % more fast memory than it may, `(0, 1]`.
     pub settling_cpu_share: f64,
+    /// Slowdown that it keeps to in place of the size of fast memory.
+    pub goal: Option<Goal>,
 }
 
 /// Names of what a run is of, for its report.

@@ -36,7 +36,7 @@ impl Board {
         state.entries.retain(|name, _| config.targets.iter().any(|target| target.name == *name));
         for target in &config.targets {
             if let Some(entry) = state.entries.get_mut(&target.name) {
-                (entry.fast, entry.priority) = (*target.options.fast, target.priority);
+                (entry.fast, entry.priority) = (target.options.most_fast(), target.priority);
             }
         }
     }
@@ -60,7 +60,7 @@ impl Board {
         let mut state = self.lock();
         // Limits that it has already are of a later configuration.
         let known = state.entries.get(&target.name).map(|entry| (entry.fast, entry.priority));
-        let (fast, priority) = known.unwrap_or((*target.options.fast, target.priority));
+        let (fast, priority) = known.unwrap_or((target.options.most_fast(), target.priority));
         let entry = Entry { fast, priority, takes_part, status };
         state.entries.insert(target.name.clone(), entry);
     }

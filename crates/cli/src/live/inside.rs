@@ -129,7 +129,7 @@ impl Inside {
         let asked = [
             (!tiering.slow.is_empty(), "--slow"),
             (tiering.policy != default::POLICY, "--policy"),
-            (tiering.fast != default::FAST, "--fast"),
+            (tiering.fast.is_some(), "--fast"),
             (tiering.journal.is_some(), "--journal"),
             (tiering.outputs.series.is_some(), "--series"),
             (tiering.extents, "--extents"),

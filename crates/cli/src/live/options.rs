@@ -15,9 +15,20 @@ pub struct Tiering {
     pub policy: String,
     /// Fast memory for the program: 2GiB, 40% of what it has, or 1:4 (fast to slow)
     ///
-    /// Shares and ratios are of what the program has in all tiers at the moment. 2GB is 2GiB.
-    #[arg(short, long, value_name = "SIZE", default_value = default::FAST)]
-    pub fast: String,
+    /// Shares and ratios are of what the program has in all tiers at the moment. 2GB is 2GiB. Without it,
+    /// --max-slowdown decides.
+    #[arg(short, long, value_name = "SIZE")]
+    pub fast: Option<String>,
+    /// How much slower the program may become: as much memory is slow as that allows [default: 1%
+    /// without --fast]
+    ///
+    /// With --fast, which is the most then. Where nobody can measure what is lost, such as between nodes
+    /// without hardware that counts loads, half of the memory stays fast by default.
+    #[arg(long, value_name = "SHARE")]
+    pub max_slowdown: Option<String>,
+    /// Least fast memory under a goal, as for --fast
+    #[arg(long, value_name = "SIZE", hide_short_help = true)]
+    pub min_fast: Option<String>,
     /// Slow tier: node:N, zram[:size=4GiB], swap, or none [default: the best there is]
     ///
     /// zram takes algorithm=lz4, too. swap is what the system has. none only watches. Several tiers,
@@ -95,7 +106,9 @@ impl Tiering {
             ("policy", one(&self.policy)),
             ("slow", &self.slow),
             ("limit", &self.limit),
-            ("fast", one(&self.fast)),
+            ("fast", self.fast.as_slice()),
+            ("max_slowdown", self.max_slowdown.as_slice()),
+            ("min_fast", self.min_fast.as_slice()),
             ("cpu_limit", one(&self.cpu_limit)),
             ("settling_cpu_limit", one(&self.settling_cpu_limit)),
             ("samples", one(&self.samples)),

@@ -1,6 +1,7 @@
 //! A driver's numbers as text and as a series.
 
 use frostline_driver::Status;
+use frostline_driver::status::{Loss, LossStatus};
 use frostline_report::units::{bytes, percent};
 use frostline_terminal::files;
 use std::fs::File;
@@ -52,6 +53,9 @@ pub fn text(status: &Status) -> String {
     if status.compressed_bytes.is_some() {
         text += &format!("\nsaved now: {}", size(status.saved_bytes));
     }
+    if let Some(loss) = &status.loss {
+        text += &format!("\n{}", loss_text(loss));
+    }
     let cost = match status.seconds >= LONG_ENOUGH {
         true => format!("{} of one core", percent(status.cpu_seconds / status.seconds)),
         false => format!("{:.0} ms of processor time", status.cpu_seconds * 1e3),
@@ -91,6 +95,29 @@ pub fn text(status: &Status) -> String {
     text
 }
 
+/// A sentence about the slowdown since the start.
+pub fn loss_text(loss: &LossStatus) -> String {
+    let Loss { share, low, high, parts } = loss.whole;
+    let named = [
+        ("swap-ins", parts.swap_ins),
+        ("loads from slow nodes", parts.slow_loads),
+        ("faults", parts.faults),
+        ("ours", parts.ours),
+    ];
+    let named = named.into_iter().filter(|(what, part)| *part > 0.0 || *what == "swap-ins");
+    let named: Vec<String> =
+        named.map(|(what, part)| format!("{what} {}", percent(part))).collect();
+    let about = if loss.is_estimate { "about " } else { "" };
+    let goal = loss.goal.map_or(String::new(), |goal| format!(", of at most {}", percent(goal)));
+    format!(
+        "slowed down by {about}{}{goal} ({} to {}): {}",
+        percent(share),
+        percent(low),
+        percent(high),
+        named.join(", ")
+    )
+}
+
 /// One line of numbers per second.
 pub struct Series {
     file: BufWriter<File>,
@@ -108,7 +135,7 @@ impl Series {
         let mut file = BufWriter::new(files::create(path)?);
         writeln!(
             file,
-            "seconds,footprint_bytes,fast_bytes,fast_limit_bytes,slow_bytes,saved_bytes,\
+            "seconds,footprint_bytes,fast_bytes,fast_limit_bytes,slow_bytes,saved_bytes,loss,\
              refaults_per_second,demoted_bytes,promoted_bytes,cpu_share,rss_bytes"
         )?;
         Ok(Self { file, cpu_seconds: 0.0, seconds: 0.0, refaults: 0 })
@@ -125,13 +152,14 @@ impl Series {
         let demoted = accounts.demoted_bytes();
         writeln!(
             self.file,
-            "{:.1},{},{},{},{},{},{:.0},{demoted},{},{:.4},{}",
+            "{:.1},{},{},{},{},{},{:.5},{:.0},{demoted},{},{:.4},{}",
             status.seconds,
             status.footprint_bytes,
             fast.used_bytes,
             fast.capacity_bytes,
             status.footprint_bytes - fast.used_bytes,
             status.saved_bytes,
+            status.loss.map_or(0.0, |loss| loss.latest.share),
             (accounts.refaults - self.refaults) as f64 / span,
             accounts.promotions.verified_bytes,
             (status.cpu_seconds - self.cpu_seconds) / span,

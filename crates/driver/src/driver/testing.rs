@@ -16,7 +16,7 @@ pub(super) fn driver(
 ) -> Driver {
     let options = Options {
         policy: "first-touch".parse().unwrap(),
-        fast: "100%".parse().unwrap(),
+        fast: "100%".parse().ok(),
         cpu_limit: "1".parse().unwrap(),
         settling_cpu_limit: "1".parse().unwrap(),
         dry_run: true,
@@ -32,5 +32,5 @@ pub(super) fn driver(
     let selection = Selection::Process { pid: std::process::id(), tree: false };
     let tiers = vec![Place::Memory, Place::Swap];
     let places = Places { tiers, device: None, planned, frames: None };
-    Driver::new(root, options, selection, &setup, places, choice).unwrap()
+    Driver::new(root, options, selection, &setup, places, choice, Losses::default()).unwrap()
 }

@@ -1,5 +1,6 @@
 //! Time, our processor time, and our memory.
 
+use crate::Root;
 use frostline_core::types::{Bytes, Nanos};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
@@ -11,6 +12,21 @@ fn nanos(time: Timespec) -> Nanos {
 /// Time since some moment in the past; stands still while the machine sleeps.
 pub fn monotonic() -> Nanos {
     nanos(clock_gettime(ClockId::Monotonic))
+}
+
+/// Unit in which `/proc` counts processor time.
+pub fn tick() -> Nanos {
+    Nanos(1_000_000_000 / rustix::param::clock_ticks_per_second().max(1))
+}
+
+/// Time of all processors together on whatever they ran; 0 where `/proc/stat` does not tell.
+pub fn machine(root: &Root) -> Nanos {
+    let text = root.read("/proc/stat").unwrap_or_default();
+    let first = text.lines().next().unwrap_or_default();
+    let words: Vec<u64> = first.split_ascii_whitespace().skip(1).flat_map(str::parse).collect();
+    // user nice system idle iowait irq softirq
+    let busy = words.iter().take(7).enumerate().filter(|(index, _)| !(3..5).contains(index));
+    Nanos(busy.fold(0, |sum: u64, (_, ticks)| sum.saturating_add(*ticks)).saturating_mul(tick().0))
 }
 
 /// Processor time of the calling thread.

@@ -24,6 +24,7 @@ fn hosted(fast_pages: u64, kernel_pages: u64, share: f64) -> SimOptions {
         kernel_fast: PageCount(kernel_pages).bytes(),
         cpu_share: share,
         settling_cpu_share: share,
+        goal: None,
     };
     SimOptions { daemon: Some(daemon), ..options(fast_pages) }
 }

@@ -15,8 +15,8 @@ use frostline_core::mappings;
 use frostline_core::span::{ExtentChange, Span, push_run};
 use frostline_core::types::*;
 use frostline_daemon::{
-    Assignment, Change, Daemon, Found, Limit, LogEntry, Refreshed, Sampling, Settings, System,
-    Tier, Touch, Unit,
+    Assignment, Change, Daemon, Found, Limit, LogEntry, Refreshed, Sampling, Settings, Spent,
+    System, Tier, Touch, Unit,
 };
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -68,6 +68,8 @@ impl Hosted {
             probes: false,
             returns: false,
             wants_samples: engine.facts().needs.load_sample_period > 0,
+            goal: options.goal,
+            extra_load_ns: None,
             seed: kernel.setup.options.seed,
         };
         let mut hands = Hands::default();
@@ -196,6 +198,15 @@ impl System for Modelled<'_, '_> {
 
     fn cpu(&self) -> Nanos {
         Nanos(self.hands.cpu_ns.iter().sum::<f64>() as u64)
+    }
+
+    /// The modelled time, of which all is lost that it would not take with all memory fast.
+    fn spent(&mut self) -> Result<Option<Spent>, Infallible> {
+        let time = &self.kernel.time;
+        let [fast_ns, _] = time.references_ns();
+        let lost = Nanos((time.ns - fast_ns).max(0.0) as u64);
+        let busy = Nanos(time.ns as u64);
+        Ok(Some(Spent { busy, swap_in: lost, kernel: lost, ..Spent::default() }))
     }
 
     fn follow(&mut self, _: &mut Vec<(ProcessId, Change)>) -> Result<(), Infallible> {

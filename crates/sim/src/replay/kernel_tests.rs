@@ -26,6 +26,7 @@ fn hosted(changes: &str, kernel_pages: u64) -> SimOptions {
         kernel_fast: PageCount(kernel_pages).bytes(),
         cpu_share: 0.25,
         settling_cpu_share: 0.5,
+        goal: None,
     };
     SimOptions { daemon: Some(daemon), ..options(changes, kernel_pages) }
 }

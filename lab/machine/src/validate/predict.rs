@@ -93,7 +93,8 @@ impl Parameters {
                 let [cpu_share, settling_cpu_share] =
                     VALIDATED_LIMITS.map(|limit| f64::from(limit) / 100.0);
                 let kernel_fast = PageCount(given).bytes();
-                daemon = Some(HostedDaemon { kernel_fast, cpu_share, settling_cpu_share });
+                daemon =
+                    Some(HostedDaemon { kernel_fast, cpu_share, settling_cpu_share, goal: None });
                 (policy.to_owned(), Bytes(fast.context("no limit in the summary")?))
             }
         };

@@ -1,0 +1,233 @@
+//! Goal in place of a size: the smallest fast memory with which the targets lose no more time than they may.
+//!
+//! The controller lowers the limit while less is lost than allowed, raises it by what came back when more is, and
+//! leaves it alone in between. It says how much may be fast. What is fast is the policy's.
+
+use crate::limit::Limit;
+use crate::loss::{Lost, Meter, Stretch};
+use alloc::collections::VecDeque;
+use frostline_core::types::*;
+
+/// Part of the footprint by which the limit is lowered in a second, at most.
+const LOWERED: f64 = 0.01;
+/// What leaves fast memory in a second may cost so many times the goal if all of it came back at once.
+const VENTURED: f64 = 2.0;
+/// From this part of the goal on the limit is no longer lowered.
+const ENOUGH: f64 = 0.75;
+/// Seconds of the goal that may be saved up and spent at once.
+const SAVED: f64 = 60.0;
+/// Seconds over which the loss is compared with the goal, where nothing has changed meanwhile.
+const SECONDS: usize = 10;
+/// Seconds after a change in which only a much larger loss counts: what was begun before shows up then.
+const FRESH: usize = 3;
+/// How much larger that is.
+const MUCH: f64 = 2.0;
+/// Part of the footprint by which the limit is raised at least.
+const RAISED: f64 = 0.005;
+/// Pause after the limit was raised; doubled where lowering it to about the same was in vain again.
+const PAUSE: Nanos = Nanos(20_000_000_000);
+const MOST_PAUSE: Nanos = Nanos(640_000_000_000);
+/// Limits that differ by less are about the same.
+const SAME: f64 = 0.05;
+/// Fast memory within so much of its limit has reached it.
+const REACHED: f64 = 1.02;
+/// Loss within a second from which on the program has changed: nothing is waited for then.
+const RUSH: f64 = 0.05;
+/// The same in goals, where that is more.
+const RUSH_GOALS: f64 = 3.0;
+/// What is looked back on for a rush.
+const RUSH_SPAN: Nanos = Nanos(1_000_000_000);
+/// Time that a refault takes where none was measured yet (ns).
+const REFAULT: f64 = 6000.0;
+/// Part of the footprint that is always fast.
+const LEAST: f64 = 1.0 / 64.0;
+
+/// What the targets may lose, and between what sizes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Goal {
+    /// Largest slowdown, above 0: 0.02 for 2 %.
+    pub most_loss: f64,
+    /// Fast memory is no less than that.
+    pub floor: Option<Limit>,
+    /// Fast memory is no more than that, whatever is lost.
+    pub ceiling: Option<Limit>,
+}
+
+/// Memory of the targets, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Memory {
+    /// In all tiers.
+    pub footprint: f64,
+    /// In fast memory.
+    pub used: f64,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Controller {
+    goal: Goal,
+    /// Bytes that may be fast; none before anything was seen.
+    limit: Option<f64>,
+    /// Footprint when it was last looked at.
+    footprint: f64,
+    /// Time that may still be lost (ns).
+    credit: f64,
+    /// Useful time in a second, lately (ns).
+    useful: f64,
+    /// Time that a refault takes (ns).
+    refault: f64,
+    /// Pages that came back, and when: of the last second.
+    returned: VecDeque<(Nanos, u64)>,
+    /// Pages that came back in each of the last seconds.
+    returns: VecDeque<u64>,
+    /// Seconds since the limit was raised.
+    since: usize,
+    /// It is not lowered before.
+    paused: Nanos,
+    pause: Nanos,
+    /// Limit that was too small last time.
+    refused: Option<f64>,
+    /// Steps in a row in which much came back.
+    rushes: u32,
+    /// The limit was lowered in the last second.
+    lowers: bool,
+}
+
+impl Controller {
+    /// All memory is fast at first.
+    pub fn new(goal: Goal) -> Self {
+        Self {
+            goal,
+            limit: None,
+            footprint: 0.0,
+            credit: 0.0,
+            useful: 0.0,
+            refault: REFAULT,
+            returned: VecDeque::new(),
+            returns: VecDeque::new(),
+            since: 0,
+            paused: Nanos::ZERO,
+            pause: PAUSE,
+            refused: None,
+            rushes: 0,
+            lowers: false,
+        }
+    }
+
+    /// The goal.
+    pub fn goal(&self) -> Goal {
+        self.goal
+    }
+
+    /// Another goal from now on.
+    pub fn set_goal(&mut self, goal: Goal) {
+        self.goal = goal;
+    }
+
+    /// Whether memory is on its way out of the fast tier.
+    pub fn lowers(&self) -> bool {
+        self.lowers
+    }
+
+    /// Looks at the second that `meter` has taken in last, in which `returned` pages came back; the limit.
+    pub fn second(&mut self, now: Nanos, meter: &Meter, returned: u64, memory: Memory) -> Bytes {
+        let Stretch { useful, lost } = meter.last(1);
+        self.follow(memory);
+        self.useful = meter.last(SECONDS).useful / meter.seconds().clamp(1, SECONDS) as f64;
+        if returned > 0 && lost.swap_ins > 0.0 {
+            self.refault += (lost.swap_ins / returned as f64 - self.refault) / 8.0;
+        }
+        if self.returns.len() == SECONDS {
+            self.returns.pop_front();
+        }
+        self.returns.push_back(returned);
+        self.since += 1;
+        let most = self.left(meter);
+        let saved = SAVED * most * self.useful;
+        self.credit = (self.credit + most * useful - lost.to_memory()).clamp(-saved, saved);
+        let seconds = self.since.min(SECONDS);
+        let share = meter.last(seconds).share(Lost::to_memory);
+        let allowed = if seconds < FRESH { MUCH * most } else { most };
+        self.lowers = false;
+        if share > allowed {
+            self.raise(now, 1.0 - most / share, seconds, memory);
+        } else if now >= self.paused && share < ENOUGH * most && self.credit >= 0.0 {
+            self.lower(most, share, memory);
+        }
+        self.bounded(memory)
+    }
+
+    /// Looks at `pages` that came back up to `now`, some tens of milliseconds after the last time; the limit where
+    /// that is another one now: memory has grown, or the program uses much of what it did not use before.
+    pub fn step(&mut self, now: Nanos, pages: u64, memory: Memory) -> Option<Bytes> {
+        if pages > 0 {
+            self.returned.push_back((now, pages));
+        }
+        while self.returned.front().is_some_and(|(at, _)| now.saturating_sub(*at) > RUSH_SPAN) {
+            self.returned.pop_front();
+        }
+        let came: u64 = self.returned.iter().map(|(_, pages)| pages).sum();
+        let lost = came as f64 * self.refault;
+        let most = RUSH.max(RUSH_GOALS * self.goal.most_loss) * self.useful;
+        let before = self.limit?;
+        self.follow(memory);
+        if pages == 0 || self.useful == 0.0 || lost <= most {
+            self.rushes = if pages == 0 { 0 } else { self.rushes };
+            return (self.limit != Some(before)).then(|| self.bounded(memory));
+        }
+        self.rushes += 1;
+        let wanted = PageCount(came).bytes().0 as f64 * f64::from(1_u32 << self.rushes.min(8));
+        let from = self.limit.unwrap_or(memory.footprint).max(memory.used);
+        self.limit = Some((from + wanted).min(memory.footprint));
+        (self.since, self.refused, self.pause) = (0, None, PAUSE);
+        self.paused = now.saturating_add(PAUSE);
+        Some(self.bounded(memory))
+    }
+
+    /// What is new is fast, until it is known to be cold.
+    fn follow(&mut self, memory: Memory) {
+        let grown = (memory.footprint - self.footprint).max(0.0);
+        let limit = self.limit.map_or(memory.footprint, |limit| limit + grown);
+        self.limit = Some(limit.min(memory.footprint));
+        self.footprint = memory.footprint;
+    }
+
+    /// What memory may cost: the goal without what we cost ourselves, and half of it whatever that is.
+    fn left(&self, meter: &Meter) -> f64 {
+        let goal = self.goal.most_loss;
+        (goal - meter.last(SECONDS).share(|lost| lost.ours)).max(goal / 2.0)
+    }
+
+    fn raise(&mut self, now: Nanos, excess: f64, seconds: usize, memory: Memory) {
+        let Some(limit) = self.limit else { return };
+        let again = self.refused.is_some_and(|refused| limit > refused * (1.0 - SAME));
+        self.pause = if again { Nanos(self.pause.0 * 2).min(MOST_PAUSE) } else { PAUSE };
+        self.paused = now.saturating_add(self.pause);
+        self.refused = Some(limit);
+        let pages: u64 = self.returns.iter().rev().take(seconds).sum();
+        let wanted = pages as f64 * excess * PAGE_BYTES as f64;
+        self.limit = Some(limit + wanted.max(RAISED * memory.footprint));
+        self.since = 0;
+    }
+
+    fn lower(&mut self, allowed: f64, share: f64, memory: Memory) {
+        let Some(limit) = self.limit else { return };
+        self.lowers = true;
+        // What was asked for before has not been done yet.
+        if memory.used > limit * REACHED {
+            return;
+        }
+        let pages = VENTURED * allowed * self.useful / self.refault;
+        let most = (pages * PAGE_BYTES as f64).min(LOWERED * memory.footprint);
+        self.limit = Some(limit - most * (1.0 - share / (ENOUGH * allowed)));
+    }
+
+    fn bounded(&mut self, memory: Memory) -> Bytes {
+        let bytes = |limit: Limit| limit.bytes(Bytes(memory.footprint as u64)).0 as f64;
+        let floor = self.goal.floor.map_or(LEAST * memory.footprint, bytes);
+        let ceiling = self.goal.ceiling.map_or(memory.footprint, bytes).max(floor);
+        let limit = self.limit.unwrap_or(memory.footprint).clamp(floor, ceiling);
+        self.limit = Some(limit);
+        Bytes(limit as u64)
+    }
+}

@@ -1,0 +1,189 @@
+//! Controller in a closed loop with a made-up program.
+
+use crate::goal::{Controller, Goal, Memory};
+use crate::loss::{Lost, Meter, Stretch};
+use alloc::vec::Vec;
+use frostline_core::rng::Rng;
+use frostline_core::types::*;
+
+/// Time of a refault (ns).
+const REFAULT: f64 = 6000.0;
+const SECOND: f64 = 1e9;
+
+/// Program whose pages are touched at rates of their own; the coldest leave fast memory first, by a policy that
+/// knows them.
+struct Program {
+    /// Pages that come back in a second where those from a rank on are in swap, by rank.
+    returning: Vec<f64>,
+    /// Pages from there on are in swap.
+    fast: usize,
+    /// Cores that it keeps busy.
+    cores: f64,
+    rng: Rng,
+}
+
+impl Program {
+    /// Pages with these touches in a second, the hottest first. Each comes back at most once, since it is fast
+    /// then until it leaves again.
+    fn new(rates: &[f64], cores: f64) -> Self {
+        let mut returning: Vec<f64> = core::iter::once(0.0)
+            .chain(rates.iter().rev().scan(0.0, |sum, rate| {
+                *sum += rate.min(1.0);
+                Some(*sum)
+            }))
+            .collect();
+        returning.reverse();
+        Self { returning, fast: rates.len(), cores, rng: Rng::new(5) }
+    }
+
+    fn pages(&self) -> usize {
+        self.returning.len() - 1
+    }
+
+    fn memory(&self) -> Memory {
+        let bytes = |pages: usize| pages as f64 * PAGE_BYTES as f64;
+        Memory { footprint: bytes(self.pages()), used: bytes(self.fast) }
+    }
+
+    fn returned(&mut self) -> u64 {
+        let noise = 1.0 + 0.3 * (self.rng.below(1000) as f64 / 500.0 - 1.0);
+        (self.returning[self.fast] * noise) as u64
+    }
+
+    fn share_at(&self, fast: usize) -> f64 {
+        let lost = self.returning[fast] * REFAULT;
+        lost / (self.cores * SECOND - lost).max(1.0)
+    }
+
+    /// Fewest pages with which it loses no more than that.
+    fn fewest(&self, most: f64) -> usize {
+        (0..=self.pages()).find(|fast| self.share_at(*fast) <= most).unwrap_or(self.pages())
+    }
+}
+
+/// Limits and losses, second by second.
+fn run(
+    program: &mut Program,
+    controller: &mut Controller,
+    meter: &mut Meter,
+    from: u64,
+    seconds: u64,
+) -> Vec<(u64, f64)> {
+    let mut past = Vec::new();
+    for second in from..from + seconds {
+        let returned = program.returned();
+        let now = Nanos(second * SECOND as u64);
+        for step in 1..=20 {
+            let at = Nanos(now.0 + step * 50_000_000);
+            let pages = returned / 20;
+            if let Some(limit) = controller.step(at, pages, program.memory()) {
+                program.fast = limit.pages().0 as usize;
+            }
+        }
+        let lost = Lost { swap_ins: returned as f64 * REFAULT, ..Lost::default() };
+        let useful = (program.cores * SECOND - lost.swap_ins).max(0.1 * SECOND);
+        meter.add(Stretch { useful, lost });
+        let limit =
+            controller.second(Nanos(now.0 + SECOND as u64), meter, returned, program.memory());
+        program.fast = limit.pages().0 as usize;
+        past.push((limit.pages().0, lost.swap_ins / useful));
+    }
+    past
+}
+
+fn goal(most_loss: f64) -> Goal {
+    Goal { most_loss, floor: None, ceiling: None }
+}
+
+/// Rates that fall with the rank, as powers.
+fn zipf(pages: usize, hottest: f64, power: f64) -> Vec<f64> {
+    (1..=pages).map(|rank| hottest / libm::pow(rank as f64, power)).collect()
+}
+
+#[test]
+fn the_limit_goes_to_where_the_goal_just_holds() {
+    for (rates, cores) in [
+        (zipf(131_072, 1e5, 1.2), 1.0),
+        (zipf(131_072, 1e4, 0.8), 4.0),
+        // A fifth is hot, the rest is touched about once in a minute.
+        ((0..262_144).map(|page| if page < 52_429 { 50.0 } else { 0.01 }).collect(), 1.0),
+        // A cliff.
+        ((0..65_536).map(|page| if page < 30_000 { 10.0 } else { 0.0 }).collect(), 1.0),
+    ] {
+        for most in [0.01, 0.02, 0.05] {
+            let mut program = Program::new(&rates, cores);
+            let (mut controller, mut meter) = (Controller::new(goal(most)), Meter::default());
+            let past = run(&mut program, &mut controller, &mut meter, 0, 900);
+            let settled = &past[600..];
+            let mean: f64 =
+                settled.iter().map(|(_, share)| share).sum::<f64>() / settled.len() as f64;
+            assert!(mean <= most, "{cores} cores, goal {most}: {mean}");
+            let fewest = program.fewest(most).max(rates.len() / 64) as f64;
+            let last = settled.last().unwrap().0 as f64;
+            let close = program.fewest(0.4 * most).max(rates.len() / 64) as f64;
+            assert!(last >= 0.9 * fewest, "{last} of at least {fewest}");
+            assert!(
+                last <= 1.1 * close,
+                "goal {most}: {last} pages, {fewest} would do, {close} for a part of it"
+            );
+            let (low, high) = settled
+                .iter()
+                .fold((u64::MAX, 0), |(low, high), (limit, _)| (low.min(*limit), high.max(*limit)));
+            assert!(high as f64 <= 1.15 * low as f64, "it hunts: {low} to {high}");
+        }
+    }
+}
+
+#[test]
+fn a_rush_opens_fast_memory_within_two_steps() {
+    let cold: Vec<f64> = (0..131_072).map(|page| if page < 20_000 { 100.0 } else { 0.0 }).collect();
+    let mut program = Program::new(&cold, 1.0);
+    let (mut controller, mut meter) = (Controller::new(goal(0.01)), Meter::default());
+    run(&mut program, &mut controller, &mut meter, 0, 300);
+    let before = program.fast;
+    assert!(before < 40_000, "{before}");
+    // It touches as much as it can: 8000 pages within 50 ms.
+    let mut limits = Vec::new();
+    for step in 1..=4 {
+        let at = Nanos(300_000_000_000 + step * 50_000_000);
+        limits.push(controller.step(at, 8000, program.memory()).map(|limit| limit.pages().0));
+    }
+    assert!(limits[0].is_some_and(|limit| limit >= before as u64 + 16_000), "{limits:?}");
+    assert_eq!(limits[3], Some(131_072), "{limits:?}");
+}
+
+#[test]
+fn floor_and_ceiling_hold_whatever_is_lost() {
+    let limit = |text: &str| crate::limit::Limit::parse(text).ok();
+    let mut program = Program::new(&[0.0; 65_536], 1.0);
+    let bounds = Goal { most_loss: 0.02, floor: limit("30%"), ceiling: limit("60%") };
+    let (mut controller, mut meter) = (Controller::new(bounds), Meter::default());
+    let past = run(&mut program, &mut controller, &mut meter, 0, 200);
+    assert!(past.iter().all(|(limit, _)| (19_660..=39_322).contains(limit)));
+    assert_eq!(past.last().unwrap().0, 19_660);
+    let mut program = Program::new(&[1.0; 65_536], 1.0);
+    let (mut controller, mut meter) = (Controller::new(bounds), Meter::default());
+    let past = run(&mut program, &mut controller, &mut meter, 0, 200);
+    assert!(past[20..].iter().all(|(limit, _)| *limit == 39_321), "{:?}", past.last());
+}
+
+#[test]
+fn no_numbers_break_the_controller() {
+    let mut rng = Rng::new(11);
+    for _ in 0..200 {
+        let most = [1e-9, 0.01, 1.0, 1e6][rng.below(4) as usize];
+        let (mut controller, mut meter) = (Controller::new(goal(most)), Meter::default());
+        for second in 0..100 {
+            let mut number = |scale: f64| rng.below(1000) as f64 / 999.0 * scale;
+            let footprint = number(1e12);
+            let memory = Memory { footprint, used: number(footprint) };
+            let lost = Lost { swap_ins: number(1e11), ours: number(1e9), ..Lost::default() };
+            meter.add(Stretch { useful: number(1e11), lost });
+            let now = Nanos(second * 1_000_000_000);
+            let returned = rng.below(1 << 40);
+            controller.step(now, returned, memory);
+            let limit = controller.second(now, &meter, returned, memory);
+            assert!(limit.0 as f64 <= footprint && limit.0 as f64 >= footprint / 65.0 - 1.0);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Losses of the targets: measured second by second, and kept to the goal where there is one.
+
+use crate::goal::{Controller, Goal, Memory};
+use crate::ledger::Ledger;
+use crate::limit::Limit;
+use crate::loss::{Lost, Meter, Spent, Stretch};
+use crate::settings::Settings;
+use crate::system::System;
+use frostline_core::types::*;
+
+/// Time of a fault that needs no I/O (ns): of a hint fault, measured on Linux 6.18.
+const FAULT: f64 = 1100.0;
+/// Time of a touch of a page that was taken out of its place (ns): a thread of the program puts it back.
+const ARMED_TOUCH: f64 = 20_000.0;
+/// Targets that use less of a core count as using that much: a loss of hardly any time is none.
+const LEAST_USED: f64 = 0.02;
+/// Part of the goal that our own time may come to.
+const OURS: f64 = 0.5;
+/// Seconds over which that is looked at, and what is made of our share of a core in each.
+const EASED: usize = 5;
+const SLOWER: f64 = 0.8;
+const FASTER: f64 = 1.05;
+const LEAST_EASE: f64 = 0.1;
+/// Part of the time on processors that is useful at least.
+const LEAST_USEFUL: f64 = 0.05;
+
+/// See the module.
+pub(crate) struct Losses {
+    pub(crate) meter: Meter,
+    pub(crate) controller: Option<Controller>,
+    before: Option<Before>,
+    /// Refaults when the last step was made.
+    refaults: u64,
+    /// Loads for each that is sampled.
+    period: f64,
+    /// Part of our share of a core that we use.
+    pub(crate) ease: f64,
+    /// Memory is on its way out of the fast tier.
+    pub(crate) lowers: bool,
+}
+
+/// Sums as of the last second.
+#[derive(Clone, Copy, Debug, Default)]
+struct Before {
+    now: Nanos,
+    spent: Spent,
+    own: Nanos,
+    refaults: u64,
+    faults: u64,
+    armed_touched: u64,
+    slow_samples: u64,
+}
+
+impl Losses {
+    /// Nothing was measured yet; loads are sampled once in so many.
+    pub(crate) fn new(goal: Option<Goal>, period: u32) -> Self {
+        Self {
+            meter: Meter::default(),
+            controller: goal.map(Controller::new),
+            before: None,
+            refaults: 0,
+            period: period.into(),
+            ease: 1.0,
+            lowers: false,
+        }
+    }
+
+    /// Loads are sampled once in so many from now on.
+    pub(crate) fn set_period(&mut self, period: u32) {
+        self.period = period.into();
+    }
+
+    /// Looks at what came back since the last step; the limit of fast memory where it is another one now.
+    pub(crate) fn step(&mut self, now: Nanos, ledger: &Ledger) -> Option<Limit> {
+        let refaults = ledger.accounts.refaults;
+        let came = refaults - core::mem::replace(&mut self.refaults, refaults);
+        let limit = self.controller.as_mut()?.step(now, came, memory(ledger))?;
+        Some(Limit::Size(limit))
+    }
+
+    /// Measures the second that has passed; the limit of fast memory, where there is a goal.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub(crate) fn second<S: System>(
+        &mut self,
+        now: Nanos,
+        settings: &Settings,
+        ledger: &Ledger,
+        system: &mut S,
+    ) -> Result<Option<Limit>, S::Error> {
+        let Some(spent) = system.spent()? else { return Ok(None) };
+        let accounts = &ledger.accounts;
+        let next = Before {
+            now,
+            spent,
+            own: system.cpu(),
+            refaults: accounts.refaults,
+            faults: accounts.hint_faults,
+            armed_touched: accounts.armed_touched,
+            slow_samples: accounts.sampled - accounts.sampled_fast,
+        };
+        let Some(before) = self.before.replace(next) else { return Ok(None) };
+        let loads = (next.slow_samples - before.slow_samples) as f64 * self.period;
+        let extra = settings.extra_load_ns.unwrap_or(0.0);
+        self.meter.add(stretch(before, next, loads * extra));
+        let Some(controller) = &mut self.controller else { return Ok(None) };
+        let ours = self.meter.last(EASED).share(|lost| lost.ours);
+        self.ease = match ours > OURS * controller.goal().most_loss {
+            true => (self.ease * SLOWER).max(LEAST_EASE),
+            false => (self.ease * FASTER).min(1.0),
+        };
+        let returned = next.refaults - before.refaults;
+        let limit = controller.second(now, &self.meter, returned, memory(ledger));
+        self.lowers = controller.lowers();
+        Ok(Some(Limit::Size(limit)))
+    }
+}
+
+fn memory(ledger: &Ledger) -> Memory {
+    let view = ledger.engine.view();
+    let bytes = |pages: PageCount| pages.bytes().0 as f64;
+    Memory { footprint: bytes(view.resident()), used: bytes(view.used(TierId::FAST)) }
+}
+
+/// What has happened in between.
+fn stretch(before: Before, next: Before, slow_loads: f64) -> Stretch {
+    let passed =
+        |of: fn(&Spent) -> Nanos| of(&next.spent).saturating_sub(of(&before.spent)).0 as f64;
+    let own = next.own.saturating_sub(before.own).0 as f64;
+    let busy = passed(|spent| spent.busy);
+    let others = (passed(|spent| spent.machine) - busy).max(own).max(1.0);
+    let lost = Lost {
+        swap_ins: passed(|spent| spent.swap_in),
+        slow_loads,
+        faults: (next.faults - before.faults) as f64 * FAULT
+            + (next.armed_touched - before.armed_touched) as f64 * ARMED_TOUCH,
+        // Who waits for a core waits for those who have one, for each by its part.
+        ours: (passed(|spent| spent.core_wait) * own / others).min(own),
+    };
+    let within = lost.swap_ins.min(passed(|spent| spent.kernel)) + lost.faults + lost.slow_loads;
+    let least =
+        (LEAST_USED * next.now.saturating_sub(before.now).0 as f64).max(LEAST_USEFUL * busy);
+    Stretch { useful: (busy - within).max(least), lost }
+}

@@ -1,0 +1,80 @@
+//! Time that targets spend, and how much of it on pages that come back.
+
+use crate::watched::Watched;
+use frostline_core::types::Nanos;
+use frostline_daemon::Spent;
+use frostline_linux::Root;
+use frostline_linux::process::delays::{DelayAccounting, Delays};
+use frostline_linux::process::{Stat, clock};
+use std::collections::BTreeMap;
+
+/// Time that a refault is presumed to take where the kernel does not tell: from zram, with its fault.
+const REFAULT: Nanos = Nanos(6000);
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Spending {
+    /// Where the kernel tells.
+    accounting: Option<DelayAccounting>,
+    root: Root,
+    known: BTreeMap<u32, Spent>,
+    sum: Spent,
+}
+
+impl Spending {
+    /// Nobody is known yet.
+    pub(crate) fn new(root: Root, accounting: Option<DelayAccounting>) -> Self {
+        Self { accounting, root, known: BTreeMap::new(), sum: Spent::default() }
+    }
+
+    /// Whether refaults are counted and not timed.
+    pub(crate) fn is_estimate(&self) -> bool {
+        self.accounting.is_none()
+    }
+
+    /// Sums over all targets since each was first asked for.
+    pub(crate) fn spent(&mut self, watched: &BTreeMap<u32, Watched>) -> Spent {
+        self.known.retain(|pid, _| watched.contains_key(pid));
+        for (pid, watched) in watched {
+            // Whoever has ended is told of otherwise.
+            let Ok(stat) = watched.target.stat() else { continue };
+            let delays = self.accounting.as_mut().and_then(|all| all.of(*pid).ok());
+            let now = spent(&stat, delays);
+            if let Some(before) = self.known.insert(*pid, now) {
+                self.sum = added(self.sum, now, before);
+            }
+        }
+        self.sum.machine = clock::machine(&self.root);
+        self.sum
+    }
+}
+
+fn spent(stat: &Stat, delays: Option<Delays>) -> Spent {
+    let tick = clock::tick().0;
+    let kernel = Nanos((stat.cpu_ticks - stat.user_ticks) * tick);
+    match delays {
+        Some(Delays { cpu, core_wait, swap_in, .. }) => {
+            Spent { busy: cpu, core_wait, swap_in, kernel, ..Spent::default() }
+        }
+        None => Spent {
+            busy: Nanos(stat.cpu_ticks * tick),
+            core_wait: Nanos::ZERO,
+            swap_in: Nanos(stat.major_faults * REFAULT.0),
+            kernel,
+            ..Spent::default()
+        },
+    }
+}
+
+/// What has come since `before`. A program that another one has taken the place of begins anew.
+fn added(sum: Spent, now: Spent, before: Spent) -> Spent {
+    let add =
+        |of: fn(&Spent) -> Nanos| of(&sum).saturating_add(of(&now).saturating_sub(of(&before)));
+    Spent {
+        busy: add(|spent| spent.busy),
+        core_wait: add(|spent| spent.core_wait),
+        swap_in: add(|spent| spent.swap_in),
+        kernel: add(|spent| spent.kernel),
+        machine: sum.machine,
+    }
+}
