@@ -22,8 +22,9 @@ const SECONDS: usize = 10;
 const FRESH: usize = 3;
 /// How much larger that is.
 const MUCH: f64 = 2.0;
-/// Part of the footprint by which the limit is raised at least.
-const RAISED: f64 = 0.005;
+/// Part of the footprint by which the limit is raised, where little or nothing comes back, and at least.
+const RAISED: f64 = 0.05;
+const RAISED_LEAST: f64 = 0.005;
 /// Pause after the limit was raised; doubled where lowering it to about the same was in vain again.
 const PAUSE: Nanos = Nanos(20_000_000_000);
 const MOST_PAUSE: Nanos = Nanos(640_000_000_000);
@@ -205,8 +206,9 @@ impl Controller {
         self.paused = now.saturating_add(self.pause);
         self.refused = Some(limit);
         let pages: u64 = self.returns.iter().rev().take(seconds).sum();
-        let wanted = pages as f64 * excess * PAGE_BYTES as f64;
-        self.limit = Some(limit + wanted.max(RAISED * memory.footprint));
+        // Who loads from where pages are has none come back.
+        let wanted = (pages as f64 * PAGE_BYTES as f64).max(RAISED * memory.footprint);
+        self.limit = Some(limit + (wanted * excess).max(RAISED_LEAST * memory.footprint));
         self.since = 0;
     }
 

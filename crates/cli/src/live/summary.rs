@@ -54,7 +54,7 @@ pub fn text(status: &Status) -> String {
         text += &format!("\nsaved now: {}", size(status.saved_bytes));
     }
     if let Some(loss) = &status.loss {
-        text += &format!("\n{}", loss_text(loss));
+        text += &format!("\n{}", loss_text(&loss.whole, loss));
     }
     let cost = match status.seconds >= LONG_ENOUGH {
         true => format!("{} of one core", percent(status.cpu_seconds / status.seconds)),
@@ -95,9 +95,9 @@ pub fn text(status: &Status) -> String {
     text
 }
 
-/// A sentence about the slowdown since the start.
-pub fn loss_text(loss: &LossStatus) -> String {
-    let Loss { share, low, high, parts } = loss.whole;
+/// A sentence about the slowdown of one of the times that `status` is of.
+pub fn loss_text(loss: &Loss, status: &LossStatus) -> String {
+    let Loss { share, low, high, parts } = *loss;
     let named = [
         ("swap-ins", parts.swap_ins),
         ("loads from slow nodes", parts.slow_loads),
@@ -107,8 +107,8 @@ pub fn loss_text(loss: &LossStatus) -> String {
     let named = named.into_iter().filter(|(what, part)| *part > 0.0 || *what == "swap-ins");
     let named: Vec<String> =
         named.map(|(what, part)| format!("{what} {}", percent(part))).collect();
-    let about = if loss.is_estimate { "about " } else { "" };
-    let goal = loss.goal.map_or(String::new(), |goal| format!(", of at most {}", percent(goal)));
+    let about = if status.is_estimate { "about " } else { "" };
+    let goal = status.goal.map_or(String::new(), |goal| format!(", of at most {}", percent(goal)));
     format!(
         "slowed down by {about}{}{goal} ({} to {}): {}",
         percent(share),

@@ -5,6 +5,7 @@ mod closed_files;
 mod consolidate;
 mod daemon;
 mod fragments;
+mod goal;
 mod groups;
 mod hostile;
 mod inject;

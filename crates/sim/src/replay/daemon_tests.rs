@@ -6,6 +6,8 @@ use crate::machine::Machine;
 use crate::options::HostedDaemon;
 use crate::size::FastSize;
 use frostline_core::action::{Action, Lane, MoveId};
+use frostline_core::policy::{Offer, registry};
+use frostline_daemon::Goal;
 
 /// Few accesses take long.
 const SLOW: &str = "lab:thp=off:os.collapse=off:costs.step_ns=500us:costs.fault_base_ns=0\
@@ -114,4 +116,29 @@ fn moments_tell_what_has_happened_so_far() {
     // The clock advances by 10 with every access, and batches have 256.
     assert_eq!((all(first), all(second)), (2560 - 256, 5120 - 256));
     assert!(second.seconds > first.seconds && first.accesses[1] > 0);
+}
+
+#[test]
+fn a_daemon_with_a_goal_finds_the_size_by_itself() {
+    // A fifth of the pages has 49 of 50 accesses; the run takes a minute.
+    let page = |i: u32| match i % 50 {
+        0 => 400 + (i / 50) % 1600,
+        _ => i.wrapping_mul(7919) % 400,
+    };
+    let steps: Vec<Step> = (0..6_000_000).map(|i| load(page(i))).collect();
+    let run = |most_loss| {
+        let mut options = hosted(2000, 2000, 0.5);
+        let machine = "dram-zram:thp=off:costs.fault_base_ns=0:tiers.dram.read_ns=40us\
+                       :costs.refault_ns=280us";
+        options.machine = Machine::parse(machine).expect("a machine");
+        let goal = Goal { most_loss, floor: None, ceiling: None };
+        options.daemon.as_mut().expect("there is one").goal = Some(goal);
+        let policy = registry::make("frost", &Offer::default()).expect("it is listed");
+        let report = replay_steps(&steps, policy, &options, false).report;
+        (report.slowdown_vs_all_fast - 1.0, report.fast_bytes_mean / PAGE_BYTES as f64)
+    };
+    let (little, some, much) = (run(0.02), run(0.05), run(0.5));
+    assert!(little.0 <= 0.02 && some.0 <= 0.05 && much.0 <= 0.5, "{little:?} {some:?} {much:?}");
+    assert!(little.1 > some.1 && some.1 > much.1, "{little:?} {some:?} {much:?}");
+    assert!(little.1 > 1500.0 && much.1 < 1800.0, "{little:?} {much:?}");
 }

@@ -7,6 +7,7 @@ mod tests;
 use frostline_core::types::PAGE_BYTES;
 use frostline_driver::Account;
 use frostline_driver::Status;
+use frostline_driver::status::Lost;
 use frostline_linux::process::clock;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
@@ -58,6 +59,22 @@ const FAMILIES: &[Family] = &[
     }),
     gauge("frostline_saved_bytes", "Paged out, less what zram takes for it.", |s, to| {
         to(&[], s.saved_bytes as f64);
+    }),
+    gauge(
+        "frostline_slowdown_ratio",
+        "Time lost in the last half minute, for each second without loss, by what it was lost to.",
+        |s, to| {
+            if let Some(loss) = &s.loss {
+                let Lost { swap_ins, slow_loads, faults, ours } = loss.latest.parts;
+                to(&[("part", "swap_ins")], swap_ins);
+                to(&[("part", "slow_loads")], slow_loads);
+                to(&[("part", "faults")], faults);
+                to(&[("part", "ours")], ours);
+            }
+        },
+    ),
+    gauge("frostline_slowdown_goal_ratio", "Most that the slowdown shall be.", |s, to| {
+        s.loss.iter().filter_map(|loss| loss.goal).for_each(|goal| to(&[], goal));
     }),
     gauge("frostline_compressed_bytes", "Memory that zram takes.", |s, to| {
         s.compressed_bytes.iter().for_each(|bytes| to(&[], *bytes as f64));

@@ -1,6 +1,7 @@
 //! The picture itself.
 
 use super::{Rates, View, histogram};
+use crate::live::summary;
 use frostline_core::types::PAGE_BYTES;
 use frostline_driver::Status;
 use frostline_report::units::{self, percent};
@@ -181,6 +182,9 @@ fn details(status: &Status, rates: &Rates, rows: usize) -> Vec<Line<'static>> {
         rates.refaults,
         units::count(accounts.refaults as f64),
     )));
+    if let Some(loss) = &status.loss {
+        lines.push(Line::raw(format!("loss     {}", summary::loss_text(&loss.latest, loss))));
+    }
     let hits = rates.hits.map(|hits| format!("; {} of samples hit fast memory", percent(hits)));
     lines.push(Line::raw(format!(
         "own      {} of memory, limit {}; {} of a core{}",
