@@ -235,7 +235,7 @@ const INSIDE: [&str; 6] = [
     "crates/agent/src/",
 ];
 /// Static variables that own memory, and are not touched there.
-const NOT_TOUCHED: [&str; 1] = ["static ARMED: "];
+const NOT_TOUCHED: [&str; 1] = ["static HELD: "];
 
 /// Static variables own no memory where a forked child would not have it.
 pub fn statics_own_nothing(file: &File, _: &Tree, found: &mut Findings<'_>) {
@@ -424,7 +424,7 @@ mod tests {
     #[test]
     fn static_variables_that_own_memory() {
         let text = "static A: AtomicU32 = x;\nstatic B: Mutex<Vec<u8>> = x;\n  \
-                    pub static C: LazyLock<T> = x;\nstatic ARMED: Mutex<BTreeMap<A, B>> = x;\n\
+                    pub static C: LazyLock<T> = x;\nstatic HELD: Mutex<BTreeMap<A, B>> = x;\n\
                     fn f(a: &'static str) -> Vec<u8> {\n";
         assert_eq!(one(statics_own_nothing, "crates/driver/src/a.rs", text), [2, 3]);
         assert_eq!(one(statics_own_nothing, "crates/cli/src/a.rs", text), []);

@@ -2,7 +2,7 @@
 
 use super::config::{Config, Target};
 use super::share::{Want, share};
-use frostline_core::types::Bytes;
+use frostline_core::types::{Bytes, PAGE_BYTES};
 use frostline_driver::status::own_limit;
 use frostline_driver::{Limit, SlowTiers, Status};
 use std::collections::BTreeMap;
@@ -23,6 +23,8 @@ struct State {
 struct Entry {
     fast: Limit,
     priority: u8,
+    /// What it asks for, in bytes, where it has a goal.
+    claim: Option<f64>,
     /// Whether its pages can be moved: others neither wait for it nor give way to it.
     takes_part: bool,
     status: Status,
@@ -61,7 +63,7 @@ impl Board {
         // Limits that it has already are of a later configuration.
         let known = state.entries.get(&target.name).map(|entry| (entry.fast, entry.priority));
         let (fast, priority) = known.unwrap_or((target.options.most_fast(), target.priority));
-        let entry = Entry { fast, priority, takes_part, status };
+        let entry = Entry { fast, priority, claim: None, takes_part, status };
         state.entries.insert(target.name.clone(), entry);
     }
 
@@ -83,6 +85,7 @@ impl Board {
         // The process is one, and so is its memory.
         let managed: u64 = state.entries.values().map(|entry| entry.status.footprint_bytes).sum();
         status.own_limit_bytes = own_limit(Bytes(managed)).0;
+        state.reconsider(&name);
         let granted = state.granted(&name);
         if let Some(entry) = state.entries.get_mut(&name) {
             entry.status = status.clone();
@@ -102,7 +105,47 @@ impl Board {
     }
 }
 
+/// Change of a claim in a second, at most.
+const CLAIMED: f64 = 0.01;
+/// Room above its limit that is asked for where nothing keeps a target from more.
+const ROOM: f64 = 1.05;
+/// What all ask for together, in totals, at most.
+const MOST_CLAIMS: f64 = 1.25;
+/// A limit within so much of what was granted is what was granted.
+const BOUND: f64 = 0.99;
+
 impl State {
+    /// Has a target with a goal ask for what its goal takes: more where it has all that was granted, and loses
+    /// more of what it may than others.
+    fn reconsider(&mut self, name: &str) {
+        let Some(granted) = self.granted(name) else { return };
+        let Some(entry) = self.entries.get_mut(name) else { return };
+        let Some((goal, loss)) = entry.status.loss.and_then(|loss| Some((loss.goal?, loss))) else {
+            return;
+        };
+        let footprint = entry.status.footprint_bytes;
+        let limit = entry.status.tiers.first().map_or(0, |fast| fast.capacity_bytes) as f64;
+        let granted = granted.bytes(Bytes(footprint)).0 as f64;
+        let claim = match (entry.claim, limit >= BOUND * granted) {
+            (Some(claim), true) => {
+                let excess = loss.latest.share / goal - 1.0;
+                claim * (1.0 + CLAIMED * excess.clamp(-1.0, 1.0))
+            }
+            (None, true) | (_, false) => limit * ROOM,
+        };
+        entry.claim = Some(claim.clamp(PAGE_BYTES as f64, footprint.max(PAGE_BYTES) as f64));
+        // Proportions count. Where all have come to ask for everything, none are left.
+        let claims = || self.entries.values().filter_map(|entry| entry.claim);
+        let (all, total) =
+            (claims().sum::<f64>(), self.total.map_or(f64::MAX, |total| total.0 as f64));
+        if all > MOST_CLAIMS * total {
+            let factor = MOST_CLAIMS * total / all;
+            self.entries.values_mut().for_each(|entry| {
+                entry.claim = entry.claim.map(|claim| claim * factor);
+            });
+        }
+    }
+
     fn granted(&self, name: &str) -> Option<Limit> {
         let own = self.entries.get(name)?;
         let Some(total) = self.total.filter(|_| own.takes_part) else { return Some(own.fast) };
@@ -111,7 +154,9 @@ impl State {
             .iter()
             .map(|(_, entry)| {
                 let footprint = Bytes(entry.status.footprint_bytes);
-                Want { priority: entry.priority, bytes: entry.fast.bytes(footprint).0 }
+                let most = entry.fast.bytes(footprint).0;
+                let bytes = entry.claim.map_or(most, |claim| most.min(claim as u64));
+                Want { priority: entry.priority, bytes }
             })
             .collect();
         let index = partners.iter().position(|(other, _)| *other == name)?;
@@ -131,7 +176,7 @@ fn swapped(status: &Status) -> u64 {
 mod tests {
     use super::*;
     use frostline_core::Foreign;
-    use frostline_driver::status::TierStatus;
+    use frostline_driver::status::{Loss, TierStatus};
 
     const CONFIG: &str = "[daemon]\nfast = \"1000MiB\"\n\
         [[target]]\nname = \"a\"\npid = 9\nfast = \"50%\"\npriority = 90\n\
@@ -197,5 +242,37 @@ mod tests {
         let mut a = status("a", 5000, 1000);
         board.tell(&mut a);
         assert_eq!((a.compressed_bytes, a.saved_bytes), (Some(100 * MIB), 900 * MIB));
+    }
+
+    /// Targets with goals, of which each loses the less the more it has: `hunger / fast - hunger / footprint`, and asks
+    /// for nothing below its goal.
+    #[test]
+    fn goals_that_do_not_fit_are_missed_by_the_same_part() {
+        use frostline_driver::status::LossStatus;
+        let config = "[daemon]\nfast = \"1000MiB\"\n\
+            [[target]]\nname = \"a\"\npid = 9\nmax_slowdown = \"2%\"\n\
+            [[target]]\nname = \"b\"\npid = 2\nmax_slowdown = \"1%\"\n";
+        let board = board(config);
+        let (goals, hunger) = ([0.02, 0.01], [40.0, 8.0]);
+        let mut limits = [1000.0_f64; 2];
+        let loss = |index: usize, fast: f64| hunger[index] / fast - hunger[index] / 2000.0;
+        for _ in 0..1500 {
+            for (index, name) in ["a", "b"].into_iter().enumerate() {
+                let mut status = status(name, 2000, 0);
+                status.tiers[0].capacity_bytes = (limits[index] * MIB as f64) as u64;
+                let share = loss(index, limits[index]);
+                let latest = Loss { share, ..Loss::default() };
+                let goal = Some(goals[index]);
+                status.loss = Some(LossStatus { goal, latest, ..LossStatus::default() });
+                let granted = board.tell(&mut status).bytes(Bytes(2000 * MIB)).0 as f64;
+                // Its controller asks for what the goal takes.
+                let enough = hunger[index] / (goals[index] + hunger[index] / 2000.0);
+                limits[index] = (granted / MIB as f64).min(enough);
+            }
+        }
+        let parts = [0, 1].map(|index| loss(index, limits[index]) / goals[index]);
+        // One is told of before the other has asked for less.
+        assert!(limits[0] + limits[1] <= 1010.0, "{limits:?}");
+        assert!(parts[0] > 1.0 && (parts[0] / parts[1] - 1.0).abs() < 0.1, "{parts:?} {limits:?}");
     }
 }

@@ -268,6 +268,7 @@ impl Target {
     pub fn differs_in_limits_only(&self, other: &Self) -> bool {
         let mut same = Self { priority: other.priority, ..self.clone() };
         same.options.fast = other.options.fast.clone();
-        same == *other
+        // Without a size there is a goal, which is kept to in another way.
+        same == *other && self.options.goal().is_some() == other.options.goal().is_some()
     }
 }

@@ -18,6 +18,8 @@ const KEYS: &[&str] = &[
     "children",
     "policy",
     "fast",
+    "min_fast",
+    "max_slowdown",
     "slow",
     "limit",
     "cpu_limit",

@@ -168,8 +168,11 @@ fn what_is_shown_is_read_back() {
 
 #[test]
 fn only_limits_can_change_while_a_target_is_managed() {
-    let plain = target("");
+    let plain = target("fast = \"40%\"");
     assert!(plain.differs_in_limits_only(&target("fast = \"1GiB\"\npriority = 9")));
-    assert!(!plain.differs_in_limits_only(&target("slow = \"none\"")));
+    assert!(!plain.differs_in_limits_only(&target("fast = \"40%\"\nslow = \"none\"")));
+    let with_a_goal = target("");
+    assert!(!plain.differs_in_limits_only(&with_a_goal), "which is kept to in another way");
+    assert!(with_a_goal.differs_in_limits_only(&target("priority = 9")));
     assert!(!plain.differs_in_limits_only(&target("dry_run = true")));
 }
