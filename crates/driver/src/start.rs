@@ -312,8 +312,15 @@ fn departures(
                 "pages in nodes cannot be unmapped from outside a program: {name} {instead} \
                  ({key}={value}), which departs from its source"
             )),
+            Some((Lack::PageSize, instead)) => notes.push(format!(
+                "the kernel chooses the size of pages: {name} {instead} ({key}={value})"
+            )),
             Some((Lack::ClosedFiles, _)) | None => {}
         }
+    }
+    let sizes = |fit: &&Suited| matches!(fit.without, Some((Lack::PageSize, _)));
+    if let Some(Suited { key, .. }) = known.insisted.iter().find(sizes) {
+        notes.push(format!("the kernel chooses the size of pages: `{key}` changes nothing"));
     }
     if wished.faults && wished.swap_faults {
         match faults {

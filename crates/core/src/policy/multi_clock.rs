@@ -36,6 +36,7 @@ pub const ENTRY: Entry = Entry {
     group: Group::Baselines,
     summary: "promotion of pages whose access bit was set twice, from lists like the kernel's",
     citation: "Maruf et al., MULTI-CLOCK, HPCA '22",
+    pages: None,
     params: &[
         Param::scaled("interval", Kind::Duration, "1s", "", "of looks at the slow tier's lists"),
         Param::fixed("pages", Kind::Count, "1024", "pages", "of each list in one look, at least"),

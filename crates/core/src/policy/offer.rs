@@ -110,7 +110,7 @@ pub struct Offer {
     pub translation: Option<Translation>,
     /// Work in the background takes time from the program: it runs on the same cores.
     pub shares_cores: bool,
-    /// The page size of new memory can be chosen.
+    /// New memory can be given base pages only.
     pub chooses_page_size: bool,
 }
 

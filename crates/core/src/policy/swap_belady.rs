@@ -10,7 +10,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::contract::{Allocation, FaultDecision, Home, MetricSink, Policy};
+use super::contract::{Allocation, FaultDecision, Home, MetricSink, PageSize, Policy};
 use super::entry::{Entry, Group};
 use super::facts::{Facts, Telemetry};
 use super::hotbox::marks;
@@ -32,13 +32,13 @@ pub const ENTRY: Entry = Entry {
     group: Group::Offline,
     summary: "slow memory is a swap device; what is used last leaves",
     citation: "Belady, IBM Systems Journal 1966; HotBox, ISMM '22, section 3.1",
+    pages: Some(PageSize::Base),
     params: &[],
     preset: &[],
     suits: suited::anywhere,
     facts: |_| Facts {
         needs: Telemetry { offline: true, faults: true, ..Telemetry::default() },
         swaps: true,
-        base_pages: true,
         in_kernel: true,
         ..Facts::default()
     },

@@ -38,7 +38,6 @@ impl Machine {
             },
             translation: tlb.then_some(translation),
             shares_cores: self.cpu.workers == Workers::Shared,
-            chooses_page_size: self.os.thp || self.os.collapse,
             ..Offer::default()
         }
     }

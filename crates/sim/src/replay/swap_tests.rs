@@ -100,7 +100,7 @@ fn hotbox_moves_what_is_hot_and_then_pauses() {
 fn base_pages_are_mapped_where_a_policy_wants_them() {
     let mut steps = map(0, 1024);
     steps.extend(rounds(1024, 2));
-    for (spec, folios) in [("all-slow", 2.0), ("all-slow:pages=base", 0.0), ("cache-line", 0.0)] {
+    for (spec, folios) in [("all-slow", 2.0), ("all-slow:pages=base", 0.0), ("swap-lru", 0.0)] {
         let policy = registry::make(spec, &Offer::default()).unwrap();
         let run = run_policy(&steps, policy, &options("dram-nvm", 100), false);
         assert_eq!(counter(&run, "machine.huge_faults"), folios, "{spec}");

@@ -66,6 +66,7 @@ pub const ENTRY: Entry = Entry {
     group: Group::Principal,
     summary: "pages are in fast memory while they are worth the rent; folios are split by value",
     citation: "this project",
+    pages: None,
     params: &[
         Param::fixed(
             "period",
