@@ -8,6 +8,8 @@ use super::offer::Offer;
 use super::settings::Settings;
 use super::suited::{Lack, Suited};
 use crate::params::{Kind, Param};
+use crate::spec::{Spec, SpecError};
+use alloc::string::{String, ToString};
 
 const KEY: &str = "pages";
 const WORDS: &[&str] = &[MACHINE, "base", "huge"];
@@ -20,6 +22,14 @@ pub const fn name(pages: Option<PageSize>) -> &'static str {
         Some(PageSize::Base) => "base",
         Some(PageSize::Folio) => "huge",
     }
+}
+
+/// A described policy with this size of pages.
+///
+/// # Errors
+/// A description that cannot be read.
+pub fn set(policy: &str, pages: PageSize) -> Result<String, SpecError> {
+    Ok(Spec::parse(policy)?.with(KEY, name(Some(pages))).to_string())
 }
 
 /// The parameter with this default.
