@@ -2,7 +2,7 @@
 
 use frostline_core::policy::registry::{self, REGISTRY, expand};
 use frostline_core::policy::{
-    Allocation, EpochReader, Group, Made, Offer, Oracle, PageSaving, make,
+    Allocation, EpochReader, Group, Lack, Made, Offer, Oracle, PageSaving, PageSize, make, pages,
 };
 use frostline_core::{Engine, EngineConfig, Nanos, PageCount, PageId, PageRun, ProcessId, TierId};
 use std::collections::BTreeMap;
@@ -97,6 +97,35 @@ fn who_begins_new_memory_in_slow_tiers_says_so() {
     }
     let memtierd = |text| make(text, &context()).unwrap().facts.starts_slow;
     assert!(memtierd("memtierd:start=slow") && !memtierd("memtierd:start=fast"));
+}
+
+#[test]
+fn pages_are_those_of_the_source_unless_asked_or_where_nobody_can_choose() {
+    let base = |text: &str, offer: &Offer| make(text, offer).unwrap().facts.base_pages;
+    let live = Offer { chooses_page_size: false, ..context() };
+    let mut listed = BTreeMap::new();
+    for entry in REGISTRY {
+        let name = entry.name;
+        *listed.entry(pages::name(entry.pages)).or_insert(0) += 1;
+        let is_base = entry.pages == Some(PageSize::Base);
+        assert_eq!(base(name, &context()), is_base, "{name}");
+        for (size, wanted) in [("base", true), ("huge", false), ("machine", false)] {
+            assert_eq!(base(&format!("{name}:pages={size}"), &context()), wanted, "{name}");
+        }
+        let known = registry::terms(name, &live).unwrap();
+        assert!(!known.facts.base_pages, "{name}");
+        let lacks: Vec<Lack> =
+            known.departures.iter().filter_map(|fit| Some(fit.without?.0)).collect();
+        assert_eq!(lacks.contains(&Lack::PageSize), is_base, "{name}");
+    }
+    assert_eq!(listed.len(), 3, "{listed:?}");
+    let of = |name: &str| registry::find(name).unwrap().pages;
+    assert_eq!(of("hybridtier"), Some(PageSize::Base));
+    assert_eq!((of("memtis"), of("autonuma")), (Some(PageSize::Folio), None));
+    assert_eq!(
+        pages::set("hybridtier:momentum=2", PageSize::Folio).unwrap(),
+        "hybridtier:momentum=2:pages=huge"
+    );
 }
 
 #[test]

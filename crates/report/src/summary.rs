@@ -10,7 +10,8 @@ use std::fmt::Write;
 
 /// What the columns mean.
 const LEGEND: &str = "
-slowdown: modelled time over that with all memory fast, moves included
+slowdown: modelled time over that with all memory fast and the same pages,
+          moves included
 of bound: share of the memory latency saved that no placement can exceed; it
           knows of no waiting for policies, so a slow policy may score well
 ";

@@ -230,7 +230,8 @@ mod tests {
         assert_eq!((base.fast_bytes, folios.fast_bytes), (size.fast_bytes, size.fast_bytes));
         let faults = |report: &RunReport| report.counters["machine.huge_faults"];
         assert!(faults(folios) > 0.0 && faults(base) == 0.0);
-        let resident = |report: &RunReport| report.tiers.iter().map(|t| t.resident_bytes_max).sum::<u64>();
+        let resident =
+            |report: &RunReport| report.tiers.iter().map(|t| t.resident_bytes_max).sum::<u64>();
         assert!(resident(base) < resident(folios) * 2 / 3, "{} bytes", resident(base));
         let choices = contest.choose().expect("runs");
         assert_eq!(choices.len(), 2);

@@ -28,10 +28,9 @@ pub const ENTRY: Entry = Entry {
     ],
     preset: &[],
     suits: suited::period_of_brief_programs,
-    facts: |settings| {
-        let load_sample_period = settings.period("period");
-        let needs = Telemetry { load_sample_period, ..Telemetry::default() };
-        Facts { needs, ..Facts::default() }
+    facts: |settings| Facts {
+        needs: Telemetry { load_sample_period: settings.period("period"), ..Telemetry::default() },
+        ..Facts::default()
     },
     build: |settings, _| {
         Ok(Box::new(Lru { wakeup: settings.duration("wakeup"), ..Lru::default() }))

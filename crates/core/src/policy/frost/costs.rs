@@ -110,6 +110,31 @@ impl Tariff {
 mod tests {
     use super::*;
     use crate::policy::WorkCosts;
+    use crate::policy::registry::find;
+    use crate::spec::Spec;
+
+    #[test]
+    fn who_interrupts_many_cores_has_to_gain_more_and_on_one_core_nothing_changes() {
+        let offer = Offer {
+            costs: WorkCosts { interruption_ns: Some(1500.0), ..WorkCosts::default() },
+            ..Offer::default()
+        };
+        let settings = find("frost").unwrap().read(&Spec::parse("frost").unwrap(), &offer).unwrap();
+        let mut tariff = Tariff::new(&settings, &Costs::of(&offer), false);
+        let (margin, ahead, changes) =
+            (tariff.margin(11_000.0), tariff.ahead(11_000.0), tariff.changes());
+        assert_eq!((margin.base, margin.leaving), (0.4, 0.0));
+        tariff.run_on(20);
+        let many = tariff.margin(11_000.0);
+        // 28.5 us for each way.
+        let close = |a: f32, b: f32| (a - b).abs() < 1e-3;
+        assert!(close(many.base - margin.base, 2.591) && close(many.leaving, 2.591));
+        assert!(close((many.folio - margin.folio) * HUGE_PAGES as f32, 2.591));
+        assert!(close((tariff.ahead(11_000.0) - ahead) * HUGE_PAGES as f32, 2.0 * 2.591));
+        assert_eq!(tariff.changes().split - changes.split, 28_500.0);
+        tariff.run_on(1);
+        assert_eq!(tariff.margin(11_000.0).base, margin.base);
+    }
 
     #[test]
     fn what_is_not_offered_follows_from_what_is() {

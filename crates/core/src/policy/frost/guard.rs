@@ -288,7 +288,7 @@ mod tests {
     fn work_is_paid_from_time_and_from_what_it_has_earned() {
         let mut guard = guard(true);
         let folio = Region(0).run();
-        assert!(!guard.affords_exchange() && !guard.purse().take(folio));
+        assert!(!guard.affords_exchange() && !guard.purse().take(folio, 1));
         guard.pass(SECOND);
         let mut purse = guard.purse();
         // 15 ms in advance for 0.4 ms each.
@@ -378,6 +378,32 @@ mod tests {
         assert!(guard.affords_exchange() && guard.affords_change() && guard.is_overdrawn());
         assert!(guard.purse().take(Region(0).run(), 1));
         assert!(!Guard::new(&Offer::default()).is_overdrawn());
+    }
+
+    #[test]
+    fn all_cores_of_the_program_earn_and_are_interrupted() {
+        let mut world = World::new(8, "first-touch");
+        world.populate(PageRun::between(0, 8), false);
+        let view = &world.engine.view();
+        for (shares_cores, moved_ns) in [(false, 0.0), (true, 2000.0)] {
+            let mut guard = guard(shares_cores);
+            guard.run_on(1);
+            assert_eq!(guard.affords_exchange(), !shares_cores, "one core is not interrupted");
+            guard.run_on(21);
+            assert!(!guard.affords_exchange());
+            guard.pass(SECOND);
+            // 1.5 % of the time of 21 cores.
+            assert_eq!(guard.left(), 0.015 * 21e9);
+            // 20 us for each stretch there and back, which four pages share.
+            let mut plan = Plan::default();
+            plan.migrate(PageRun::between(0, 4), TierId::FAST, Lane::PROMOTE);
+            guard.charge(SECOND, &plan, view);
+            assert_eq!(guard.spent(), 2.0 * (20_000.0 + 4.0 * moved_ns));
+            let mut purse = guard.purse();
+            let before = purse.left;
+            assert!(purse.take(PageRun::single(PageId(0)), 4));
+            assert_eq!(before - purse.left, 2.0 * (5000.0 + moved_ns));
+        }
     }
 
     #[test]
