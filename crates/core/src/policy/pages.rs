@@ -34,7 +34,7 @@ pub fn set(policy: &str, pages: PageSize) -> Result<String, SpecError> {
 
 /// The parameter with this default.
 pub(super) const fn param(pages: Option<PageSize>) -> Param {
-    let about = "of new memory: `base` 4 KiB only; `huge`, `machine` as the machine maps it";
+    let about = "of new memory: 4 KiB (`base`), or as the machine maps it (`huge`, `machine`)";
     Param::fixed(KEY, Kind::Choice(WORDS), name(pages), "", about)
 }
 
