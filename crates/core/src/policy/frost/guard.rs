@@ -1,7 +1,8 @@
 //! Guard: what costs the program time is earned before it is spent.
 //!
-//! Charged are samples, page faults of memory that gets base pages on trial, and, where workers take time from
-//! the program, every move, split and collapse. Earned is what fast memory serves of the samples beyond what
+//! Charged are samples, page faults of memory that gets base pages on trial, where workers take time from the
+//! program every move, split and collapse, and what each of these interrupts the program's other cores for. All
+//! is time of the program's cores. Earned is what fast memory serves of the samples beyond what
 //! it would serve if pages had stayed where they were touched first. A small share of the time may be spent in
 //! advance, half of it on samples where work costs, too. While too much is spent, nothing that costs is done,
 //! and samples become fewer. Where samples come from slow memory alone, nobody sees what fast memory serves,
