@@ -128,6 +128,32 @@ fn compare_prints_a_table_per_size() {
 }
 
 #[test]
+fn pages_are_listed_and_a_comparison_says_who_had_base_pages_only() {
+    let listed = json(&["list", "policies", "--json"]);
+    let pages = |name: &str| {
+        let mut runs = listed["runs"].as_array().unwrap().iter();
+        runs.find(|policy| policy["name"] == name).unwrap()["pages"].clone()
+    };
+    assert_eq!(
+        (pages("hybridtier"), pages("memtis"), pages("tpp")),
+        ("base".into(), "huge".into(), "machine".into())
+    );
+    let policies = "hybridtier,memtis,hybridtier:pages=huge,memtis:pages=base";
+    let args = ["compare", ZIPF, "-p", policies, "-f", "1:2", "--no-bound"];
+    let text = stdout(frostline(&args).success());
+    let line = text.lines().find(|line| line.contains("4 KiB pages only: ")).expect("a line");
+    assert!(line.contains("hybridtier") && line.contains("memtis:pages=base"), "{line}");
+    assert!(!line.contains("hybridtier:pages=huge"), "{line}");
+    let runs = json(&[&args[..], &["--json"]].concat());
+    for run in runs["runs"].as_array().unwrap() {
+        let folios = run["counters"]["machine.huge_faults"].as_f64().unwrap();
+        assert_eq!(folios > 0.0, run["policy_config"]["pages"] == "huge", "{run}");
+    }
+    let text = stdout(frostline(&[&args[..], &["-m", "dram-nvm:thp=off"]].concat()).success());
+    assert!(!text.contains("4 KiB pages only"), "{text}");
+}
+
+#[test]
 fn what_has_no_bound_says_why() {
     let text = stdout(frostline(&single(&[ZIPF, "--exits", "2"])).success());
     assert!(text.contains("share of bound n/a: injected exits"), "{text}");

@@ -257,6 +257,11 @@ pub enum Event {
         /// Time spent in the sampler.
         sampler: Nanos,
     },
+    /// So many cores run the program from now on, at least 1; until it is said, 1.
+    Running {
+        /// The smaller number of its threads and the cores that it has.
+        cores: u32,
+    },
     /// A tier fell below its low watermark.
     Pressure {
         /// The tier.

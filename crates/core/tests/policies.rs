@@ -476,8 +476,8 @@ const RIVALS: [(&str, &str); 20] = [
     ("tpp:scan-size=1MiB:scan-delay=0s:scan-floor=1ms", "promoted_in_fault_pages_total"),
     ("autotiering:scan-size=1MiB:scan-delay=0s:scan-floor=1ms", "demotions_proposed_pages_total"),
     ("autotiering:scan-size=1MiB:scan-floor=1ms:mode=exchange", "exchanged_pages_total"),
-    ("nimble:interval=2ms", "filled_up_pages_total"),
-    ("nimble-huge:interval=2ms", "promotions_proposed_pages_total"),
+    ("nimble:pages=base:interval=2ms", "filled_up_pages_total"),
+    ("nimble:interval=2ms", "promotions_proposed_pages_total"),
     ("multi-clock:interval=1ms", "promotions_proposed_pages_total"),
 ];
 

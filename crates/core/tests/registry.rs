@@ -2,7 +2,7 @@
 
 use frostline_core::policy::registry::{self, REGISTRY, expand};
 use frostline_core::policy::{
-    Allocation, EpochReader, Group, Made, Offer, Oracle, PageSaving, make,
+    Allocation, EpochReader, Group, Lack, Made, Offer, Oracle, PageSaving, PageSize, make, pages,
 };
 use frostline_core::{Engine, EngineConfig, Nanos, PageCount, PageId, PageRun, ProcessId, TierId};
 use std::collections::BTreeMap;
@@ -51,8 +51,8 @@ fn every_entry_can_be_made_and_says_what_it_runs_with() {
         let made = make(entry.name, &context()).unwrap();
         assert_eq!(made.name, entry.name);
         let config = config(made);
-        assert_eq!(config.len(), entry.params.len(), "{}", entry.name);
-        for param in entry.params {
+        assert_eq!(config.len(), entry.params().count(), "{}", entry.name);
+        for param in entry.params() {
             assert!(!param.about.is_empty());
             let value = &config[param.name];
             // What is reported can be given back.
@@ -100,6 +100,35 @@ fn who_begins_new_memory_in_slow_tiers_says_so() {
 }
 
 #[test]
+fn pages_are_those_of_the_source_unless_asked_or_where_nobody_can_choose() {
+    let base = |text: &str, offer: &Offer| make(text, offer).unwrap().facts.base_pages;
+    let live = Offer { chooses_page_size: false, ..context() };
+    let mut listed = BTreeMap::new();
+    for entry in REGISTRY {
+        let name = entry.name;
+        *listed.entry(pages::name(entry.pages)).or_insert(0) += 1;
+        let is_base = entry.pages == Some(PageSize::Base);
+        assert_eq!(base(name, &context()), is_base, "{name}");
+        for (size, wanted) in [("base", true), ("huge", false), ("machine", false)] {
+            assert_eq!(base(&format!("{name}:pages={size}"), &context()), wanted, "{name}");
+        }
+        let known = registry::terms(name, &live).unwrap();
+        assert!(!known.facts.base_pages, "{name}");
+        let lacks: Vec<Lack> =
+            known.departures.iter().filter_map(|fit| Some(fit.without?.0)).collect();
+        assert_eq!(lacks.contains(&Lack::PageSize), is_base, "{name}");
+    }
+    assert_eq!(listed.len(), 3, "{listed:?}");
+    let of = |name: &str| registry::find(name).unwrap().pages;
+    assert_eq!(of("hybridtier"), Some(PageSize::Base));
+    assert_eq!((of("memtis"), of("autonuma")), (Some(PageSize::Folio), None));
+    assert_eq!(
+        pages::set("hybridtier:momentum=2", PageSize::Folio).unwrap(),
+        "hybridtier:momentum=2:pages=huge"
+    );
+}
+
+#[test]
 fn mistakes_get_a_hint() {
     assert!(error("memtsi").contains("hint: did you mean `memtis`?"), "{}", error("memtsi"));
     let text = error("memtis:colling=1");
@@ -109,7 +138,7 @@ fn mistakes_get_a_hint() {
     assert!(error("memtis:alpha=2x").contains("not a share"));
     assert!(error("memtis:cooling=-1x").contains("multiple of the default"));
     assert!(error("memtis:bins=log").contains("known: paper, artifact"));
-    assert!(error("swap-belady:x=1").contains("no parameter can be given"));
+    assert!(error("swap-belady:x=1").contains("unknown parameter `x`"));
     assert!(error("interleave:fast=0:slow=0").contains("hint:"));
     let no_oracle = make("oracle-static", &Offer::default()).err().unwrap().to_string();
     assert!(no_oracle.contains("simulator only"), "{no_oracle}");
@@ -149,9 +178,11 @@ fn variants_are_presets() {
     assert_eq!(of("memtis:split=off", "split"), "off");
     let name = make("memtis-ns:split=on", &context()).unwrap().name;
     assert_eq!(name, "memtis-ns:split=on");
-    assert_eq!(registry::find("memtis-ns").unwrap().default_of("split"), Some("off"));
-    assert_eq!(registry::find("memtis-ns").unwrap().default_of("alpha"), Some("0.9"));
-    assert_eq!(registry::find("memtis-ns").unwrap().default_of("nothing"), None);
+    let listed = |key: &str| {
+        let mut params = registry::find("memtis-ns").unwrap().params();
+        params.find(|param| param.name == key).unwrap().default
+    };
+    assert_eq!((listed("split"), listed("alpha")), ("off", "0.9"));
 }
 
 /// Every parameter of `memtis` beside what MEMTIS (SOSP '23) says, by section.
@@ -190,6 +221,7 @@ fn memtis_is_the_published_rules() {
         ("latency-gap", "2.75", "4.3.2: that of the machine"),
         ("regret", "0", "4.3 never gives up"),
         ("collapse", "on", "4.3.3"),
+        ("pages", "huge", "3: transparent huge pages by default"),
     ];
     let gap = context().with_latency_gap(2.75);
     let mut ours = config(make("memtis", &gap).unwrap());

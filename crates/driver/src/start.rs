@@ -318,8 +318,15 @@ fn departures(
                 "pages in nodes cannot be unmapped from outside a program: {name} {instead} \
                  ({key}={value}), which departs from its source"
             )),
+            Some((Lack::PageSize, instead)) => notes.push(format!(
+                "the kernel chooses the size of pages: {name} {instead} ({key}={value})"
+            )),
             Some((Lack::ClosedFiles, _)) | None => {}
         }
+    }
+    let sizes = |fit: &&Suited| matches!(fit.without, Some((Lack::PageSize, _)));
+    if let Some(Suited { key, .. }) = known.insisted.iter().find(sizes) {
+        notes.push(format!("the kernel chooses the size of pages: `{key}` changes nothing"));
     }
     if wished.faults && wished.swap_faults {
         match faults {
@@ -417,22 +424,29 @@ mod tests {
     #[test]
     fn policies_do_without_what_is_not_to_be_had_or_are_refused() {
         let nodes = suited("hotbox", Faults::Never);
-        assert!(nodes.starts_with("hotbox:throttle=off:eager=on "), "{nodes}");
+        assert!(nodes.starts_with("hotbox:throttle=off:eager=on:pages=machine "), "{nodes}");
         assert!(nodes.contains("never pauses") && nodes.contains("departs from its source"));
         let inside = suited("hotbox", Faults::Slower);
-        assert!(inside.starts_with("hotbox:throttle=off "), "{inside}");
+        assert!(inside.starts_with("hotbox:throttle=off:pages=machine "), "{inside}");
         assert!(inside.contains("never pauses") && inside.contains("userfaultfd"), "{inside}");
-        assert!(suited("pet", Faults::Slower).starts_with("pet "));
+        assert!(suited("pet", Faults::Slower).starts_with("pet:pages=machine "));
         let outside = suited("pet", Faults::Never);
         assert!(outside.contains("hint: ") && outside.contains("--in-process"), "{outside}");
         let swap = suited("hotbox", Faults::Swap);
-        assert!(swap.starts_with("hotbox:throttle=off "), "{swap}");
+        assert!(swap.starts_with("hotbox:throttle=off:pages=machine "), "{swap}");
         assert!(swap.contains("first touch"), "{swap}");
+        let eager = suited("hotbox-eager:throttle=off", Faults::Never);
+        assert!(eager.starts_with("hotbox-eager:throttle=off:pages=machine "), "{eager}");
+        let sizes = "the kernel chooses the size of pages";
         assert_eq!(
-            suited("hotbox-eager:throttle=off", Faults::Never),
-            "hotbox-eager:throttle=off "
+            suited("hybridtier", Faults::Never),
+            format!(
+                "hybridtier:pages=machine {sizes}: hybridtier has pages of the sizes that the system maps (pages=machine)"
+            )
         );
-        assert_eq!(suited("hybridtier", Faults::Never), "hybridtier ");
+        assert_eq!(suited("memtis", Faults::Never), "memtis ");
+        let insists = suited("hybridtier:pages=base", Faults::Never);
+        assert_eq!(insists, format!("hybridtier {sizes}: `pages` changes nothing"));
         let counters = suited("hotbox:throttle=on", Faults::Never);
         assert!(counters.contains("counters") && counters.contains("hint: leave"), "{counters}");
         let waits = suited("hotbox:eager=off", Faults::Never);
@@ -443,7 +457,7 @@ mod tests {
             let refused = suited("colloid", faults);
             assert!(refused.contains("latencies of reads") && refused.contains("hint: take"));
         }
-        assert!(suited("swap-lru", Faults::Swap).starts_with("swap-lru "));
+        assert!(suited("swap-lru", Faults::Swap).starts_with("swap-lru:pages=machine "));
     }
 
     #[test]

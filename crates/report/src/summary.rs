@@ -10,7 +10,8 @@ use std::fmt::Write;
 
 /// What the columns mean.
 const LEGEND: &str = "
-slowdown: modelled time over that with all memory fast, moves included
+slowdown: modelled time over that with all memory fast and the same pages,
+          moves included
 of bound: share of the memory latency saved that no placement can exceed; it
           knows of no waiting for policies, so a slow policy may score well
 ";
@@ -28,6 +29,9 @@ pub fn show(study: &Study) -> String {
             let _ = writeln!(out, "fast {} = {}", size.fast, bytes(size.fast_bytes as f64));
             let _ = writeln!(out, "  {}", wrap(&bound_line(size), 2));
             out.push_str(&table(size));
+            if study.machine.os.thp {
+                out.push_str(&base_pages(size));
+            }
         }
     }
     out.push_str(LEGEND);
@@ -124,6 +128,20 @@ fn table(size: &SizeStudy) -> String {
         table.row(cells);
     }
     table.show(2)
+}
+
+/// Names the policies whose programs had base pages only, where the machine maps folios.
+fn base_pages(size: &SizeStudy) -> String {
+    let base = |policy: &&PolicyStudy| {
+        let pages = policy.first().report.policy_config.get("pages");
+        pages.is_some_and(|pages| pages.to_string() == "base")
+    };
+    let ranked = size.ranked().into_iter().filter(base);
+    let names: Vec<&str> = ranked.map(|policy| &*policy.spec).collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    format!("  {}\n", wrap(&format!("4 KiB pages only: {}", names.join(", ")), 2))
 }
 
 fn whole(policy: &PolicyStudy, number: fn(&RunReport) -> u64) -> f64 {

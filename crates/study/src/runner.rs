@@ -322,10 +322,9 @@ impl Prepared<'_> {
         };
         let policy = registry::make(spec, &context)?;
         let swaps = policy.facts.swaps;
-        let params = registry::check(spec)?.params;
+        let entry = registry::check(spec)?;
         let setting = |(key, value): &(&str, String)| {
-            let kind =
-                params.iter().find(|param| param.name == *key).map_or(Kind::Text, |p| p.kind);
+            let kind = entry.params().find(|p| p.name == *key).map_or(Kind::Text, |p| p.kind);
             ((*key).to_owned(), Setting::new(kind, value))
         };
         let mut policy_config: Vec<(String, Setting)> = policy.config.iter().map(setting).collect();

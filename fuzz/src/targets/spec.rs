@@ -15,9 +15,8 @@ pub const TARGET: Target = Target {
         let mut all: Vec<Vec<u8>> = registry::REGISTRY
             .iter()
             .map(|entry| {
-                let params = entry.params.iter().map(|param| {
-                    format!(":{}={}", param.name, entry.default_of(param.name).unwrap_or_default())
-                });
+                let params =
+                    entry.params().map(|param| format!(":{}={}", param.name, param.default));
                 format!("{}{}", entry.name, params.collect::<String>()).into_bytes()
             })
             .collect();

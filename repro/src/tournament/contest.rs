@@ -3,12 +3,11 @@
 //!
 //! The best of many on the seeds that it was chosen on is better there than it is: with a score of rivals, chance alone
 //! is worth a per cent or two. Rivals run with folios and with base pages, in as many bytes of fast
-//! memory: a share of the smaller footprint that base pages have would be less.
+//! memory.
 
 use super::results::{Case, Pages, Rival, Settings};
 use super::units::Unit;
 use frostline_core::policy::registry;
-use frostline_core::types::Bytes;
 use frostline_sim::{FastSize, SimOptions};
 use frostline_study::{Monitor, Programs, Request, SizeStudy, run, with_seed};
 use frostline_terminal::limit;
@@ -17,8 +16,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What is known of a case's rivals from another tournament.
 pub type Known<'a> = &'a dyn Fn(FastSize) -> Option<Case>;
 
-/// Modelled seconds by policy and pages, summed over seeds.
-type Sums = BTreeMap<(String, Pages), f64>;
+/// A policy with such pages.
+type Player = (String, Pages);
+
+/// Modelled seconds by player, summed over seeds.
+type Sums = BTreeMap<Player, f64>;
 
 /// What the first seed of comparison says of a size.
 #[derive(Clone, Copy, Debug, Default)]
@@ -68,7 +70,7 @@ pub fn play(
             tlb: unit.tlb,
             fast: fast.to_string(),
             fast_bytes: firsts[size].fast_bytes,
-            seconds: mean(&settings.policy, Pages::Folios),
+            seconds: mean(&settings.policy, Pages::Own),
             share_of_bound: firsts[size].share_of_bound,
             samples_per_page: firsts[size].samples_per_page,
             rival,
@@ -90,14 +92,15 @@ impl Contest<'_> {
     fn choose(&self) -> anyhow::Result<Vec<Vec<Rival>>> {
         let Self { unit, settings, .. } = self;
         let mut sums = vec![Sums::new(); unit.fast.len()];
+        let forms: &[Pages] =
+            if settings.as_is { &[Pages::Own] } else { &[Pages::Folios, Pages::Base] };
+        let players = settings
+            .rivals
+            .iter()
+            .flat_map(|rival| forms.iter().map(|pages| (rival.clone(), *pages)))
+            .collect();
         for seed in settings.choice() {
-            let sizes = self.replay(Pages::Folios, &unit.fast, &settings.rivals, seed, false)?;
-            add(&mut sums, &sizes, Pages::Folios);
-            if !settings.as_is {
-                let bytes = bytes_of(&sizes);
-                let sizes = self.replay(Pages::Base, &bytes, &settings.rivals, seed, false)?;
-                add(&mut sums, &sizes, Pages::Base);
-            }
+            add(&mut sums, &players, &self.replay(&players, seed, false)?)?;
         }
         let seeds = settings.choice_seeds as f64;
         let rival = |((policy, pages), sum)| Rival { policy, pages, seconds: sum / seeds };
@@ -113,28 +116,20 @@ impl Contest<'_> {
     /// policy alone where there are no rivals.
     fn compare(&self, rivals: &[Vec<Rival>]) -> anyhow::Result<(Vec<Sums>, Vec<First>)> {
         let Self { unit, settings, .. } = self;
-        let best = |pages| {
-            let of = rivals.iter().filter_map(|rivals| rivals.first());
-            of.filter(move |rival| rival.pages == pages).map(|rival| rival.policy.as_str())
-        };
-        let mut folios: BTreeSet<&str> = best(Pages::Folios).chain([&*settings.policy]).collect();
+        let best = rivals.iter().filter_map(|rivals| rivals.first());
+        let mut players: BTreeSet<Player> =
+            best.map(|rival| (rival.policy.clone(), rival.pages)).collect();
         if !rivals.is_empty() {
-            folios.insert(registry::FIRST_TOUCH);
+            players.insert((registry::FIRST_TOUCH.to_owned(), Pages::Folios));
         }
-        let owned =
-            |names: BTreeSet<&str>| names.into_iter().map(str::to_owned).collect::<Vec<_>>();
-        let (folios, base) = (owned(folios), owned(best(Pages::Base).collect()));
+        players.insert((settings.policy.clone(), Pages::Own));
         let (mut sums, mut firsts) = (vec![Sums::new(); unit.fast.len()], Vec::new());
         for seed in settings.compare() {
             let bound = unit.bound && firsts.is_empty();
-            let sizes = self.replay(Pages::Folios, &unit.fast, &folios, seed, bound)?;
-            add(&mut sums, &sizes, Pages::Folios);
+            let sizes = self.replay(&players, seed, bound)?;
+            add(&mut sums, &players, &sizes)?;
             if firsts.is_empty() {
                 firsts = sizes.iter().map(|size| first(size, &settings.policy)).collect();
-            }
-            if !base.is_empty() {
-                let sizes = self.replay(Pages::Base, &bytes_of(&sizes), &base, seed, false)?;
-                add(&mut sums, &sizes, Pages::Base);
             }
         }
         Ok((sums, firsts))
@@ -142,19 +137,20 @@ impl Contest<'_> {
 
     fn replay(
         &self,
-        pages: Pages,
-        sizes: &[FastSize],
-        policies: &[String],
+        players: &BTreeSet<Player>,
         seed: u64,
         bound: bool,
     ) -> anyhow::Result<Vec<SizeStudy>> {
-        let machine = frostline_study::machine(&pages.on(&self.unit.machine))?;
-        let tlb = self.unit.tlb;
+        let machine = frostline_study::machine(&self.unit.machine)?;
+        let (tlb, sizes) = (self.unit.tlb, &self.unit.fast);
+        let policies = players.iter().map(|(policy, pages)| pages.of(policy));
+        // Two may be the same.
+        let policies: BTreeSet<String> = policies.collect::<Result<_, _>>()?;
         let request = Request {
             traces: vec![Programs::alone(&with_seed(&self.unit.trace, seed))],
             guests: Vec::new(),
-            sizes: sizes.to_vec(),
-            policies: policies.to_vec(),
+            sizes: sizes.clone(),
+            policies: policies.into_iter().collect(),
             seeds: 1,
             bound,
             jobs: Some(1),
@@ -167,18 +163,16 @@ impl Contest<'_> {
     }
 }
 
-/// The sizes in bytes, which base pages get as many of.
-fn bytes_of(sizes: &[SizeStudy]) -> Vec<FastSize> {
-    sizes.iter().map(|size| FastSize::Bytes(Bytes(size.fast_bytes))).collect()
-}
-
-fn add(sums: &mut [Sums], sizes: &[SizeStudy], pages: Pages) {
-    for (sums, size) in sums.iter_mut().zip(sizes) {
-        for policy in &size.policies {
-            let seconds = policy.first().report.modelled_seconds;
-            *sums.entry((policy.spec.clone(), pages)).or_default() += seconds;
+fn add(sums: &mut [Sums], players: &BTreeSet<Player>, sizes: &[SizeStudy]) -> anyhow::Result<()> {
+    for player in players {
+        let spec = player.1.of(&player.0)?;
+        for (sums, size) in sums.iter_mut().zip(sizes) {
+            let runs = size.policies.iter().filter(|policy| policy.spec == spec);
+            let seconds: f64 = runs.map(|policy| policy.first().report.modelled_seconds).sum();
+            *sums.entry(player.clone()).or_default() += seconds;
         }
     }
+    Ok(())
 }
 
 fn first(size: &SizeStudy, policy: &str) -> First {
@@ -198,6 +192,7 @@ mod tests {
     use super::super::families::Set;
     use super::super::results::testing;
     use super::*;
+    use frostline_sim::RunReport;
     use frostline_study::Unwatched;
 
     fn unit(trace: &str) -> Unit {
@@ -228,15 +223,16 @@ mod tests {
         let unit = unit("synth:btree:size=16MiB:accesses=300K");
         let settings = settings();
         let contest = Contest { unit: &unit, settings: &settings, monitor: &Unwatched };
-        let own =
-            contest.replay(Pages::Folios, &unit.fast, &settings.rivals, 1, false).expect("runs");
-        let bytes = bytes_of(&own);
-        let base = contest.replay(Pages::Base, &bytes, &settings.rivals, 1, false).expect("runs");
-        let fast =
-            |sizes: &[SizeStudy]| sizes.iter().map(|size| size.fast_bytes).collect::<Vec<_>>();
-        assert_eq!(fast(&own), fast(&base));
-        let footprint = |sizes: &[SizeStudy]| sizes[0].policies[0].first().report.footprint_bytes;
-        assert!(footprint(&base) < footprint(&own) * 2 / 3, "{} bytes", footprint(&base));
+        let players = [Pages::Folios, Pages::Base].map(|pages| ("all-slow".to_owned(), pages));
+        let sizes = contest.replay(&players.into(), 1, false).expect("runs");
+        let size = &sizes[0];
+        let [base, folios] = [0, 1].map(|one| &size.policies[one].first().report);
+        assert_eq!((base.fast_bytes, folios.fast_bytes), (size.fast_bytes, size.fast_bytes));
+        let faults = |report: &RunReport| report.counters["machine.huge_faults"];
+        assert!(faults(folios) > 0.0 && faults(base) == 0.0);
+        let resident =
+            |report: &RunReport| report.tiers.iter().map(|t| t.resident_bytes_max).sum::<u64>();
+        assert!(resident(base) < resident(folios) * 2 / 3, "{} bytes", resident(base));
         let choices = contest.choose().expect("runs");
         assert_eq!(choices.len(), 2);
         for rivals in &choices {
@@ -264,12 +260,12 @@ mod tests {
     }
 
     #[test]
-    fn rivals_as_they_are_have_folios_only() {
+    fn rivals_as_they_are_have_pages_of_their_own() {
         let (mut unit, settings) = (unit("synth:zipf:size=4MiB:accesses=100K"), settings());
         unit.fast.truncate(1);
         let settings = Settings { as_is: true, ..settings };
         let cases = play(&unit, &settings, &|_| None, &Unwatched).expect("runs");
         assert_eq!(cases[0].choice.len(), 3);
-        assert!(cases[0].choice.iter().all(|rival| rival.pages == Pages::Folios));
+        assert!(cases[0].choice.iter().all(|rival| rival.pages == Pages::Own));
     }
 }

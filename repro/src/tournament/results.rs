@@ -2,6 +2,7 @@
 
 use super::families::Set;
 use super::units::Unit;
+use frostline_core::policy::{PageSize, pages};
 use frostline_core::spec::SpecError;
 use frostline_sim::FastSize;
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,7 @@ pub struct Settings {
     pub policy: String,
     /// What it is measured against.
     pub rivals: Vec<String>,
-    /// Rivals run with folios only.
+    /// Rivals run with the pages of their sources only.
     pub as_is: bool,
     /// Seeds on which the best rival is chosen.
     pub choice_seeds: u64,
@@ -38,22 +39,28 @@ impl Settings {
     }
 }
 
-/// Sizes of pages that a machine gives.
+/// Sizes of pages that a policy has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pages {
+    /// Those of its source.
+    Own,
     /// Folios where a program's memory allows them.
     Folios,
-    /// Base pages only, and as many bytes of fast memory.
+    /// Base pages only.
     Base,
 }
 
 impl Pages {
-    /// The machine with such pages.
-    pub fn on(self, machine: &str) -> String {
+    /// The policy with such pages.
+    ///
+    /// # Errors
+    /// A description that cannot be read.
+    pub fn of(self, policy: &str) -> Result<String, SpecError> {
         match self {
-            Self::Folios => machine.to_owned(),
-            Self::Base => format!("{machine}:os.thp=off"),
+            Self::Own => Ok(policy.to_owned()),
+            Self::Folios => pages::set(policy, PageSize::Folio),
+            Self::Base => pages::set(policy, PageSize::Base),
         }
     }
 }
@@ -61,6 +68,7 @@ impl Pages {
 impl fmt::Display for Pages {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Own => "pages of its own",
             Self::Folios => "folios",
             Self::Base => "base pages",
         })
@@ -127,31 +135,20 @@ impl Case {
             && self.fast == fast.to_string()
     }
 
-    /// The commands that repeat the comparison on its first seed.
+    /// The command that repeats the comparison on its first seed.
     ///
     /// # Errors
-    /// A size that cannot be read.
-    pub fn commands(&self, settings: &Settings) -> Result<Vec<String>, SpecError> {
+    /// A policy that cannot be read.
+    pub fn command(&self, settings: &Settings) -> Result<String, SpecError> {
         let seed = settings.compare().next().unwrap_or(1);
         let trace = frostline_study::with_seed(&self.trace, seed);
         let tlb = if self.tlb { "on" } else { "off" };
-        let command = |policies: &str, pages: Pages, fast: &str| {
-            let machine = pages.on(&self.machine);
-            format!(
-                "frostline compare {trace} -p {policies} -f {fast} -m {machine} --tlb {tlb} --seed {seed}"
-            )
-        };
-        let (policy, rival) = (&settings.policy, &self.rival);
-        let bytes = FastSize::Bytes(frostline_core::types::Bytes(self.fast_bytes)).to_string();
-        Ok(match rival.pages {
-            Pages::Folios => {
-                vec![command(&format!("{policy},{}", rival.policy), Pages::Folios, &self.fast)]
-            }
-            Pages::Base => vec![
-                command(policy, Pages::Folios, &self.fast),
-                command(&rival.policy, Pages::Base, &bytes),
-            ],
-        })
+        let rival = self.rival.pages.of(&self.rival.policy)?;
+        let Self { fast, machine, .. } = self;
+        Ok(format!(
+            "frostline compare {trace} -p {},{rival} -f {fast} -m {machine} --tlb {tlb} --seed {seed}",
+            settings.policy
+        ))
     }
 }
 
@@ -205,17 +202,13 @@ mod tests {
     }
 
     #[test]
-    fn a_rival_with_base_pages_is_repeated_with_as_many_bytes() {
+    fn a_rival_with_base_pages_is_repeated_with_such() {
         let case = case("dram-cxl:workers=shared", "1:2", 2.2);
         assert!((case.regret() - 0.1).abs() < 1e-9 && case.over_first_touch() < 0.0);
         assert_eq!(
-            case.commands(&settings()).expect("sizes"),
-            [
-                "frostline compare synth:zipf:seed=1001 -p frost -f 1:2 -m dram-cxl:workers=shared \
-                 --tlb on --seed 1001",
-                "frostline compare synth:zipf:seed=1001 -p memtis -f 8MiB \
-                 -m dram-cxl:workers=shared:os.thp=off --tlb on --seed 1001",
-            ]
+            case.command(&settings()).expect("a policy"),
+            "frostline compare synth:zipf:seed=1001 -p frost,memtis:pages=base -f 1:2 \
+             -m dram-cxl:workers=shared --tlb on --seed 1001",
         );
     }
 }

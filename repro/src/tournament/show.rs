@@ -61,9 +61,7 @@ pub fn text(
     let _ = writeln!(out, "\nWorst cases:");
     for case in worst {
         let _ = writeln!(out, "  {}: {}", signed(case.regret()), name(case));
-        for command in case.commands(settings)? {
-            let _ = writeln!(out, "    {command}");
-        }
+        let _ = writeln!(out, "    {}", case.command(settings)?);
     }
     if !missing.is_empty() {
         let _ = writeln!(out, "\nMissing recorded programs: {}", missing.join(", "));
@@ -72,7 +70,7 @@ pub fn text(
 }
 
 fn against(settings: &Settings) -> String {
-    let pages = if settings.as_is { "folios" } else { "folios or base pages" };
+    let pages = if settings.as_is { "pages of their own" } else { "folios or base pages" };
     format!(
         "{} policies with {pages}, chosen on {} and compared on {} other seeds",
         settings.rivals.len(),

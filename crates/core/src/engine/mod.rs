@@ -379,6 +379,7 @@ impl Engine {
             | Event::Counters { .. }
             | Event::ReadLatency { .. }
             | Event::CpuUsage { .. }
+            | Event::Running { .. }
             | Event::Pressure { .. }
             | Event::FileClosed { .. }
             | Event::Epoch { .. } => {}

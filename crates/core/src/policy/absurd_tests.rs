@@ -121,8 +121,8 @@ fn live(spec: &str) {
 fn every_absurd_value_is_refused_with_a_hint_or_runs_in_little_memory() {
     let (mut ran, mut refused) = (0, 0);
     for entry in REGISTRY {
-        for param in entry.params {
-            for value in values(param) {
+        for param in entry.params() {
+            for value in values(&param) {
                 let spec = format!("{}:{}={value}", entry.name, param.name);
                 match make(&spec, &context(700)) {
                     Err(error) => {

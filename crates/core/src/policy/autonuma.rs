@@ -68,6 +68,7 @@ pub const ENTRY: Entry = Entry {
     group: Group::Baselines,
     summary: "the kernel's tiering: promotion in hint faults, demotion at watermarks",
     citation: "Linux 6, NUMA balancing in memory tiering mode",
+    pages: None,
     params: PARAMS,
     preset: &[],
     suits: suited::anywhere,

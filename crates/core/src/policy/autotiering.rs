@@ -37,6 +37,7 @@ pub const ENTRY: Entry = Entry {
     group: Group::Baselines,
     summary: "promotion at every hint fault, demotion of the shortest history of faults",
     citation: "Kim, Choe and Ahn, AutoTiering, ATC '21",
+    pages: None,
     params: &[
         PACE[0],
         PACE[1],

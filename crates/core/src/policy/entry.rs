@@ -1,8 +1,9 @@
 //! Entry of a policy in the table: how it is called, what it takes, how it is made.
 
-use super::contract::{BoxedPolicy, PolicyError};
+use super::contract::{BoxedPolicy, PageSize, PolicyError};
 use super::facts::Facts;
 use super::offer::Offer;
+use super::pages;
 use super::settings::Settings;
 use super::suited::{Suited, Suits};
 use crate::params::Param;
@@ -48,8 +49,10 @@ pub struct Entry {
     pub summary: &'static str,
     /// Where it comes from.
     pub citation: &'static str,
-    /// Its parameters.
-    pub params: &'static [Param],
+    /// Size of pages with which its source was published; `None` is the machine's.
+    pub pages: Option<PageSize>,
+    /// Parameters of its own.
+    pub(super) params: &'static [Param],
     /// Defaults that replace those of [`Self::params`] (variants).
     pub preset: &'static [(&'static str, &'static str)],
     /// Defaults for what the world offers, where those of the table do not suit it.
@@ -60,10 +63,13 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// A parameter's default as written in the table, the preset included; `None` where unknown.
-    pub fn default_of(&self, key: &str) -> Option<&'static str> {
-        let preset = self.preset.iter().find_map(|(k, text)| (*k == key).then_some(*text));
-        preset.or_else(|| self.params.iter().find(|p| p.name == key).map(|p| p.default))
+    /// Its parameters with the defaults of the table, presets included.
+    pub fn params(&self) -> impl Iterator<Item = Param> {
+        let own = self.params.iter().copied().chain([pages::param(self.pages)]);
+        own.map(|param| {
+            let preset = self.preset.iter().find(|(key, _)| *key == param.name);
+            preset.map_or(param, |&(_, default)| Param { default, ..param })
+        })
     }
 
     /// Makes the policy that `spec` describes, whose name is this entry's.
@@ -74,7 +80,7 @@ impl Entry {
         let settings = self.read(spec, offer)?;
         Ok(Made {
             policy: (self.build)(&settings, offer)?,
-            facts: (self.facts)(&settings),
+            facts: self.facts(&settings),
             name: settings.name().to_string(),
             config: settings.config(),
         })
@@ -87,7 +93,7 @@ impl Entry {
     pub(super) fn terms(&self, spec: &Spec, offer: &Offer) -> Result<Terms, PolicyError> {
         let settings = self.read(spec, offer)?;
         Ok(Terms {
-            facts: (self.facts)(&settings),
+            facts: self.facts(&settings),
             name: settings.name().to_string(),
             departures: settings.departures().to_vec(),
             insisted: settings.insisted().to_vec(),
@@ -99,11 +105,16 @@ impl Entry {
         Ok(self.make(&Spec::parse(self.name)?, offer)?.policy)
     }
 
+    fn facts(&self, settings: &Settings) -> Facts {
+        Facts { base_pages: pages::base(settings), ..(self.facts)(settings) }
+    }
+
     /// Reads its parameters.
     pub(super) fn read(&self, spec: &Spec, offer: &Offer) -> Result<Settings, PolicyError> {
         offer.check()?;
-        let suited = (self.suits)(offer);
-        Ok(Settings::read(spec, self.params, self.preset, &suited, offer)?)
+        let mut suited = (self.suits)(offer);
+        suited.extend(pages::suits(self.pages, offer));
+        Ok(Settings::read(spec, self.params(), &suited, offer)?)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Belady, IBM Systems Journal 1966. Not good for scans: a page sampled once displaces one in use.
 
-use super::contract::Policy;
+use super::contract::{PageSize, Policy};
 use super::entry::{Entry, Group};
 use super::facts::{Facts, Telemetry};
 use super::suited;
@@ -21,16 +21,16 @@ pub const ENTRY: Entry = Entry {
     group: Group::Baselines,
     summary: "sampled pages displace those that were not sampled for longest",
     citation: "Belady, IBM Systems Journal 1966",
+    pages: Some(PageSize::Base),
     params: &[
         Param::fixed("period", Kind::Count, "200", "LLC load misses", "per sample"),
         Param::scaled("wakeup", Kind::Duration, "10ms", "", "interval of moves"),
     ],
     preset: &[],
     suits: suited::period_of_brief_programs,
-    facts: |settings| {
-        let load_sample_period = settings.period("period");
-        let needs = Telemetry { load_sample_period, ..Telemetry::default() };
-        Facts { needs, base_pages: true, ..Facts::default() }
+    facts: |settings| Facts {
+        needs: Telemetry { load_sample_period: settings.period("period"), ..Telemetry::default() },
+        ..Facts::default()
     },
     build: |settings, _| {
         Ok(Box::new(Lru { wakeup: settings.duration("wakeup"), ..Lru::default() }))

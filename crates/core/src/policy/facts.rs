@@ -41,7 +41,7 @@ pub struct Facts {
     /// [`Policy::on_fault`](super::contract::Policy::on_fault) before whoever touches a page goes on,
     /// and move it a moment later. `None` leaves them where they are.
     pub touched_to: Option<TierId>,
-    /// New memory shall be mapped by base pages only, where the world can choose.
+    /// New memory shall be mapped by base pages only, where the world can choose. The entry sets it.
     pub base_pages: bool,
     /// It stands for code of a kernel, whose moves need no system calls: a world that models costs
     /// charges none for them.

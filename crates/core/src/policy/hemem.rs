@@ -17,7 +17,7 @@ mod units;
 #[cfg(test)]
 mod tests;
 
-use super::contract::{MetricSink, Policy};
+use super::contract::{MetricSink, PageSize, Policy};
 use super::entry::{Entry, Group};
 use super::facts::{Facts, Telemetry};
 use super::offer::Offer;
@@ -44,6 +44,7 @@ pub const ENTRY: Entry = Entry {
     group: Group::Principal,
     summary: "hot at fixed numbers of sampled accesses; first in, first out",
     citation: "Raybuck et al., HeMem, SOSP '21",
+    pages: Some(PageSize::Folio),
     params: &[
         Param::fixed("period", Kind::Count, "5000", "LLC load misses", "per sample"),
         Param::fixed("store-period", Kind::Count, "5000", "retired stores", "per sample; 0 none"),

@@ -20,6 +20,7 @@ pub const ENTRY: Entry = Entry {
     group: Group::Baselines,
     summary: "allocations dealt to the tiers in turn, by weight",
     citation: "Linux weighted interleave, mm/mempolicy.c",
+    pages: None,
     params: &[
         Param::fixed("fast", Kind::Count, "1", "allocations", "turns of the fastest tier"),
         Param::fixed("slow", Kind::Count, "1", "allocations", "turns of the slower tiers together"),

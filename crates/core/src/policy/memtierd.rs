@@ -35,6 +35,7 @@ pub const ENTRY: Entry = Entry {
     group: Group::Baselines,
     summary: "idle regions of 2 MiB are demoted and active ones promoted, whatever is free",
     citation: "Intel, memtierd, 2024; host of GPAC",
+    pages: None,
     params: &[
         Param::fixed(
             "mode",

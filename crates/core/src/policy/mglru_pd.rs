@@ -37,6 +37,7 @@ pub const ENTRY: Entry = Entry {
     group: Group::Baselines,
     summary: "autonuma that also demotes, every 10 s, what was not accessed for three such times",
     citation: "Doh et al., PET, EuroSys '25 (Base+PD)",
+    pages: None,
     params: &[
         Param::scaled("aging", Kind::Duration, "10s", "", "interval of a new generation"),
         Param::fixed("generations", Kind::Count, "4", "", "the oldest of which is demoted"),

@@ -29,6 +29,7 @@ pub mod nimble;
 pub mod offer;
 pub mod offline;
 pub mod oracle;
+pub mod pages;
 pub mod pet;
 pub mod registry;
 mod runs;

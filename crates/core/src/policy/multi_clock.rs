@@ -36,9 +36,10 @@ pub const ENTRY: Entry = Entry {
     group: Group::Baselines,
     summary: "promotion of pages whose access bit was set twice, from lists like the kernel's",
     citation: "Maruf et al., MULTI-CLOCK, HPCA '22",
+    pages: None,
     params: &[
         Param::scaled("interval", Kind::Duration, "1s", "", "of looks at the slow tier's lists"),
-        Param::fixed("pages", Kind::Count, "1024", "pages", "of each list in one look, at least"),
+        Param::fixed("batch", Kind::Count, "1024", "pages", "of each list in one look, at least"),
         Param::fixed(
             "watermark-gap",
             Kind::Ratio,
@@ -88,7 +89,7 @@ impl MultiClock {
             lru: Lru::new(context.table_pages()),
             kswapd: Kswapd::new(context.scale, settings.duration("rest")),
             interval,
-            pages: settings.count("pages").max(1),
+            pages: settings.count("batch").max(1),
             next_look: interval,
             gap: settings.number("watermark-gap"),
             counters: Counters::default(),

@@ -3,8 +3,8 @@
 //! At every interval all access bits are read and cleared. Slow pages that were accessed since the
 //! last time are hot, fast ones that were not are cold. Cold pages are exchanged for hot ones, and
 //! where more are cold than hot, the others for slow pages that were not accessed: HotBox's account
-//! of it (section 6), by which batches grow with fast memory. `nimble` maps base pages, `nimble-huge`
-//! what the world maps.
+//! of it (section 6), by which batches grow with fast memory. Its source moves huge pages; HotBox has runs
+//! with base pages beside.
 //!
 //! Not good for: memory of which more is accessed in an interval than fits. Departs: an exchange is a
 //! demotion and then a promotion; the interval is ours. Not modelled: copies by several threads.
@@ -12,7 +12,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::contract::{MetricSink, Policy};
+use super::contract::{MetricSink, PageSize, Policy};
 use super::entry::{Entry, Group};
 use super::facts::{Facts, Telemetry};
 use super::kernel::{scan_all, units};
@@ -37,31 +37,22 @@ pub const ENTRY: Entry = Entry {
     group: Group::Baselines,
     summary: "exchange of pages accessed since the last scan for others, in batches",
     citation: "Yan et al., Nimble, ASPLOS '19",
+    pages: Some(PageSize::Folio),
     params: &[
         Param::scaled("interval", Kind::Duration, "5s", "", "of scans and exchanges"),
-        Param::fixed("huge", Kind::Switch, "off", "", "folios where the world maps them"),
         Param::fixed("fill", Kind::Switch, "on", "", "exchange all cold pages, if few are hot"),
         Param::fixed("rate", Kind::Bytes, "2GiB", "per second", "moved at most, both ways"),
         Param::fixed("ahead", Kind::Count, "1024", "pages", "demoted before others come, at most"),
     ],
     preset: &[],
     suits: suited::anywhere,
-    facts,
+    facts: |_| Facts {
+        needs: Telemetry { access_bits: true, ..Telemetry::default() },
+        in_kernel: true,
+        ..Facts::default()
+    },
     build: |settings, context| Ok(Box::new(Nimble::new(settings, context))),
 };
-
-/// `nimble-huge`.
-pub const HUGE: Entry = Entry {
-    name: "nimble-huge",
-    summary: "nimble on the folios that the world maps",
-    preset: &[("huge", "on")],
-    ..ENTRY
-};
-
-fn facts(settings: &Settings) -> Facts {
-    let needs = Telemetry { access_bits: true, ..Telemetry::default() };
-    Facts { needs, base_pages: !settings.switch("huge"), in_kernel: true, ..Facts::default() }
-}
 
 /// What has happened, for reports and tests.
 #[derive(Clone, Copy, Debug, Default)]

@@ -64,6 +64,9 @@ pub struct WorkCosts {
     pub split_ns: Option<f64>,
     /// 512 base pages coalesced into a folio.
     pub collapse_ns: Option<f64>,
+    /// What each core that runs the program loses by a stretch of pages moved, a split or a collapse: it
+    /// has to forget their translations. A core that does the work has it in that work's time.
+    pub interruption_ns: Option<f64>,
 }
 
 /// What translations of addresses cost beyond a hit of the second level.
@@ -110,7 +113,7 @@ pub struct Offer {
     pub translation: Option<Translation>,
     /// Work in the background takes time from the program: it runs on the same cores.
     pub shares_cores: bool,
-    /// The page size of new memory can be chosen.
+    /// New memory can be given base pages only.
     pub chooses_page_size: bool,
 }
 
@@ -178,11 +181,14 @@ impl Offer {
         let Offered { loads, stores, access_bits, .. } = self.telemetry;
         let samples = [loads, stores].into_iter().flatten();
         let bits = access_bits.map(|bits| [bits.pages_per_second, bits.cost_ns]);
-        let WorkCosts { base_move_ns, folio_move_ns, split_ns, collapse_ns } = self.costs;
+        let WorkCosts { base_move_ns, folio_move_ns, split_ns, collapse_ns, interruption_ns } =
+            self.costs;
         let walks =
             self.translation.map(|walks| [walks.base_walk_ns, walks.folio_walk_ns].map(Some));
-        let numbers = [base_move_ns, folio_move_ns, split_ns, collapse_ns, self.parallelism]
+        let moves = [base_move_ns, folio_move_ns, split_ns, collapse_ns, interruption_ns];
+        let numbers = moves
             .into_iter()
+            .chain([self.parallelism])
             .chain(self.tiers.iter().flat_map(TierOffer::numbers))
             .chain(samples.flat_map(|samples| [samples.per_second, samples.cost_ns]))
             .chain(bits.into_iter().chain(walks).flatten());

@@ -31,13 +31,11 @@ pub const ORACLE_STATIC: Entry = Entry {
     group: Group::Offline,
     summary: "the pages that save most over the whole trace, placed once",
     citation: "offline reference",
-    params: super::simple::PAGES,
+    pages: None,
+    params: &[],
     preset: &[],
     suits: suited::anywhere,
-    facts: |settings| {
-        let base_pages = settings.word("pages") == "base";
-        Facts { base_pages, ..facts(settings) }
-    },
+    facts,
     build: |settings, context| {
         let oracle = oracle(settings, context)?;
         Ok(Box::new(OracleStatic { oracle, wanted: None }))
@@ -50,6 +48,7 @@ pub const ORACLE_EPOCH: Entry = Entry {
     group: Group::Offline,
     summary: "the pages that save most in the coming epochs, paying for the moves",
     citation: "offline reference",
+    pages: None,
     params: &[Param::fixed(
         "horizon",
         Kind::Count,

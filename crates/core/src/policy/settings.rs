@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 
 #[derive(Clone, Debug)]
 struct Setting {
-    param: &'static Param,
+    param: Param,
     value: Value,
 }
 
@@ -29,25 +29,24 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Reads a policy's parameters from `spec`. `preset` holds defaults that replace those of the
-    /// table, `suited` those that replace both; multiples are of the former.
+    /// Reads a policy's parameters from `spec`. `suited` holds defaults that replace those of `params`;
+    /// multiples are of the latter.
     ///
     /// # Errors
     /// An unknown key, or a value of another kind or out of range.
     pub fn read(
         spec: &Spec,
-        params: &'static [Param],
-        preset: &[(&str, &str)],
+        params: impl Iterator<Item = Param>,
         suited: &[Suited],
         offer: &Offer,
     ) -> Result<Self, SpecError> {
         let mut given = spec.params();
         let mut name = Spec::parse(spec.name())?;
-        let mut settings = Vec::with_capacity(params.len());
+        let mut settings = Vec::new();
         let (mut departures, mut insisted) = (Vec::new(), Vec::new());
         for param in params {
-            let default = default(param, preset, offer)?;
-            let written = read_one(&mut given, param, default, offer)?;
+            let default = default(&param, offer)?;
+            let written = read_one(&mut given, &param, default, offer)?;
             let fit = suited.iter().find(|fit| fit.key == param.name);
             let fitting = fit
                 .map(|fit| Value::read(param.kind, &fit.value, offer.latency_gap()))
@@ -166,15 +165,14 @@ impl Settings {
     }
 }
 
-fn default(param: &Param, preset: &[(&str, &str)], offer: &Offer) -> Result<Value, SpecError> {
-    let text = preset.iter().find_map(|(key, text)| (*key == param.name).then_some(*text));
-    let value = Value::read(param.kind, text.unwrap_or(param.default), offer.latency_gap())?;
+fn default(param: &Param, offer: &Offer) -> Result<Value, SpecError> {
+    let value = Value::read(param.kind, param.default, offer.latency_gap())?;
     Ok(if param.scaled { value.times(1.0 / offer.scale) } else { value })
 }
 
 fn read_one(
     given: &mut Params<'_>,
-    param: &'static Param,
+    param: &Param,
     default: Value,
     offer: &Offer,
 ) -> Result<Option<Value>, SpecError> {

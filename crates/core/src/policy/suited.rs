@@ -13,6 +13,8 @@ pub enum Lack {
     Faults,
     /// Reports of files that are closed.
     ClosedFiles,
+    /// A choice of the size of pages.
+    PageSize,
 }
 
 /// A default that replaces that of the table.

@@ -10,7 +10,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::contract::{Allocation, FaultDecision, Home, MetricSink, Policy};
+use super::contract::{Allocation, FaultDecision, Home, MetricSink, PageSize, Policy};
 use super::entry::{Entry, Group};
 use super::facts::{Facts, Telemetry};
 use super::hotbox::marks;
@@ -32,13 +32,13 @@ pub const ENTRY: Entry = Entry {
     group: Group::Offline,
     summary: "slow memory is a swap device; what is used last leaves",
     citation: "Belady, IBM Systems Journal 1966; HotBox, ISMM '22, section 3.1",
+    pages: Some(PageSize::Base),
     params: &[],
     preset: &[],
     suits: suited::anywhere,
     facts: |_| Facts {
         needs: Telemetry { offline: true, faults: true, ..Telemetry::default() },
         swaps: true,
-        base_pages: true,
         in_kernel: true,
         ..Facts::default()
     },
@@ -111,7 +111,7 @@ impl SwapBelady {
         self.next[at] = access.next;
         if self.heap.len() > SLACK * self.next.len() {
             let heap = core::mem::take(&mut self.heap).into_vec();
-            let holds = |entry: &(u64, u32)| self.next[entry.1 as usize] == entry.0;
+            let holds = |entry: &(u64, u32)| self.next.get(entry.1 as usize) == Some(&entry.0);
             self.heap = heap.into_iter().filter(holds).collect();
         }
         self.heap.push((access.next, access.page.0));
@@ -122,7 +122,7 @@ impl SwapBelady {
         while let Some((next, page)) = self.heap.pop() {
             let state = view.state(PageId(page));
             let there = state.tier() == Some(TierId::FAST) && !state.is_in_flight();
-            if there && self.next[page as usize] == next {
+            if there && self.next.get(page as usize).is_none_or(|known| *known == next) {
                 self.leaving.push(PageId(page));
                 return Some(PageId(page));
             }
@@ -133,14 +133,16 @@ impl SwapBelady {
     /// What has arrived, and what was to leave and did not, goes into the heap.
     fn settle(&mut self, view: &View<'_>) {
         let there = |page: &PageId| view.state(*page).tier() == Some(TierId::FAST);
-        if let Some(page) = self.arriving.take_if(|page| there(page)) {
-            self.heap.push((self.next[page.index()], page.0));
-        }
         let (heap, next) = (&mut self.heap, &self.next);
+        // A world may touch what the trace does not.
+        let next = |page: PageId| next.get(page.index()).copied().unwrap_or(UNKNOWN);
+        if let Some(page) = self.arriving.take_if(|page| there(page)) {
+            heap.push((next(page), page.0));
+        }
         self.leaving.retain(|page| {
             let state = view.state(*page);
             if state.tier() == Some(TierId::FAST) && !state.is_in_flight() {
-                heap.push((next[page.index()], page.0));
+                heap.push((next(*page), page.0));
             }
             state.is_in_flight()
         });

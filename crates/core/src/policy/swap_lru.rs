@@ -11,7 +11,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::contract::{MetricSink, Policy};
+use super::contract::{MetricSink, PageSize, Policy};
 use super::entry::{Entry, Group};
 use super::facts::{Facts, Telemetry};
 use super::hotbox::marks;
@@ -35,6 +35,7 @@ pub const ENTRY: Entry = Entry {
     group: Group::Baselines,
     summary: "slow memory is a swap device; the kernel's lists say what leaves",
     citation: "Bergman et al., HotBox, ISMM '22, section 3.1; Linux 6",
+    pages: Some(PageSize::Base),
     params: &[
         Param::fixed(
             "watermark-gap",
@@ -55,7 +56,6 @@ pub const ENTRY: Entry = Entry {
             ..Telemetry::default()
         },
         swaps: true,
-        base_pages: true,
         in_kernel: true,
         ..Facts::default()
     },

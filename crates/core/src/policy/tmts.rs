@@ -37,6 +37,7 @@ pub const ENTRY: Entry = Entry {
     group: Group::Baselines,
     summary: "promotion by one sample or two scans, demotion by age, which follows re-accesses",
     citation: "Duraisamy et al., TMTS, ASPLOS '23",
+    pages: None,
     params: &[
         Param::scaled("scan", Kind::Duration, "30s", "", "interval of scans"),
         Param::fixed("target", Kind::Ratio, "0.005", "", "re-accesses that may be of demoted age"),

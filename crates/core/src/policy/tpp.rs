@@ -36,6 +36,7 @@ pub const ENTRY: Entry = Entry {
     group: Group::Baselines,
     summary: "promotion at the second hint fault, demotion ahead of allocation",
     citation: "Al Maruf et al., TPP, ASPLOS '23",
+    pages: None,
     params: &[
         PACE[0],
         PACE[1],

@@ -129,6 +129,7 @@ impl Validator {
                 counted(reads).and(time(waited))
             }
             Event::CpuUsage { wall, sampler } => time(wall).and(time(sampler)),
+            Event::Running { cores } => counted(cores.into()),
             Event::Epoch { number } => counted(number),
             Event::Forked { .. } | Event::Exited { .. } | Event::FileClosed { .. } => Ok(()),
         }

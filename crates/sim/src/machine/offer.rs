@@ -35,10 +35,10 @@ impl Machine {
                 folio_move_ns: Some(costs.migrate_huge_ns + f64::from(HUGE_PAGES) * copy_ns),
                 split_ns: Some(costs.split_ns),
                 collapse_ns: Some(costs.collapse_ns),
+                interruption_ns: Some(costs.shootdown_ns),
             },
             translation: tlb.then_some(translation),
             shares_cores: self.cpu.workers == Workers::Shared,
-            chooses_page_size: self.os.thp || self.os.collapse,
             ..Offer::default()
         }
     }

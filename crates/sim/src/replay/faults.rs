@@ -51,7 +51,9 @@ impl Faults {
         process: ProcessId,
     ) -> Result<(), SimError> {
         let region = page.region();
-        let huge = kernel.setup.machine.os.thp && !kernel.engine.facts().base_pages;
+        // A kernel without tiering, on which a daemon builds, asks no policy.
+        let base = kernel.engine.facts().base_pages && !kernel.setup.is_hosted();
+        let huge = kernel.setup.machine.os.thp && !base;
         if huge && kernel.space.allows_huge(region) && kernel.is_empty(region) {
             let run = region.run();
             let allocation = Allocation { run, huge: true, may_be_huge: false, process };

@@ -2,12 +2,14 @@
 //! zeroing leaves in the cache.
 
 use super::testing::*;
+use super::tests::{counter, run_policy};
 use super::*;
 use crate::machine::Machine;
 use crate::measure_footprint;
 use crate::options::HostedDaemon;
 use crate::size::FastSize;
 use frostline_core::action::{Action, Lane, MoveId};
+use frostline_core::policy::{Offer, registry};
 use frostline_trace::header::CacheModel;
 
 /// An access takes 10 us: 100 000 of them a second.
@@ -47,6 +49,19 @@ fn populated(events: &[Event]) -> Vec<PageRun> {
         _ => None,
     });
     runs.collect()
+}
+
+#[test]
+fn a_kernel_that_knows_of_no_policy_maps_what_it_maps() {
+    let mut steps = map(0, 1024);
+    steps.extend(loads(0..1024, 100));
+    let folios = |options: &SimOptions| {
+        let policy = registry::make("hybridtier", &Offer::default()).unwrap();
+        assert!(policy.facts.base_pages);
+        counter(&run_policy(&steps, policy, options, false), "machine.huge_faults")
+    };
+    assert_eq!(folios(&hosted("", 2048)), 2.0);
+    assert_eq!(folios(&options("", 2048)), 0.0);
 }
 
 #[test]

@@ -100,9 +100,22 @@ fn hotbox_moves_what_is_hot_and_then_pauses() {
 fn base_pages_are_mapped_where_a_policy_wants_them() {
     let mut steps = map(0, 1024);
     steps.extend(rounds(1024, 2));
-    for (spec, folios) in [("all-slow", 2.0), ("all-slow:pages=base", 0.0), ("cache-line", 0.0)] {
+    let faults = |spec: &str, machine: &str| {
         let policy = registry::make(spec, &Offer::default()).unwrap();
-        let run = run_policy(&steps, policy, &options("dram-nvm", 100), false);
-        assert_eq!(counter(&run, "machine.huge_faults"), folios, "{spec}");
+        let run = run_policy(&steps, policy, &options(machine, 600), false);
+        ["machine.huge_faults", "machine.base_faults"].map(|name| counter(&run, name))
+    };
+    for (spec, folios) in [
+        ("all-slow", 2.0),
+        ("all-slow:pages=base", 0.0),
+        ("swap-lru", 0.0),
+        ("hybridtier", 0.0),
+        ("hybridtier:pages=huge", 2.0),
+        ("hybridtier:pages=machine", 2.0),
+        ("memtis", 2.0),
+        ("memtis:pages=base", 0.0),
+    ] {
+        assert_eq!(faults(spec, "dram-nvm"), [folios, 1024.0 - 512.0 * folios], "{spec}");
+        assert_eq!(faults(spec, "dram-nvm:thp=off"), [0.0, 1024.0], "{spec}");
     }
 }

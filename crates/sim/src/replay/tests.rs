@@ -725,12 +725,19 @@ fn threads_share_cores_only_where_there_are_several() {
             Step::Event(TraceEvent::Thread { stream: StreamId(i), process: ProcessId(0), tid: i })
         })
         .collect();
-    steps.extend(rounds(100, 50));
-    let seconds = |machine: &str| {
-        run(&steps, Script::new([]), &options(machine, 200)).0.report.modelled_seconds
+    steps.extend(rounds(100, 500));
+    let on = |machine: &str| {
+        let (outcome, events) = run(&steps, Script::new([]), &options(machine, 200));
+        let cores = events.iter().filter_map(|event| match event {
+            Event::Running { cores } => Some(*cores),
+            _ => None,
+        });
+        (outcome.report.modelled_seconds, cores.collect::<Vec<_>>())
     };
-    let (one, two) = (seconds("dram-nvm:thp=off"), seconds("dram-nvm:thp=off:cores=8"));
+    let ((one, cores), (two, more)) = (on("dram-nvm:thp=off"), on("dram-nvm:thp=off:cores=8"));
     assert!(two < 0.6 * one, "{two} of {one}");
+    assert_eq!((cores, more), (vec![], vec![2]), "policies are told once");
+    assert_eq!(on("dram-nvm:thp=off:cores=8:lanes=3").1, [6]);
 }
 
 #[test]

@@ -248,6 +248,11 @@ impl Time {
         self.interrupt(what, ns * interrupted);
     }
 
+    /// Cores that an interruption stops.
+    pub(super) fn interrupted_cores(&self) -> u32 {
+        (self.parallel * self.interrupted).round().max(1.0) as u32
+    }
+
     /// Work of a background thread.
     pub(super) fn work(&mut self, what: Wait, ns: f64) {
         if self.shared {

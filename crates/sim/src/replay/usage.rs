@@ -18,6 +18,8 @@ pub(super) struct Usage {
     wants_latencies: bool,
     fast: u64,
     slow: u64,
+    /// Cores that run a program, as told.
+    cores: u32,
 }
 
 impl Usage {
@@ -31,6 +33,7 @@ impl Usage {
             wants_latencies: wants.read_latencies,
             fast: 0,
             slow: 0,
+            cores: 1,
         }
     }
 
@@ -47,6 +50,10 @@ impl Usage {
             return;
         }
         kernel.pending.extend(kernel.sampling.take_usage(now_ns));
+        let cores = kernel.time.interrupted_cores();
+        if cores != std::mem::replace(&mut self.cores, cores) {
+            kernel.pending.push(Event::Running { cores });
+        }
         if self.wants_counters {
             let slow = all - fast;
             kernel.pending.push(Event::Counters { fast: fast - self.fast, slow: slow - self.slow });

@@ -133,6 +133,8 @@ pub fn run(recording: &Recording, wanted: &Parameters) -> anyhow::Result<Predict
         seed: wanted.seed,
         fast_pages: wanted.fast_bytes.pages(),
         total_pages_hint: PageCount(footprint.peak_resident_pages),
+        // Frostline runs outside of the kernel there.
+        chooses_page_size: wanted.daemon.is_none(),
         ..Offer::default()
     };
     let policy = make(&wanted.policy, &context)?;

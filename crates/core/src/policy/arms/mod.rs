@@ -40,6 +40,7 @@ pub const ENTRY: Entry = Entry {
     group: Group::Baselines,
     summary: "scores of two moving averages; the short one counts after a change",
     citation: "Yadalam et al., ARMS, arXiv 2508.04417, 2025",
+    pages: None,
     params: &[
         Param::fixed("period", Kind::Count, "5000", "LLC load misses", "per sample"),
         Param::fixed("store-period", Kind::Count, "5000", "retired stores", "per sample; 0 none"),

@@ -14,7 +14,7 @@ mod twoq;
 #[cfg(test)]
 mod tests;
 
-use super::contract::{Allocation, BoxedPolicy, Home, MetricSink, Policy};
+use super::contract::{Allocation, BoxedPolicy, Home, MetricSink, PageSize, Policy};
 use super::entry::{Entry, Group};
 use super::facts::{Facts, Telemetry};
 use super::offer::Offer;
@@ -39,6 +39,7 @@ pub const ARC: Entry = Entry {
     group: Group::Baselines,
     summary: "fast memory as a cache: lists of pages sampled once and again, sizes by their ghosts",
     citation: "Megiddo and Modha, ARC, FAST '03; as compared with by HybridTier",
+    pages: Some(PageSize::Base),
     params: &[PARAMS[0], PARAMS[1], PARAMS[2]],
     preset: &[],
     suits: suited::period_of_brief_programs,
@@ -60,6 +61,7 @@ pub const TWOQ: Entry = Entry {
     name: "twoq",
     summary: "fast memory as a cache: a queue of newcomers, a list of pages sampled after it",
     citation: "Johnson and Shasha, 2Q, VLDB '94; as compared with by HybridTier",
+    pages: Some(PageSize::Base),
     params: &[
         PARAMS[0],
         PARAMS[1],

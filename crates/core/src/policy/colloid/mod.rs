@@ -16,7 +16,7 @@ mod loads;
 mod tests;
 mod units;
 
-use super::contract::{MetricSink, Policy};
+use super::contract::{MetricSink, PageSize, Policy};
 use super::entry::{Entry, Group};
 use super::facts::{Facts, Telemetry};
 use super::offer::Offer;
@@ -40,6 +40,7 @@ pub const ENTRY: Entry = Entry {
     group: Group::Baselines,
     summary: "hot pages move so that reads of both tiers take the same time under load",
     citation: "Vuppalapati and Agarwal, Colloid, SOSP '24",
+    pages: Some(PageSize::Folio),
     params: &[
         Param::fixed("period", Kind::Count, "5000", "LLC load misses", "per sample"),
         Param::fixed("store-period", Kind::Count, "5000", "retired stores", "per sample; 0 none"),

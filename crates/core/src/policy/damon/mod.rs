@@ -42,6 +42,7 @@ pub const ENTRY: Entry = Entry {
     group: Group::Baselines,
     summary: "physical areas by samples of access bits; hot ones in, cold ones out, by quotas",
     citation: "Park et al., DAMON, HPDC '22; samples/damon/mtier.c of Linux 6.16",
+    pages: None,
     params: &[
         Param::scaled("sampling", Kind::Duration, "5ms", "", "interval of samples"),
         Param::fixed("floor", Kind::Duration, "200us", "", "least interval of samples"),

@@ -1,6 +1,9 @@
 //! Costs of work: as the world says, or what is usual.
 
+use super::exchange::Margin;
+use super::granularity::Prices;
 use crate::policy::offer::Offer;
+use crate::policy::settings::Settings;
 use crate::types::HUGE_PAGES;
 
 const SAMPLE_NS: f64 = 500.0;
@@ -17,6 +20,8 @@ pub(super) struct Costs {
     pub split_ns: f64,
     pub collapse_ns: f64,
     pub sample_ns: f64,
+    /// Of each core that is interrupted.
+    pub interruption_ns: f64,
 }
 
 impl Costs {
@@ -32,7 +37,72 @@ impl Costs {
             split_ns: costs.split_ns.unwrap_or(SPLIT_NS),
             collapse_ns: costs.collapse_ns.unwrap_or(folio_move_ns.max(COLLAPSE_NS)),
             sample_ns: sample_ns.unwrap_or(SAMPLE_NS),
+            interruption_ns: costs.interruption_ns.unwrap_or(0.0),
         }
+    }
+}
+
+/// What moves and changes have to gain, in time of the program's cores (ns).
+///
+/// A stretch of pages that moves interrupts every core that runs the program. What that takes from one of them is
+/// in the margins, or in the time of a worker that runs there; the others come on top.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tariff {
+    base: f32,
+    page: f32,
+    folio: f32,
+    there_and_back: f32,
+    changes: Prices,
+    interruption: f32,
+    /// Interruptions of all cores but one.
+    others: f32,
+}
+
+impl Tariff {
+    /// Of a program that runs on one core.
+    pub(super) fn new(settings: &Settings, costs: &Costs, shares_cores: bool) -> Self {
+        let margin = settings.number("margin");
+        // Where moves take time from the program, they have to gain all of it.
+        let (of_folio, page) = match shares_cores {
+            true => (2.0, 2.0 * costs.base_move_ns),
+            false => (margin, 0.0),
+        };
+        let split = if settings.switch("split") { costs.split_ns * margin } else { f64::INFINITY };
+        Self {
+            base: settings.duration("margin-base").0 as f32,
+            page: page as f32,
+            folio: (costs.folio_move_ns * of_folio) as f32,
+            there_and_back: 2.0 * costs.folio_move_ns as f32,
+            changes: Prices { split: split as f32, collapse: costs.collapse_ns as f32 },
+            interruption: costs.interruption_ns as f32,
+            others: 0.0,
+        }
+    }
+
+    /// So many cores run the program.
+    pub(super) fn run_on(&mut self, cores: u32) {
+        self.others = self.interruption * cores.saturating_sub(1) as f32;
+    }
+
+    /// Margins of exchanges where a sample is worth so much.
+    pub(super) fn margin(&self, worth: f32) -> Margin {
+        Margin {
+            base: (self.base + self.others) / worth,
+            page: self.page / worth,
+            folio: (self.folio + self.others) / worth / HUGE_PAGES as f32,
+            leaving: self.others / worth,
+        }
+    }
+
+    /// Price of a page that is brought in ahead with others, and goes back (samples).
+    pub(super) fn ahead(&self, worth: f32) -> f32 {
+        (self.there_and_back + 2.0 * self.others) / HUGE_PAGES as f32 / worth
+    }
+
+    /// Prices of a split and of a collapse.
+    pub(super) fn changes(&self) -> Prices {
+        let Prices { split, collapse } = self.changes;
+        Prices { split: split + self.others, collapse: collapse + self.others }
     }
 }
 
@@ -40,6 +110,31 @@ impl Costs {
 mod tests {
     use super::*;
     use crate::policy::WorkCosts;
+    use crate::policy::registry::find;
+    use crate::spec::Spec;
+
+    #[test]
+    fn who_interrupts_many_cores_has_to_gain_more_and_on_one_core_nothing_changes() {
+        let offer = Offer {
+            costs: WorkCosts { interruption_ns: Some(1500.0), ..WorkCosts::default() },
+            ..Offer::default()
+        };
+        let settings = find("frost").unwrap().read(&Spec::parse("frost").unwrap(), &offer).unwrap();
+        let mut tariff = Tariff::new(&settings, &Costs::of(&offer), false);
+        let (margin, ahead, changes) =
+            (tariff.margin(11_000.0), tariff.ahead(11_000.0), tariff.changes());
+        assert_eq!((margin.base, margin.leaving), (0.4, 0.0));
+        tariff.run_on(20);
+        let many = tariff.margin(11_000.0);
+        // 28.5 us for each way.
+        let close = |a: f32, b: f32| (a - b).abs() < 1e-3;
+        assert!(close(many.base - margin.base, 2.591) && close(many.leaving, 2.591));
+        assert!(close((many.folio - margin.folio) * HUGE_PAGES as f32, 2.591));
+        assert!(close((tariff.ahead(11_000.0) - ahead) * HUGE_PAGES as f32, 2.0 * 2.591));
+        assert_eq!(tariff.changes().split - changes.split, 28_500.0);
+        tariff.run_on(1);
+        assert_eq!(tariff.margin(11_000.0).base, margin.base);
+    }
 
     #[test]
     fn what_is_not_offered_follows_from_what_is() {

@@ -40,6 +40,8 @@ pub(super) struct Margin {
     pub page: f32,
     /// A page of a folio, and the least of a base page.
     pub folio: f32,
+    /// A base page that leaves alone, shared with those that leave with it.
+    pub leaving: f32,
 }
 
 /// A unit that may change places.
@@ -224,6 +226,31 @@ impl Exchange {
         }
     }
 
+    /// What a victim costs beside its samples, a page.
+    fn cost_of_leaving(
+        &self,
+        margin: Margin,
+        victim: Unit,
+        view: &View<'_>,
+        densities: &Densities,
+    ) -> f32 {
+        if victim.run.pages > 1 {
+            return margin.folio;
+        }
+        if margin.leaving <= 0.0 {
+            return 0.0;
+        }
+        // Who is as cold leaves, too, or does already.
+        let (page, first) = (victim.run.start.0, victim.run.start.0 & !15);
+        let leaves = |other: &u32| {
+            let state = view.state(PageId(*other));
+            let fast = state.tier() == Some(TierId::FAST) && !state.is_huge();
+            fast && densities.density(PageId(*other), false) <= victim.density
+        };
+        let others = (first..first + 16).filter(|other| *other != page).filter(leaves).count();
+        margin.leaving / (1 + others) as f32
+    }
+
     /// Candidates and chosen pages among the 16 around a base page, itself included.
     fn company(&self, page: PageId) -> u32 {
         let first = page.0 & !15;
@@ -283,10 +310,10 @@ impl Exchange {
         {
             let Unit { density, run } = unit;
             let need = i64::from(run.pages);
-            let own = if need > 1 {
-                margin.folio
-            } else {
-                (margin.base / self.company(run.start) as f32 + margin.page).max(margin.folio)
+            let company = if need > 1 { 1 } else { self.company(run.start) };
+            let own = match need > 1 {
+                true => margin.folio,
+                false => (margin.base / company as f32 + margin.page).max(margin.folio),
             };
             let before = deal;
             while deal.room < need {
@@ -295,7 +322,7 @@ impl Exchange {
                     spare.push(victim);
                 }
                 let victim = spare[deal.taken];
-                deal.take(victim, if victim.run.pages > 1 { margin.folio } else { 0.0 });
+                deal.take(victim, self.cost_of_leaving(margin, victim, view, densities));
             }
             if deal.room < need {
                 refused.push(unit);
@@ -305,7 +332,7 @@ impl Exchange {
             let chance = if need > 1 { self.landing.chance() } else { 1.0 };
             let gain = density * chance - own;
             let share = f64::from((deal.net + density * need as f32) / span);
-            if !deal.can_pay(gain) || share > self.balance.may_come() || !purse.take(run) {
+            if !deal.can_pay(gain) || share > self.balance.may_come() || !purse.take(run, company) {
                 deal = before;
                 refused.push(unit);
                 continue;

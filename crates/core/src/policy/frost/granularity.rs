@@ -85,6 +85,10 @@ impl Granularity {
         }
     }
 
+    pub(super) fn set_prices(&mut self, prices: Prices) {
+        self.prices = prices;
+    }
+
     pub(super) fn grow(&mut self, pages: u32) {
         let regions = (pages / HUGE_PAGES) as usize;
         if regions > self.accounts.len() {

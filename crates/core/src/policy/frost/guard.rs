@@ -1,7 +1,8 @@
 //! Guard: what costs the program time is earned before it is spent.
 //!
-//! Charged are samples, page faults of memory that gets base pages on trial, and, where workers take time from
-//! the program, every move, split and collapse. Earned is what fast memory serves of the samples beyond what
+//! Charged are samples, page faults of memory that gets base pages on trial, where workers take time from the
+//! program every move, split and collapse, and what each of these interrupts the program's other cores for. All
+//! is time of the program's cores. Earned is what fast memory serves of the samples beyond what
 //! it would serve if pages had stayed where they were touched first. A small share of the time may be spent in
 //! advance, half of it on samples where work costs, too. While too much is spent, nothing that costs is done,
 //! and samples become fewer. Where samples come from slow memory alone, nobody sees what fast memory serves,
@@ -34,6 +35,8 @@ struct Prices {
     folio: f64,
     split: f64,
     collapse: f64,
+    /// What a stretch of pages, a split or a collapse takes from each of the program's cores but one.
+    interruption: f64,
 }
 
 /// What was spent and earned, in nanoseconds.
@@ -51,6 +54,9 @@ pub(super) struct Guard {
     /// Pages that had to leave.
     pub forced: u64,
     now: Nanos,
+    /// Cores of the program that another one's work interrupts, and time of all of its cores so far.
+    others: f64,
+    ran: f64,
 }
 
 /// What may be spent at once.
@@ -59,13 +65,16 @@ pub(super) struct Purse {
     left: f64,
     base: f64,
     folio: f64,
+    /// Of all cores that are interrupted.
+    interruption: f64,
 }
 
 impl Purse {
-    /// Takes what an exchange for a unit costs; false where that is more than is left.
-    pub(super) fn take(&mut self, run: PageRun) -> bool {
-        let huge = run.pages > 1;
-        let price = 2.0 * if huge { self.folio } else { self.base };
+    /// Takes what an exchange for a unit costs, one of so many in `company` that move together; false where
+    /// that is more than is left.
+    pub(super) fn take(&mut self, run: PageRun, company: u32) -> bool {
+        let moved = if run.pages > 1 { self.folio } else { self.base };
+        let price = 2.0 * (moved + self.interruption / f64::from(company));
         let enough = price <= 0.0 || price <= self.left;
         if enough {
             self.left -= price;
@@ -87,6 +96,7 @@ impl Guard {
                 folio: costs.folio_move_ns * of_work,
                 split: costs.split_ns * of_work,
                 collapse: costs.collapse_ns * of_work,
+                interruption: costs.interruption_ns,
             })
         };
         let prices = known();
@@ -99,7 +109,22 @@ impl Guard {
 
     /// What may be spent. Losses do not count, or what was moved wrongly would stay where it is.
     fn left(&self) -> f64 {
-        ADVANCE * self.now.0 as f64 + self.earned.max(0.0) - self.spent()
+        ADVANCE * self.ran + self.earned.max(0.0) - self.spent()
+    }
+
+    /// So many cores run the program.
+    pub(super) fn run_on(&mut self, cores: u32) {
+        self.others = f64::from(cores.saturating_sub(1));
+    }
+
+    fn pass(&mut self, now: Nanos) {
+        let before = core::mem::replace(&mut self.now, now);
+        self.ran += now.saturating_sub(before).0 as f64 * (1.0 + self.others);
+    }
+
+    /// What an interruption takes from all cores.
+    fn interruption(&self, prices: Prices) -> f64 {
+        prices.interruption * self.others
     }
 
     fn affords(&self, price: impl Fn(Prices) -> f64) -> bool {
@@ -109,24 +134,26 @@ impl Guard {
     /// What may be spent on exchanges now.
     pub(super) fn purse(&self) -> Purse {
         match self.prices {
-            Some(Prices { base, folio, .. }) => Purse { left: self.left(), base, folio },
-            None => Purse { left: 0.0, base: 0.0, folio: 0.0 },
+            Some(prices @ Prices { base, folio, .. }) => {
+                Purse { left: self.left(), base, folio, interruption: self.interruption(prices) }
+            }
+            None => Purse { left: 0.0, base: 0.0, folio: 0.0, interruption: 0.0 },
         }
     }
 
     /// Whether a folio can be exchanged.
     pub(super) fn affords_exchange(&self) -> bool {
-        self.affords(|prices| 2.0 * prices.folio)
+        self.affords(|prices| 2.0 * (prices.folio + self.interruption(prices)))
     }
 
     /// Whether a region can be changed, and changed back.
     pub(super) fn affords_change(&self) -> bool {
-        self.affords(|prices| prices.split + prices.collapse)
+        self.affords(|prices| prices.split + prices.collapse + 2.0 * self.interruption(prices))
     }
 
     /// Whether a region may get base pages on trial, which is charged.
     pub(super) fn begin_trial(&mut self) -> bool {
-        let affords = self.affords(|prices| prices.collapse);
+        let affords = self.affords(|prices| prices.collapse + self.interruption(prices));
         if affords {
             self.worked += f64::from(HUGE_PAGES) * FAULT_NS;
         }
@@ -135,9 +162,10 @@ impl Guard {
 
     /// What may be spent on samples: of the advance what they leave for work, and what work has earned.
     fn left_for_samples(&self) -> f64 {
-        let prices = self.prices.is_some_and(|prices| prices.folio > 0.0);
-        let advance = if prices { ADVANCE - FOR_WORK } else { ADVANCE };
-        advance * self.now.0 as f64 + (self.earned - self.worked).max(0.0) - self.sampled
+        let works =
+            self.prices.is_some_and(|prices| prices.folio + self.interruption(prices) > 0.0);
+        let advance = if works { ADVANCE - FOR_WORK } else { ADVANCE };
+        advance * self.ran + (self.earned - self.worked).max(0.0) - self.sampled
     }
 
     /// Whether samples cost more than they may.
@@ -147,7 +175,7 @@ impl Guard {
 
     /// Whether there is so much left that samples may become more again.
     pub(super) fn is_at_ease(&self) -> bool {
-        self.left_for_samples() > FOR_WORK / 2.0 * self.now.0 as f64
+        self.left_for_samples() > FOR_WORK / 2.0 * self.ran
     }
 
     /// Memory was touched first. `capacity` is what fast memory holds.
@@ -180,7 +208,7 @@ impl Guard {
 
     /// Charges what a plan proposes.
     pub(super) fn charge(&mut self, now: Nanos, plan: &Plan, view: &View<'_>) {
-        self.now = now;
+        self.pass(now);
         let Some(prices) = self.prices else { return };
         let fast = view.limits(TierId::FAST);
         let mut above =
@@ -193,8 +221,8 @@ impl Guard {
                     0.0
                 }
                 Action::Migrate { run, to, .. } => self.price(prices, run, to, view),
-                Action::Split { .. } => prices.split,
-                Action::Collapse { .. } => prices.collapse,
+                Action::Split { .. } => prices.split + self.interruption(prices),
+                Action::Collapse { .. } => prices.collapse + self.interruption(prices),
                 _ => 0.0,
             };
         }
@@ -215,6 +243,8 @@ impl Guard {
             true => prices.folio / f64::from(HUGE_PAGES),
             false => prices.base,
         };
+        let stretches = f64::from(run.pages.div_ceil(HUGE_PAGES)) * self.interruption(prices);
+        let page = page + stretches / f64::from(run.pages.max(1));
         if page <= 0.0 {
             return 0.0;
         }
@@ -248,6 +278,7 @@ mod tests {
             folio_move_ns: Some(200_000.0),
             split_ns: Some(100_000.0),
             collapse_ns: Some(1e6),
+            interruption_ns: Some(1000.0),
         };
         let mut offer = Offer { costs, shares_cores, ..Offer::default() };
         offer.telemetry.loads = Some(Sampling { origin, cost_ns: Some(500.0), per_second: None });
@@ -258,11 +289,11 @@ mod tests {
     fn work_is_paid_from_time_and_from_what_it_has_earned() {
         let mut guard = guard(true);
         let folio = Region(0).run();
-        assert!(!guard.affords_exchange() && !guard.purse().take(folio));
-        guard.now = SECOND;
+        assert!(!guard.affords_exchange() && !guard.purse().take(folio, 1));
+        guard.pass(SECOND);
         let mut purse = guard.purse();
         // 15 ms in advance for 0.4 ms each.
-        assert_eq!((0..100).filter(|_| purse.take(folio)).count(), 37);
+        assert_eq!((0..100).filter(|_| purse.take(folio, 1)).count(), 37);
         guard.sampled = 8e6;
         assert!(guard.is_overdrawn() && guard.affords_exchange(), "samples leave half to moves");
         (guard.sampled, guard.worked) = (7e6, 14e6);
@@ -346,8 +377,34 @@ mod tests {
         let mut guard = guard(false);
         guard.sampled = 1e12;
         assert!(guard.affords_exchange() && guard.affords_change() && guard.is_overdrawn());
-        assert!(guard.purse().take(Region(0).run()));
+        assert!(guard.purse().take(Region(0).run(), 1));
         assert!(!Guard::new(&Offer::default()).is_overdrawn());
+    }
+
+    #[test]
+    fn all_cores_of_the_program_earn_and_are_interrupted() {
+        let mut world = World::new(8, "first-touch");
+        world.populate(PageRun::between(0, 8), false);
+        let view = &world.engine.view();
+        for (shares_cores, moved_ns) in [(false, 0.0), (true, 2000.0)] {
+            let mut guard = guard(shares_cores);
+            guard.run_on(1);
+            assert_eq!(guard.affords_exchange(), !shares_cores, "one core is not interrupted");
+            guard.run_on(21);
+            assert!(!guard.affords_exchange());
+            guard.pass(SECOND);
+            // 1.5 % of the time of 21 cores.
+            assert_eq!(guard.left(), 0.015 * 21e9);
+            // 20 us for each stretch there and back, which four pages share.
+            let mut plan = Plan::default();
+            plan.migrate(PageRun::between(0, 4), TierId::FAST, Lane::PROMOTE);
+            guard.charge(SECOND, &plan, view);
+            assert_eq!(guard.spent(), 2.0 * (20_000.0 + 4.0 * moved_ns));
+            let mut purse = guard.purse();
+            let before = purse.left;
+            assert!(purse.take(PageRun::single(PageId(0)), 4));
+            assert_eq!(before - purse.left, 2.0 * (5000.0 + moved_ns));
+        }
     }
 
     #[test]

@@ -47,10 +47,10 @@ use ahead::Ahead;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use balance::Balance;
-use costs::Costs;
+use costs::{Costs, Tariff};
 use density::{Densities, Horizon, Spans};
-use exchange::{Exchange, Margin};
-use granularity::{Granularity, Prices};
+use exchange::Exchange;
+use granularity::Granularity;
 use guard::Guard;
 use hand::{Around, Hand, Rent};
 use horizon::Choice;
@@ -66,6 +66,7 @@ pub const ENTRY: Entry = Entry {
     group: Group::Principal,
     summary: "pages are in fast memory while they are worth the rent; folios are split by value",
     citation: "this project",
+    pages: None,
     params: &[
         Param::fixed(
             "period",
@@ -174,23 +175,18 @@ fn suited_period(asked: u32, saving: f64) -> u32 {
     (f64::from(asked) * factor.clamp(1.0 / MOST_PERIODS, MOST_PERIODS)).round().max(1.0) as u32
 }
 
-/// Constants of a run.
+/// What a run goes by.
 #[derive(Clone, Copy, Debug)]
 struct Rules {
     stores: u32,
     /// Samples per resident page.
     horizons: Spans,
-    margin_base: f32,
-    margin_folio: f32,
-    /// Of a base page, however many come with it.
-    margin_page: f32,
+    tariff: Tariff,
     splits: bool,
     wakeup: Nanos,
     looks: u32,
     thrift: bool,
     streams: bool,
-    /// What moving a page there and back costs, as a part of a folio (ns).
-    page_there_and_back: f32,
     /// What an access saves that fast memory serves (ns).
     saving: f32,
 }
@@ -248,27 +244,17 @@ impl Frost {
         // Nobody knows what is saved where nobody knows how many accesses are in flight.
         let period = offer.parallelism.map_or(asked, |_| suited_period(asked, saving));
         let costs = Costs::of(offer);
-        let margin = settings.number("margin");
-        let splits = settings.switch("split");
-        let split = costs.split_ns * margin;
-        // Where moves take time from the program, they have to gain all of it.
-        let (of_folio, page) = match offer.shares_cores {
-            true => (2.0, 2.0 * costs.base_move_ns),
-            false => (margin, 0.0),
-        };
+        let tariff = Tariff::new(settings, &costs, offer.shares_cores);
         Self {
             rules: Rules {
                 stores: settings.count_u32("stores"),
                 horizons: ["horizon", "short"].map(|key| settings.number(key) as f32),
-                margin_base: settings.duration("margin-base").0 as f32,
-                margin_folio: (costs.folio_move_ns * of_folio) as f32,
-                margin_page: page as f32,
-                splits,
+                tariff,
+                splits: settings.switch("split"),
                 wakeup: settings.duration("wakeup").max(LEAST_WAKEUP),
                 looks: settings.count_u32("looks").max(1),
                 thrift: settings.switch("thrift"),
                 streams: settings.switch("streams"),
-                page_there_and_back: 2.0 * costs.folio_move_ns as f32 / HUGE_PAGES as f32,
                 saving: saving.max(1.0) as f32,
             },
             sampling: Sampling {
@@ -280,10 +266,7 @@ impl Frost {
             choice: Choice::new([LEAST_HORIZON; 2]),
             hand: Hand::new(),
             exchange: Exchange::new(Balance::new(offer)),
-            granularity: Granularity::new(Prices {
-                split: if splits { split as f32 } else { f32::INFINITY },
-                collapse: costs.collapse_ns as f32,
-            }),
+            granularity: Granularity::new(tariff.changes()),
             walks: Walks::new(offer.translation),
             newborn: Newborn::default(),
             sizes: Sizes::new(
@@ -471,11 +454,7 @@ impl Frost {
         let rent_per_sample = f64::from(rent.density) / span;
         self.newborn.keep_room(self.sampling.samples, rent_per_sample, most);
         plan.keep_for_newborn(PageCount(self.newborn.room));
-        let margin = Margin {
-            base: self.rules.margin_base / worth,
-            page: self.rules.margin_page / worth,
-            folio: self.rules.margin_folio / worth / HUGE_PAGES as f32,
-        };
+        let margin = self.rules.tariff.margin(worth);
         self.ahead.pass(ticks);
         let soon = self.ahead.wanted(view);
         let keep = (rent.bin, margin, self.newborn.room + soon);
@@ -485,7 +464,7 @@ impl Frost {
 
     /// Brings in what streams reach next.
     fn bring_ahead(&mut self, view: &View<'_>, plan: &mut Plan) {
-        let price = self.rules.page_there_and_back / self.worth();
+        let price = self.rules.tariff.ahead(self.worth());
         let keep = (price, self.newborn.room, self.rent().bin);
         let sweeps = self.streams.look(self.sampling.samples);
         self.ahead.plan(view, &self.densities, &mut self.exchange, sweeps, keep, plan);
@@ -520,6 +499,13 @@ impl Frost {
             }
             _ => {}
         }
+    }
+
+    /// So many cores run the program, each of which is interrupted by what is changed.
+    fn run_on(&mut self, cores: u32) {
+        self.rules.tariff.run_on(cores);
+        self.granularity.set_prices(self.rules.tariff.changes());
+        self.guard.run_on(cores);
     }
 
     fn forget(&mut self, run: PageRun) {
@@ -569,6 +555,7 @@ impl Policy for Frost {
                 Event::CollapseDone { region, tier } => {
                     self.granularity.ended(*region, true, tier.is_some());
                 }
+                Event::Running { cores } => self.run_on(*cores),
                 Event::MigrationDone { run, outcome, .. } => self.moved(*run, *outcome, view),
                 _ => {}
             }

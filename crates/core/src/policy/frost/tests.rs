@@ -1,4 +1,4 @@
-use super::super::offer::{Offer, Translation};
+use super::super::offer::{Offer, Translation, WorkCosts};
 use super::super::testing::{SLOW, World};
 use crate::action::Action;
 use crate::engine::EngineConfig;
@@ -181,6 +181,31 @@ fn what_becomes_of_memory_is_taken_in() {
         }
     }
     assert!(world.metric("samples_total") > 50_000.0);
+}
+
+/// Pages promoted in a program on so many cores, whose pages are all alike, and the share of a hot block
+/// in fast memory.
+fn moved_on(cores: u32) -> (f64, f64) {
+    let config = EngineConfig::two_tiers(PageCount(512), PageCount(1 << 20));
+    let costs = WorkCosts { interruption_ns: Some(1500.0), ..WorkCosts::default() };
+    let offer =
+        Offer { fast_pages: PageCount(512), parallelism: Some(4.0), costs, ..Offer::default() };
+    let mut world = World::with(config, "frost", &offer);
+    world.feed(&[Event::Running { cores }]);
+    world.populate(PageRun::between(0, 8192), false);
+    let mut rng = Rng::new(5);
+    run(&mut world, 60_000, || match rng.below(4) {
+        0 => 4096 + rng.below(128) as u32,
+        _ => rng.below(4096) as u32 * 2,
+    });
+    (world.metric("promotions_proposed_pages_total"), share_in_fast(&world, 4096..4224))
+}
+
+#[test]
+fn pages_that_move_alone_have_to_pay_for_all_cores_that_they_interrupt() {
+    let (one, many) = (moved_on(1), moved_on(20));
+    assert!(one.1 > 0.97 && many.1 > 0.97, "neighbours share it: {one:?}, {many:?}");
+    assert!(many.0 < one.0 / 4.0, "{one:?}, {many:?}");
 }
 
 #[test]

@@ -16,7 +16,7 @@ mod remote;
 mod tests;
 mod utility;
 
-use super::contract::{FaultDecision, MetricSink, Policy};
+use super::contract::{FaultDecision, MetricSink, PageSize, Policy};
 use super::entry::{Entry, Group};
 use super::facts::{Facts, Telemetry};
 use super::kernel::Watermarks;
@@ -43,6 +43,7 @@ pub const ENTRY: Entry = Entry {
     group: Group::Principal,
     summary: "hot pages move one by one at their next touch, while that changes anything",
     citation: "Bergman et al., HotBox, ISMM '22",
+    pages: Some(PageSize::Base),
     params: &[
         Param::fixed("batch", Kind::Bytes, "2MiB", "", "slow memory scanned at once"),
         Param::fixed("period", Kind::Duration, "1ms", "", "from one such scan to the next"),
@@ -87,7 +88,7 @@ fn facts(settings: &Settings) -> Facts {
         ..Telemetry::default()
     };
     let touched_to = faults.then_some(TierId::FAST);
-    Facts { needs, touched_to, base_pages: true, in_kernel: true, ..Facts::default() }
+    Facts { needs, touched_to, in_kernel: true, ..Facts::default() }
 }
 
 /// `hotbox-nothrottle`.

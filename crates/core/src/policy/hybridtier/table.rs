@@ -2,6 +2,7 @@
 
 use super::HybridTier;
 use crate::params::{Kind, Param};
+use crate::policy::contract::PageSize;
 use crate::policy::entry::{Entry, Group};
 use crate::policy::facts::{Facts, Telemetry};
 use crate::policy::offer::Offer;
@@ -19,6 +20,7 @@ pub const ENTRY: Entry = Entry {
     group: Group::Principal,
     summary: "frequency and momentum of sampled accesses, in counting Bloom filters",
     citation: "Song et al., HybridTier, ASPLOS '25",
+    pages: Some(PageSize::Base),
     params: PARAMS,
     preset: &[],
     suits,

@@ -379,8 +379,7 @@ fn format_settings(spec: &str, fast: u64, window: u64) -> HybridTier {
     };
     let entry = REGISTRY.iter().find(|entry| entry.name == "hybridtier").unwrap();
     let spec = crate::spec::Spec::parse(&alloc::format!("{spec}:momentum-cooling={window}"));
-    let settings =
-        Settings::read(&spec.unwrap(), entry.params, entry.preset, &[], &context).unwrap();
+    let settings = entry.read(&spec.unwrap(), &context).unwrap();
     HybridTier::new(&settings, &context)
 }
 

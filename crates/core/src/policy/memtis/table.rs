@@ -2,6 +2,7 @@
 
 use super::{Memtis, config};
 use crate::params::{Kind, Param};
+use crate::policy::contract::PageSize;
 use crate::policy::entry::{Entry, Group};
 use alloc::boxed::Box;
 
@@ -13,6 +14,7 @@ pub const ENTRY: Entry = Entry {
     group: Group::Principal,
     summary: "hot set by a histogram of sampled accesses; splits skewed huge pages",
     citation: CITATION,
+    pages: Some(PageSize::Folio),
     params: PARAMS,
     preset: &[],
     suits: config::suits,

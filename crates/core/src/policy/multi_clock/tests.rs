@@ -34,7 +34,7 @@ fn a_page_accessed_in_two_looks_is_promoted() {
 
 #[test]
 fn a_look_takes_so_many_pages_of_each_list() {
-    let mut w = world("multi-clock:pages=10", 50);
+    let mut w = world("multi-clock:batch=10", 50);
     w.touch(999..1100);
     w.pass(ms(1001));
     assert_eq!((w.metric("looks_total"), w.metric("checked_total")), (1.0, 10.0));

@@ -102,10 +102,10 @@ fn demotion_is_only_so_far_ahead() {
 }
 
 #[test]
-fn the_variants_differ_in_the_size_of_pages() {
-    let base = World::new("nimble", 10);
+fn pages_are_huge_as_published_or_base_as_asked_for() {
+    let base = World::new("nimble:pages=base", 10);
     assert!(base.engine.facts().base_pages);
-    let mut w = World::new("nimble-huge", 1024);
+    let mut w = World::new("nimble", 1024);
     assert!(!w.engine.facts().base_pages);
     (0..4).for_each(|region| w.populate_huge(region));
     w.touch([600, 1600]);

@@ -16,7 +16,7 @@ mod queue;
 #[cfg(test)]
 mod tests;
 
-use super::contract::{MetricSink, Policy};
+use super::contract::{MetricSink, PageSize, Policy};
 use super::entry::{Entry, Group};
 use super::facts::{Facts, Telemetry};
 use super::kernel::look;
@@ -43,6 +43,7 @@ pub const ENTRY: Entry = Entry {
     group: Group::Principal,
     summary: "demotes what a program allocated at once and no longer accesses, ahead of need",
     citation: "Doh et al., PET, EuroSys '25",
+    pages: Some(PageSize::Base),
     params: &[
         Param::scaled("sampling", Kind::Duration, "500ms", "", "interval of looking at a page"),
         Param::scaled(

@@ -14,7 +14,7 @@ use crate::budget::Budget;
 use crate::event::{Backing, Event};
 use crate::params::{Kind, Param};
 use crate::placement::View;
-use crate::policy::contract::{MetricSink, Policy, PolicyError};
+use crate::policy::contract::{MetricSink, PageSize, Policy, PolicyError};
 use crate::policy::entry::{Entry, Group};
 use crate::policy::facts::{Facts, Telemetry};
 use crate::policy::offer::Offer;
@@ -34,6 +34,7 @@ pub const ENTRY: Entry = Entry {
     group: Group::Offline,
     summary: "allocations are demoted while they are idle, and back before they are not",
     citation: "Doh et al., PET, EuroSys '25 (section 3.2)",
+    pages: Some(PageSize::Base),
     params: &[
         Param::fixed("horizon", Kind::Count, "8", "epochs", "looked ahead"),
         Param::fixed("least", Kind::Bytes, "128KiB", "", "allocation that is managed"),

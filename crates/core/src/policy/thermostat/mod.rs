@@ -14,7 +14,7 @@ mod sample;
 #[cfg(test)]
 mod tests;
 
-use super::contract::{MetricSink, Policy};
+use super::contract::{MetricSink, PageSize, Policy};
 use super::entry::{Entry, Group};
 use super::facts::{Facts, Telemetry};
 use super::kernel::units;
@@ -39,6 +39,7 @@ pub const ENTRY: Entry = Entry {
     group: Group::Baselines,
     summary: "demotion of sampled regions whose faults fit a budget of slowdown",
     citation: "Agarwal and Wenisch, Thermostat, ASPLOS '17",
+    pages: Some(PageSize::Folio),
     params: &[
         Param::scaled("period", Kind::Duration, "30s", "", "of three steps, for each sample"),
         Param::fixed("share", Kind::Ratio, "0.05", "", "of fast regions in a sample"),
