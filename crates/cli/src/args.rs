@@ -59,6 +59,8 @@ pub enum Command {
     Trace(cmd::trace::Args),
     /// Replay traces under policies and sizes of fast memory
     Compare(cmd::compare::Args),
+    /// Say how much fast memory a program needs
+    Advise(cmd::advise::Args),
     /// Compute what no policy can beat
     Bound(cmd::bound::Args),
     /// List policies, machines, generators, workloads

@@ -101,7 +101,11 @@ impl ModelArgs {
     }
 }
 
-fn scale(text: &str) -> Result<Scale, SpecError> {
+/// Reads how intervals of policies relate to the published ones.
+///
+/// # Errors
+/// A size that is none.
+pub fn scale(text: &str) -> Result<Scale, SpecError> {
     match text {
         "scaled" => Ok(Scale::default()),
         "paper" => Ok(Scale::Paper),
@@ -159,6 +163,7 @@ impl ProgramArgs {
             fast: None,
             scale: None,
             machine: None,
+            part: None,
         };
         traces.into_iter().map(programs).collect()
     }

@@ -38,4 +38,4 @@ pub use start::{start, start_inside};
 pub use status::Status;
 pub use tier::{Slow, SlowLimits, SlowTier, SlowTiers};
 pub use watched::Selection;
-pub use written::{CpuShare, Policy, Size, Written};
+pub use written::{CpuShare, Policy, Size, Slowdown, Written};

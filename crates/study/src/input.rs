@@ -1,6 +1,7 @@
 //! Traces as the user names them: files and `synth:...`.
 
 use super::memory;
+use crate::advise::{Part, Thinned};
 use crate::{Monitor, Pass, StudyError};
 use frostline_core::Limit;
 use frostline_trace::batch::Want;
@@ -76,6 +77,17 @@ impl Input {
             None => Box::new(reader),
             Some(sheet) => Box::new(reader.with_sheet(Arc::clone(sheet))),
         })
+    }
+
+    /// What happens in a part of its regions, in memory.
+    ///
+    /// # Errors
+    /// A trace that cannot be read, or a stop.
+    pub fn thinned(self, part: Part, monitor: &dyn Monitor) -> anyhow::Result<Self> {
+        let watched = Watched::new(self.source()?, "drawing a part", None, monitor);
+        let trace = MemTrace::capture(&mut Thinned::new(Box::new(watched), part))?;
+        monitor.check()?;
+        Ok(Self { kind: Kind::Memory(trace), ..self })
     }
 
     fn into_memory(self, header: &TraceHeader, monitor: &dyn Monitor) -> anyhow::Result<Self> {

@@ -5,6 +5,7 @@
 //! [`Monitor`] receives the progress and may end it.
 #![forbid(unsafe_code)]
 
+pub mod advise;
 pub mod bounds;
 mod error;
 mod input;

@@ -97,6 +97,7 @@ mod tests {
             fast: None,
             scale: None,
             machine: None,
+            part: None,
         };
         let half = "50%".parse().unwrap();
         Request {

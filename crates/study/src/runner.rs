@@ -165,7 +165,10 @@ fn run_trace(
     let kinds = request.guests.len().max(1);
     let passes = 1 + request.sizes.len() * request.policies.len() * kinds * seeds.len();
     let open = |name: &str, times| Input::open(name, times, request.limit, monitor);
-    let input = open(name, passes + usize::from(request.bound))?;
+    let mut input = open(name, passes + usize::from(request.bound))?;
+    if let Some(part) = programs.part {
+        input = input.thinned(part, monitor)?;
+    }
     let machine = programs.machine.as_ref().unwrap_or(&request.options.machine);
     let inside = Together::inside(machine, request.guests.first());
     let header = input.source()?.header().clone();

@@ -1,5 +1,6 @@
 //! One module per subcommand: its arguments, and a `run` that ends with an exit code.
 
+pub mod advise;
 pub mod attach;
 pub mod bound;
 pub mod compare;
@@ -39,6 +40,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Record(args) => record::run(args),
         Command::Trace(args) => trace::run(args),
         Command::Compare(args) => compare::run(args),
+        Command::Advise(args) => advise::run(args),
         Command::Bound(args) => bound::run(args),
         Command::List(args) => list::run(args),
         Command::Completions(args) => completions::run(&args),

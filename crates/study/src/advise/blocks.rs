@@ -1,0 +1,126 @@
+//! Stretches of a run, and what a resampling of them says of chance.
+
+use super::curve::Curve;
+use frostline_core::rng::Rng;
+use frostline_sim::SeriesPoint;
+
+/// Stretches that a run is divided into.
+const BLOCKS: usize = 50;
+/// Resamplings.
+const RESAMPLED: usize = 200;
+/// Part of them that an interval leaves out at each end.
+const LEFT_OUT: f64 = 0.025;
+
+/// Seconds that a run takes for each of as many stretches of equal numbers of accesses.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Blocks(Vec<f64>);
+
+impl Blocks {
+    /// Of a series; none where it has fewer points than there are stretches.
+    pub fn of(series: &[SeriesPoint]) -> Option<Self> {
+        if series.len() < BLOCKS {
+            return None;
+        }
+        let all: u64 = series.iter().map(|point| point.accesses).sum();
+        let (mut done, mut from) = (0, 0.0);
+        let mut ends = Vec::with_capacity(BLOCKS);
+        for point in series {
+            let before = done as f64;
+            done += point.accesses;
+            // Within a point, time passes evenly.
+            while ends.len() < BLOCKS {
+                let end = all as f64 * (ends.len() + 1) as f64 / BLOCKS as f64;
+                if end > done as f64 {
+                    break;
+                }
+                let part = (end - before) / (point.accesses as f64).max(1.0);
+                ends.push(from + (point.seconds - from) * part);
+            }
+            from = point.seconds;
+        }
+        ends.resize(BLOCKS, from);
+        let starts = std::iter::once(0.0).chain(ends.iter().copied());
+        Some(Self(ends.iter().zip(starts).map(|(end, start)| end - start).collect()))
+    }
+}
+
+/// Ends of the interval that holds the size for `goal` in 95 of 100 cases, as far as it varies from stretch to stretch:
+/// from the blocks of runs at sizes, and of one with all memory fast. An end is `None` where no size is enough.
+pub fn interval(
+    runs: &[(f64, Blocks)],
+    fast: &Blocks,
+    goal: f64,
+    seed: u64,
+) -> (Option<f64>, Option<f64>) {
+    let mut rng = Rng::new(seed);
+    let mut found: Vec<f64> = (0..RESAMPLED)
+        .map(|_| {
+            let drawn: Vec<usize> =
+                (0..BLOCKS).map(|_| rng.below(BLOCKS as u64) as usize).collect();
+            let sum = |blocks: &Blocks| drawn.iter().map(|block| blocks.0[*block]).sum::<f64>();
+            let all_fast = sum(fast);
+            let loss = |(size, blocks): &(f64, Blocks)| (*size, sum(blocks) / all_fast - 1.0);
+            let size = Curve::new(runs.iter().map(loss).collect()).size_for(goal);
+            size.unwrap_or(f64::INFINITY)
+        })
+        .collect();
+    found.sort_by(f64::total_cmp);
+    let at =
+        |part: f64| Some(found[(part * (RESAMPLED - 1) as f64) as usize]).filter(|s| s.is_finite());
+    (at(LEFT_OUT), at(1.0 - LEFT_OUT))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(seconds: impl Fn(usize) -> f64) -> Vec<SeriesPoint> {
+        let mut now = 0.0;
+        let point = |index| {
+            now += seconds(index);
+            SeriesPoint {
+                seconds: now,
+                accesses: 100,
+                fast_hit_ratio: 0.0,
+                resident_bytes: Vec::new(),
+                promoted_bytes: 0,
+                demoted_bytes: 0,
+                classes_bytes: None,
+                gauges: Default::default(),
+            }
+        };
+        (0..200).map(point).collect()
+    }
+
+    #[test]
+    fn stretches_have_equal_numbers_of_accesses() {
+        let Blocks(even) = Blocks::of(&series(|_| 0.5)).expect("long enough");
+        assert!(
+            even.len() == BLOCKS && even.iter().all(|block| (block - 2.0).abs() < 1e-9),
+            "{even:?}"
+        );
+        assert_eq!(Blocks::of(&series(|_| 0.5)[..49]), None);
+    }
+
+    #[test]
+    fn what_varies_widens_the_interval() {
+        let fast = Blocks::of(&series(|_| 1.0)).expect("long enough");
+        let runs = |uneven: f64| -> Vec<(f64, Blocks)> {
+            let loss = |size: f64, index: usize| {
+                let varies =
+                    if index.is_multiple_of(8) { 1.0 + 7.0 * uneven } else { 1.0 - uneven };
+                1.0 + (1.0 - size) * 0.1 * varies
+            };
+            let sizes = (1..=10).map(|tenth| f64::from(tenth) / 10.0);
+            sizes.map(|size| (size, Blocks::of(&series(|i| loss(size, i))).unwrap())).collect()
+        };
+        let wide = |uneven| {
+            let (low, high) = interval(&runs(uneven), &fast, 0.05, 1);
+            (low.unwrap(), high.unwrap())
+        };
+        let (even, uneven) = (wide(0.0), wide(0.9));
+        assert!((even.0 - 0.5).abs() < 1e-6 && (even.1 - 0.5).abs() < 1e-6, "{even:?}");
+        assert!(uneven.0 < 0.48 && uneven.1 > 0.52, "{uneven:?}");
+        assert_eq!(interval(&runs(0.9), &fast, 0.05, 1), interval(&runs(0.9), &fast, 0.05, 1));
+    }
+}
