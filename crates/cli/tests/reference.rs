@@ -111,6 +111,7 @@ fn options_are_those_of_the_program() {
         &["trace", "export"],
         &["trace", "import"],
         &["compare"],
+        &["advise"],
         &["bound"],
         &["list"],
         &["completions"],

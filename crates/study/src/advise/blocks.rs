@@ -16,27 +16,30 @@ const LEFT_OUT: f64 = 0.025;
 pub struct Blocks(Vec<f64>);
 
 impl Blocks {
-    /// Of a series; none where it has fewer points than there are stretches.
-    pub fn of(series: &[SeriesPoint]) -> Option<Self> {
+    /// Of a series, and of all accesses and seconds of its run; none where it has fewer points than there are
+    /// stretches.
+    pub fn of(series: &[SeriesPoint], all: u64, seconds: f64) -> Option<Self> {
         if series.len() < BLOCKS {
             return None;
         }
-        let all: u64 = series.iter().map(|point| point.accesses).sum();
         let (mut done, mut from) = (0, 0.0);
         let mut ends = Vec::with_capacity(BLOCKS);
-        for point in series {
+        let points = series.iter().map(|point| (point.accesses, point.seconds));
+        // What came after the last point.
+        let rest = all.saturating_sub(series.iter().map(|point| point.accesses).sum());
+        for (accesses, until) in points.chain([(rest, seconds)]) {
             let before = done as f64;
-            done += point.accesses;
+            done += accesses;
             // Within a point, time passes evenly.
             while ends.len() < BLOCKS {
                 let end = all as f64 * (ends.len() + 1) as f64 / BLOCKS as f64;
                 if end > done as f64 {
                     break;
                 }
-                let part = (end - before) / (point.accesses as f64).max(1.0);
-                ends.push(from + (point.seconds - from) * part);
+                let part = (end - before) / (accesses as f64).max(1.0);
+                ends.push(from + (until - from) * part);
             }
-            from = point.seconds;
+            from = until;
         }
         ends.resize(BLOCKS, from);
         let starts = std::iter::once(0.0).chain(ends.iter().copied());
@@ -94,17 +97,24 @@ mod tests {
 
     #[test]
     fn stretches_have_equal_numbers_of_accesses() {
-        let Blocks(even) = Blocks::of(&series(|_| 0.5)).expect("long enough");
+        let of = |series: &[SeriesPoint], rest| {
+            let seconds = series.last().map_or(0.0, |point| point.seconds);
+            Blocks::of(series, 100 * series.len() as u64 + rest, seconds + rest as f64 / 200.0)
+        };
+        let Some(Blocks(even)) = of(&series(|_| 0.5), 0) else { panic!("long enough") };
         assert!(
             even.len() == BLOCKS && even.iter().all(|block| (block - 2.0).abs() < 1e-9),
             "{even:?}"
         );
-        assert_eq!(Blocks::of(&series(|_| 0.5)[..49]), None);
+        let Some(Blocks(rest)) = of(&series(|_| 0.5), 5000) else { panic!("long enough") };
+        assert!(rest.iter().all(|block| (block - 2.5).abs() < 1e-9), "{rest:?}");
+        assert_eq!(of(&series(|_| 0.5)[..49], 0), None);
     }
 
     #[test]
     fn what_varies_widens_the_interval() {
-        let fast = Blocks::of(&series(|_| 1.0)).expect("long enough");
+        let of = |series: &[SeriesPoint]| Blocks::of(series, 20_000, series[199].seconds).unwrap();
+        let fast = of(&series(|_| 1.0));
         let runs = |uneven: f64| -> Vec<(f64, Blocks)> {
             let loss = |size: f64, index: usize| {
                 let varies =
@@ -112,7 +122,7 @@ mod tests {
                 1.0 + (1.0 - size) * 0.1 * varies
             };
             let sizes = (1..=10).map(|tenth| f64::from(tenth) / 10.0);
-            sizes.map(|size| (size, Blocks::of(&series(|i| loss(size, i))).unwrap())).collect()
+            sizes.map(|size| (size, of(&series(|i| loss(size, i))))).collect()
         };
         let wide = |uneven| {
             let (low, high) = interval(&runs(uneven), &fast, 0.05, 1);

@@ -141,7 +141,9 @@ struct Found {
 impl Found {
     fn of(study: &crate::SizeStudy, policy: usize) -> Self {
         let run = study.policies[policy].first();
-        Self { loss: run.report.slowdown_vs_all_fast - 1.0, blocks: Blocks::of(&run.series) }
+        let report = &run.report;
+        let blocks = Blocks::of(&run.series, report.accesses, report.modelled_seconds);
+        Self { loss: report.slowdown_vs_all_fast - 1.0, blocks }
     }
 }
 
