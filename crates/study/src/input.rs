@@ -83,9 +83,9 @@ impl Input {
     ///
     /// # Errors
     /// A trace that cannot be read, or a stop.
-    pub fn thinned(self, part: Part, monitor: &dyn Monitor) -> anyhow::Result<Self> {
+    pub fn thinned(self, part: &Part, monitor: &dyn Monitor) -> anyhow::Result<Self> {
         let watched = Watched::new(self.source()?, "drawing a part", None, monitor);
-        let trace = MemTrace::capture(&mut Thinned::new(Box::new(watched), part))?;
+        let trace = MemTrace::capture(&mut Thinned::new(Box::new(watched), part.clone()))?;
         monitor.check()?;
         Ok(Self { kind: Kind::Memory(trace), ..self })
     }

@@ -166,7 +166,7 @@ fn run_trace(
     let passes = 1 + request.sizes.len() * request.policies.len() * kinds * seeds.len();
     let open = |name: &str, times| Input::open(name, times, request.limit, monitor);
     let mut input = open(name, passes + usize::from(request.bound))?;
-    if let Some(part) = programs.part {
+    if let Some(part) = &programs.part {
         input = input.thinned(part, monitor)?;
     }
     let machine = programs.machine.as_ref().unwrap_or(&request.options.machine);

@@ -1,7 +1,7 @@
 //! Advice: how much fast memory a program needs, so that it becomes no slower than is accepted.
 //!
 //! A few replays at sizes in a grid give the slowdown by size; more of them lie between the two sizes where the answer is.
-//! Where a trace is large, a [part](thin) of it is replayed.
+//! Where a trace is large, a [part](Part) of it is replayed.
 
 mod blocks;
 mod curve;
@@ -10,12 +10,15 @@ mod thin;
 pub use curve::Curve;
 pub use thin::{Part, Thinned};
 
-use crate::{Input, Monitor, Programs, Request, StudyError, TraceStudy, footprint, run};
+use crate::{Input, Monitor, Programs, Request, StudyError, TraceStudy, Watched, run};
 use blocks::{Blocks, interval};
 use frostline_core::Limit;
 use frostline_core::policy::registry;
-use frostline_core::types::{HUGE_PAGES, PAGE_BYTES};
-use frostline_sim::{FastSize, SeriesOptions, SimOptions};
+use frostline_core::types::{Bytes, PAGE_BYTES};
+use frostline_sim::{
+    FastSize, Footprint, Machine, Scale, SeriesOptions, SimOptions, measure_footprint,
+};
+use thin::{Counted, Regions, with_part_of_translations};
 
 /// Unit of sizes: a part of the footprint.
 const UNITS: u32 = 1024;
@@ -26,7 +29,7 @@ const BETWEEN: u32 = 3;
 /// Two sizes are close enough at so many units.
 const CLOSE: u32 = 8;
 /// Regions of 2 MiB that a part of a trace has.
-const REGIONS: f64 = 96.0;
+const REGIONS: usize = 96;
 /// A larger part is no part.
 const MOST_PART: f64 = 0.5;
 /// Points of a run's time series.
@@ -85,14 +88,26 @@ pub struct Answer {
 /// A trace that cannot be read or is empty, a policy that cannot run on the machine, or a stop.
 pub fn advise(question: &Question, monitor: &dyn Monitor) -> anyhow::Result<Advice> {
     let input = Input::open(&question.trace, 1, question.limit, monitor)?;
-    let whole = footprint(&input, &question.options.machine, monitor)?;
+    let mut regions = Regions::default();
+    let whole = survey(&input, &question.options.machine, &mut regions, monitor)?;
     drop(input);
     if whole.peak_resident_pages == 0 {
         let hint = "record a program that uses memory";
         return Err(StudyError::failed(format!("{} has no accesses", question.trace), hint).into());
     }
-    let regions = whole.peak_resident_pages as f64 / f64::from(HUGE_PAGES);
-    let part = Some(REGIONS / regions).filter(|part| !question.exact && *part < MOST_PART);
+    let drawn = REGIONS as f64 / regions.accessed() as f64;
+    let part = (!question.exact && drawn < MOST_PART).then(|| {
+        let machine = with_part_of_translations(&question.options.machine, drawn);
+        let bytes = question.options.scale.factor(&whole) * whole.bytes() as f64;
+        let scale = Scale::Of(Bytes(bytes as u64));
+        let options = SimOptions { machine, scale, ..question.options.clone() };
+        (Part::draw(&regions, REGIONS, question.options.seed), options)
+    });
+    let options = part.as_ref().map_or(&question.options, |(_, options)| options);
+    let programs = Programs {
+        part: part.as_ref().map(|(part, _)| part.clone()),
+        ..Programs::alone(&question.trace)
+    };
     let mut runs: Vec<(u32, Found)> = Vec::new();
     // A fast memory in which nothing is moved, beside the first sizes.
     let mut next = FIRST.to_vec();
@@ -102,7 +117,7 @@ pub fn advise(question: &Question, monitor: &dyn Monitor) -> anyhow::Result<Advi
         if fast.is_none() {
             policies.push(registry::ALL_FAST.to_owned());
         }
-        let study = replay(question, part, &next, policies, monitor)?;
+        let study = replay(question, (&programs, options), &next, policies, monitor)?;
         for (size, study) in next.iter().zip(&study.sizes) {
             runs.push((*size, Found::of(study, 0)));
             if *size == UNITS && fast.is_none() {
@@ -129,7 +144,21 @@ pub fn advise(question: &Question, monitor: &dyn Monitor) -> anyhow::Result<Advi
     };
     let answers = question.goals.iter().map(|goal| answer(*goal)).collect();
     let footprint_bytes = whole.peak_resident_pages * PAGE_BYTES;
+    let part = part.map(|_| drawn);
     Ok(Advice { footprint_bytes, part, answers, replays: runs.len() + 1, curve })
+}
+
+/// What a trace uses, with its accesses by region.
+fn survey(
+    input: &Input,
+    machine: &Machine,
+    regions: &mut Regions,
+    monitor: &dyn Monitor,
+) -> anyhow::Result<Footprint> {
+    let watched = Watched::new(input.source()?, "measuring the footprint", None, monitor);
+    let footprint = measure_footprint(&mut Counted::new(Box::new(watched), regions), machine);
+    monitor.check()?;
+    Ok(footprint?)
 }
 
 /// What a replay has found.
@@ -174,21 +203,16 @@ fn between(runs: &[(u32, Found)], goals: &[f64]) -> Vec<u32> {
 
 fn replay(
     question: &Question,
-    part: Option<f64>,
+    (programs, options): (&Programs, &SimOptions),
     sizes: &[u32],
     policies: Vec<String>,
     monitor: &dyn Monitor,
 ) -> anyhow::Result<TraceStudy> {
     let percent = |units: &u32| FastSize::Percent(100.0 * share(*units));
-    let options = SimOptions {
-        series: SeriesOptions { interval: None, points: POINTS },
-        ..question.options.clone()
-    };
+    let options =
+        SimOptions { series: SeriesOptions { interval: None, points: POINTS }, ..options.clone() };
     let request = Request {
-        traces: vec![Programs {
-            part: part.map(|part| Part::new(part, question.options.seed)),
-            ..Programs::alone(&question.trace)
-        }],
+        traces: vec![programs.clone()],
         guests: Vec::new(),
         sizes: sizes.iter().map(percent).collect(),
         policies,
