@@ -45,6 +45,8 @@ pub enum Command {
     RecordPrograms(cmd::record_programs::Args),
     /// Let a policy play against published ones, and print how far it is from the best of each case
     Tournament(cmd::tournament::Args),
+    /// Hold what is advised against every size
+    Advice(cmd::advice::Args),
     /// Search for what harms a policy, by random duels with first touch
     Adversary(cmd::adversary::Args),
     /// Print completions for a shell, or write man pages

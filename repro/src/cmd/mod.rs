@@ -1,6 +1,7 @@
 //! One module per subcommand: its arguments, and a `run`.
 
 pub mod adversary;
+pub mod advice;
 pub mod all;
 mod effort;
 pub mod list;
@@ -26,6 +27,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Run(args) => run::run(&args)?,
         Command::Score(args) => score::run(&args)?,
         Command::All(args) => all::run(&args)?,
+        Command::Advice(args) => advice::run(&args)?,
         Command::Adversary(args) => adversary::run(&args)?,
         Command::Tournament(args) => tournament::run(&args)?,
         Command::RecordPrograms(args) => record_programs::run(&args)?,

@@ -252,7 +252,12 @@ impl Functions {
                 sigreturn: sigreturn(mapping_of(theirs, mmap)?, memory)?,
             })
         };
-        found().map_or_else(|| unsupported(
+        let found = found();
+        // Whoever has ended has no mappings any more.
+        if found.is_none() && !target.is_alive() {
+            return Err(LinuxError::Gone { pid: target.pid() });
+        }
+        found.map_or_else(|| unsupported(
             format!(
                 "process {} is linked statically, or uses another C library than frostline: musl, or \
                  one that has been replaced since",
