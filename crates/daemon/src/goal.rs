@@ -36,6 +36,10 @@ const REACHED: f64 = 1.02;
 const RUSH: f64 = 0.05;
 /// The same in goals, where that is more.
 const RUSH_GOALS: f64 = 3.0;
+/// Time lost within a second that is no rush, whatever else the targets do (ns): they may have been idle before.
+const RUSH_LEAST: f64 = 10e6;
+/// A limit from that part of the footprint on is none.
+const BOUND: f64 = 0.995;
 /// What is looked back on for a rush.
 const RUSH_SPAN: Nanos = Nanos(1_000_000_000);
 /// Time that a refault takes where none was measured yet (ns).
@@ -172,7 +176,8 @@ impl Controller {
         let most = RUSH.max(RUSH_GOALS * self.goal.most_loss) * self.useful;
         let before = self.limit?;
         self.follow(memory);
-        if pages == 0 || self.useful == 0.0 || lost <= most {
+        let rushes = self.is_bound() && lost > most.max(RUSH_LEAST);
+        if pages == 0 || self.useful == 0.0 || !rushes {
             self.rushes = if pages == 0 { 0 } else { self.rushes };
             return (self.limit != Some(before)).then(|| self.bounded(memory));
         }
@@ -183,6 +188,11 @@ impl Controller {
         (self.since, self.refused, self.pause) = (0, None, PAUSE);
         self.paused = now.saturating_add(PAUSE);
         Some(self.bounded(memory))
+    }
+
+    /// Whether not all may be fast: what comes back otherwise was paged out for another reason.
+    fn is_bound(&self) -> bool {
+        self.limit.is_some_and(|limit| limit < BOUND * self.footprint)
     }
 
     /// What is new is fast, until it is known to be cold.
@@ -200,7 +210,7 @@ impl Controller {
     }
 
     fn raise(&mut self, now: Nanos, excess: f64, seconds: usize, memory: Memory) {
-        let Some(limit) = self.limit else { return };
+        let Some(limit) = self.limit.filter(|_| self.is_bound()) else { return };
         let again = self.refused.is_some_and(|refused| limit > refused * (1.0 - SAME));
         self.pause = if again { Nanos(self.pause.0 * 2).min(MOST_PAUSE) } else { PAUSE };
         self.paused = now.saturating_add(self.pause);

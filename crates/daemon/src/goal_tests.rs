@@ -149,7 +149,24 @@ fn a_rush_opens_fast_memory_within_two_steps() {
         limits.push(controller.step(at, 8000, program.memory()).map(|limit| limit.pages().0));
     }
     assert!(limits[0].is_some_and(|limit| limit >= before as u64 + 16_000), "{limits:?}");
-    assert_eq!(limits[3], Some(131_072), "{limits:?}");
+    assert_eq!(limits[2], Some(131_072), "{limits:?}");
+}
+
+#[test]
+fn what_comes_back_though_all_may_be_fast_delays_nothing() {
+    let mut program = Program::new(&[0.0; 65_536], 1.0);
+    let (mut controller, mut meter) = (Controller::new(goal(0.01)), Meter::default());
+    // Pages that somebody else has paged out: 3 % of the time, for ten seconds.
+    for second in 0..10 {
+        let lost = Lost { swap_ins: 0.03 * SECOND, ..Lost::default() };
+        meter.add(Stretch { useful: SECOND, lost });
+        let now = Nanos(second * SECOND as u64);
+        controller.step(now, 5000, program.memory());
+        let limit = controller.second(now, &meter, 5000, program.memory());
+        assert_eq!(limit.pages().0, 65_536);
+    }
+    let past = run(&mut program, &mut controller, &mut meter, 10, 60);
+    assert!(past.last().is_some_and(|(limit, _)| *limit < 50_000), "{:?}", past.last());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use frostline_core::spec;
 use frostline_report::table::Table;
 use frostline_report::units::{bytes, percent};
 use frostline_sim::{FastSize, SimOptions};
-use frostline_study::advise::{Curve, Question, advise};
+use frostline_study::advise::{Curve, Extent, Question, advise};
 use frostline_study::{Programs, Request, machine};
 use frostline_terminal::progress::Screen;
 use frostline_terminal::{cancel, limit, output};
@@ -52,6 +52,9 @@ pub struct Args {
     /// Policy
     #[arg(short, long, default_value = registry::DEFAULT, value_name = "POLICY")]
     policy: String,
+    /// Draw a part of each trace, however short it is
+    #[arg(long)]
+    drawn: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -98,7 +101,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             trace: trace.to_owned(),
             goals: args.max_slowdown.clone(),
             policy: policy.clone(),
-            exact: false,
+            extent: if args.drawn { Extent::Part } else { Extent::ByLength },
             jobs: None,
             options: options.clone(),
             limit: limit::current(),

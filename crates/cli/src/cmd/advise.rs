@@ -7,7 +7,7 @@ use frostline_driver::Slowdown;
 use frostline_report::table::Table;
 use frostline_report::units::{bytes, percent};
 use frostline_sim::{FastSize, Machine, Scale, SimOptions};
-use frostline_study::advise::{Advice, Answer, Question, advise};
+use frostline_study::advise::{Advice, Answer, Extent, Question, advise};
 use frostline_study::machine;
 use frostline_terminal::errors::usage;
 use frostline_terminal::progress::Screen;
@@ -194,7 +194,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
                 trace: args.trace.clone(),
                 goals: args.max_slowdown.iter().map(|slowdown| slowdown.get()).collect(),
                 policy: policy.clone(),
-                exact: args.exact,
+                extent: if args.exact { Extent::All } else { Extent::ByLength },
                 jobs: args.jobs.map(NonZeroUsize::get),
                 options,
                 limit: limit::current(),

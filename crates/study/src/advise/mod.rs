@@ -26,14 +26,27 @@ const UNITS: u32 = 1024;
 const FIRST: [u32; 9] = [16, 64, 128, 256, 384, 512, 640, 768, 1024];
 /// Sizes between two others that are looked at next.
 const BETWEEN: u32 = 3;
-/// Two sizes are close enough at so many units.
-const CLOSE: u32 = 8;
+/// Two sizes are close enough where they differ by one part in so many, or one unit.
+const CLOSE: u32 = 64;
 /// Regions of 2 MiB that a part of a trace has.
 const REGIONS: usize = 96;
+/// Records from which on a part is replayed, where nobody asks for something else.
+const LONG: u64 = 48_000_000;
 /// A larger part is no part.
 const MOST_PART: f64 = 0.5;
 /// Points of a run's time series.
 const POINTS: usize = 200;
+
+/// What of a trace is replayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// A part where that saves much time.
+    ByLength,
+    /// All of it.
+    All,
+    /// A part, where there are regions enough.
+    Part,
+}
 
 /// What is asked.
 pub struct Question {
@@ -43,8 +56,8 @@ pub struct Question {
     pub goals: Vec<f64>,
     /// Policy, checked.
     pub policy: String,
-    /// All of the trace is replayed, however large it is.
-    pub exact: bool,
+    /// What is replayed.
+    pub extent: Extent,
     /// Runs at the same time; `None` for one per core.
     pub jobs: Option<usize>,
     /// Machine and everything else; its size of fast memory does not matter.
@@ -96,7 +109,12 @@ pub fn advise(question: &Question, monitor: &dyn Monitor) -> anyhow::Result<Advi
         return Err(StudyError::failed(format!("{} has no accesses", question.trace), hint).into());
     }
     let drawn = REGIONS as f64 / regions.accessed() as f64;
-    let part = (!question.exact && drawn < MOST_PART).then(|| {
+    let draws = match question.extent {
+        Extent::ByLength => whole.records > LONG,
+        Extent::All => false,
+        Extent::Part => true,
+    };
+    let part = (draws && drawn < MOST_PART).then(|| {
         let machine = with_part_of_translations(&question.options.machine, drawn);
         let bytes = question.options.scale.factor(&whole) * whole.bytes() as f64;
         let scale = Scale::Of(Bytes(bytes as u64));
@@ -191,9 +209,9 @@ fn between(runs: &[(u32, Found)], goals: &[f64]) -> Vec<u32> {
     for (below, above) in goals.iter().filter_map(|goal| curve.bracket(*goal)) {
         let units = |share: f64| (share * f64::from(UNITS)).round() as u32;
         let (below, above) = (units(below), units(above));
-        if above - below > CLOSE {
+        if above - below > (above / CLOSE).max(1) {
             let at = |i| below + (above - below) * i / (BETWEEN + 1);
-            next.extend((1..=BETWEEN).map(at));
+            next.extend((1..=BETWEEN).map(at).filter(|size| *size > below));
         }
     }
     next.sort_unstable();
