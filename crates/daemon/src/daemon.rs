@@ -170,7 +170,7 @@ impl Daemon {
             true => {
                 let limit = self.losses.second(now, &self.settings, &self.ledger, system)?;
                 self.budget.ease = self.losses.ease;
-                self.budget.lowers = self.losses.lowers;
+                self.budget.lowers = self.losses.lowers();
                 limit
             }
             false => None,
@@ -200,13 +200,6 @@ impl Daemon {
             }
             (None, Some(tier)) => tier.limit = Some(fast),
             (None, None) => {}
-        }
-    }
-
-    /// Another goal from now on, where there is one.
-    pub fn set_goal(&mut self, goal: Goal) {
-        if let Some(controller) = &mut self.losses.controller {
-            controller.set_goal(goal);
         }
     }
 

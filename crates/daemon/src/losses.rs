@@ -35,8 +35,6 @@ pub(crate) struct Losses {
     period: f64,
     /// Part of our share of a core that we use.
     pub(crate) ease: f64,
-    /// Memory is on its way out of the fast tier.
-    pub(crate) lowers: bool,
 }
 
 /// Sums as of the last second.
@@ -61,13 +59,17 @@ impl Losses {
             refaults: 0,
             period: period.into(),
             ease: 1.0,
-            lowers: false,
         }
     }
 
     /// Loads are sampled once in so many from now on.
     pub(crate) fn set_period(&mut self, period: u32) {
         self.period = period.into();
+    }
+
+    /// Whether memory is on its way out of the fast tier.
+    pub(crate) fn lowers(&self) -> bool {
+        self.controller.as_ref().is_some_and(Controller::lowers)
     }
 
     /// Looks at what came back since the last step; the limit of fast memory where it is another one now.
@@ -112,7 +114,6 @@ impl Losses {
         };
         let returned = next.refaults - before.refaults;
         let limit = controller.second(now, &self.meter, returned, memory(ledger));
-        self.lowers = controller.lowers();
         Ok(Some(Limit::Size(limit)))
     }
 }

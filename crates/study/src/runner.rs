@@ -18,6 +18,7 @@ use frostline_sim::{
     FastSize, Footprint, GuestSetup, Labels, Machine, Progress, RunOutcome, Scale, Setting,
     SimError, SimOptions, Together, measure_footprint, simulate, simulate_together,
 };
+use frostline_trace::TraceSource;
 use rayon::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -251,10 +252,21 @@ pub fn footprint(
     machine: &Machine,
     monitor: &dyn Monitor,
 ) -> anyhow::Result<Footprint> {
-    let mut source = Watched::new(input.source()?, "measuring the footprint", None, monitor);
-    let footprint = measure_footprint(&mut source, machine);
+    footprint_by(input, machine, monitor, |source| Box::new(source))
+}
+
+/// The same by a pass that somebody else hears of, too: `heard` wraps its source.
+pub(crate) fn footprint_by<'a>(
+    input: &Input,
+    machine: &Machine,
+    monitor: &'a dyn Monitor,
+    heard: impl FnOnce(Watched<'a>) -> Box<dyn TraceSource + 'a>,
+) -> anyhow::Result<Footprint> {
+    let watched = Watched::new(input.source()?, "measuring the footprint", None, monitor);
+    let mut source = heard(watched);
+    let footprint = measure_footprint(&mut *source, machine);
     monitor.check()?;
-    if let Some(warning) = frostline_trace::TraceSource::warning(&source) {
+    if let Some(warning) = source.warning() {
         monitor.note(&format!("note: {}: {warning}", input.name()));
     }
     Ok(footprint?)

@@ -1,7 +1,7 @@
 //! Advice: how much fast memory a program needs, so that it becomes no slower than is accepted.
 //!
 //! A few replays at sizes in a grid give the slowdown by size; more of them lie between the two sizes where the answer is.
-//! Where a trace is large, a [part](Part) of it is replayed.
+//! A [part](Part) of a large trace is replayed.
 
 mod blocks;
 mod curve;
@@ -10,14 +10,13 @@ mod thin;
 pub use curve::Curve;
 pub use thin::{Part, Thinned};
 
-use crate::{Input, Monitor, Programs, Request, StudyError, TraceStudy, Watched, run};
+use crate::runner::footprint_by;
+use crate::{Input, Monitor, Programs, Request, StudyError, TraceStudy, run};
 use blocks::{Blocks, interval};
 use frostline_core::Limit;
 use frostline_core::policy::registry;
 use frostline_core::types::{Bytes, PAGE_BYTES};
-use frostline_sim::{
-    FastSize, Footprint, Machine, Scale, SeriesOptions, SimOptions, measure_footprint,
-};
+use frostline_sim::{FastSize, Scale, SeriesOptions, SimOptions};
 use thin::{Counted, Regions, with_part_of_translations};
 
 /// Unit of sizes: a part of the footprint.
@@ -102,7 +101,9 @@ pub struct Answer {
 pub fn advise(question: &Question, monitor: &dyn Monitor) -> anyhow::Result<Advice> {
     let input = Input::open(&question.trace, 1, question.limit, monitor)?;
     let mut regions = Regions::default();
-    let whole = survey(&input, &question.options.machine, &mut regions, monitor)?;
+    let whole = footprint_by(&input, &question.options.machine, monitor, |source| {
+        Box::new(Counted::new(Box::new(source), &mut regions))
+    })?;
     drop(input);
     if whole.peak_resident_pages == 0 {
         let hint = "record a program that uses memory";
@@ -164,19 +165,6 @@ pub fn advise(question: &Question, monitor: &dyn Monitor) -> anyhow::Result<Advi
     let footprint_bytes = whole.peak_resident_pages * PAGE_BYTES;
     let part = part.map(|_| drawn);
     Ok(Advice { footprint_bytes, part, answers, replays: runs.len() + 1, curve })
-}
-
-/// What a trace uses, with its accesses by region.
-fn survey(
-    input: &Input,
-    machine: &Machine,
-    regions: &mut Regions,
-    monitor: &dyn Monitor,
-) -> anyhow::Result<Footprint> {
-    let watched = Watched::new(input.source()?, "measuring the footprint", None, monitor);
-    let footprint = measure_footprint(&mut Counted::new(Box::new(watched), regions), machine);
-    monitor.check()?;
-    Ok(footprint?)
 }
 
 /// What a replay has found.
