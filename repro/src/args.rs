@@ -47,6 +47,8 @@ pub enum Command {
     Tournament(cmd::tournament::Args),
     /// Hold what is advised against every size
     Advice(cmd::advice::Args),
+    /// Measure how much slower real programs become under a goal, and what is saved for it
+    GoalLive(cmd::goal_live::Args),
     /// Search for what harms a policy, by random duels with first touch
     Adversary(cmd::adversary::Args),
     /// Print completions for a shell, or write man pages

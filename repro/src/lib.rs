@@ -7,6 +7,7 @@ mod adversary;
 mod args;
 mod cmd;
 mod experiment;
+mod goal_live;
 mod lines;
 mod parallel;
 mod tournament;

@@ -4,6 +4,7 @@ pub mod adversary;
 pub mod advice;
 pub mod all;
 mod effort;
+pub mod goal_live;
 pub mod list;
 pub mod record_programs;
 pub mod run;
@@ -28,6 +29,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Score(args) => score::run(&args)?,
         Command::All(args) => all::run(&args)?,
         Command::Advice(args) => advice::run(&args)?,
+        Command::GoalLive(args) => goal_live::run(&args)?,
         Command::Adversary(args) => adversary::run(&args)?,
         Command::Tournament(args) => tournament::run(&args)?,
         Command::RecordPrograms(args) => record_programs::run(&args)?,

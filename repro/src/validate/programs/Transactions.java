@@ -1,10 +1,12 @@
-// Transactions on a table of H2 in memory: look-ups by Zipf's law, some of which update.
+// Transactions on a table of H2 in memory: look-ups by Zipf's law, some of which update. Where their number is 0, each
+// number read asks for so many.
 
 import java.io.File;
 import java.sql.Connection;
 import java.sql.DriverManager;
 import java.sql.PreparedStatement;
 import java.sql.ResultSet;
+import java.util.Scanner;
 import java.util.SplittableRandom;
 
 public final class Transactions {
@@ -58,7 +60,16 @@ public final class Transactions {
             }
             database.commit();
             new File(args[2]).createNewFile();
-            run(database, transactions, upTo, keyOf, random);
+            if (transactions > 0) {
+                run(database, transactions, upTo, keyOf, random);
+                return;
+            }
+            Scanner asked = new Scanner(System.in);
+            System.out.println("ready");
+            while (asked.hasNextInt()) {
+                run(database, asked.nextInt(), upTo, keyOf, random);
+                System.out.println("done");
+            }
         }
     }
 

@@ -10,10 +10,10 @@ use std::path::Path;
 const DEPTH: usize = 16;
 
 /// Reads one answer; an error where it is none that was expected.
-pub(super) type ReadAnswer = fn(&mut BufReader<UnixStream>) -> anyhow::Result<()>;
+pub type ReadAnswer = fn(&mut BufReader<UnixStream>) -> anyhow::Result<()>;
 
 #[derive(Debug)]
-pub(super) struct Connection {
+pub struct Connection {
     stream: UnixStream,
     answers: BufReader<UnixStream>,
     read: ReadAnswer,
@@ -23,26 +23,30 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Waits for the server.
-    pub(super) fn open(socket: &Path, meter: &Meter, read: ReadAnswer) -> anyhow::Result<Self> {
+    pub fn open(socket: &Path, meter: &Meter, read: ReadAnswer) -> anyhow::Result<Self> {
         let mut stream = None;
         meter.wait(|| {
             stream = UnixStream::connect(socket).ok();
             stream.is_some()
         })?;
-        let stream = stream.context("no connection")?;
+        Self::over(stream.context("no connection")?, read)
+    }
+
+    /// To a server that listens already.
+    pub fn over(stream: UnixStream, read: ReadAnswer) -> anyhow::Result<Self> {
         let answers = BufReader::new(stream.try_clone()?);
         Ok(Self { stream, answers, read, requests: Vec::new(), pending: 0 })
     }
 
     /// Puts a request together and sends it, sooner or later.
-    pub(super) fn request(&mut self, put: impl FnOnce(&mut Vec<u8>)) -> anyhow::Result<()> {
+    pub fn request(&mut self, put: impl FnOnce(&mut Vec<u8>)) -> anyhow::Result<()> {
         put(&mut self.requests);
         self.pending += 1;
         if self.pending == DEPTH { self.settle() } else { Ok(()) }
     }
 
     /// Sends what was not sent yet and reads all answers.
-    pub(super) fn settle(&mut self) -> anyhow::Result<()> {
+    pub fn settle(&mut self) -> anyhow::Result<()> {
         self.stream.write_all(&self.requests).context("the server does not listen")?;
         self.requests.clear();
         for _ in 0..std::mem::take(&mut self.pending) {
@@ -52,7 +56,7 @@ impl Connection {
     }
 
     /// Sends a request that ends the server, after which there may be no answer.
-    pub(super) fn last(mut self, request: &[u8]) -> anyhow::Result<()> {
+    pub fn last(mut self, request: &[u8]) -> anyhow::Result<()> {
         self.settle()?;
         self.stream.write_all(request).context("the server does not listen")
     }

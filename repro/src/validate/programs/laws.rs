@@ -4,7 +4,7 @@ use frostline_core::rng::Rng;
 
 /// Popularity of keys.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Law {
+pub enum Law {
     /// Normal around the middle key; the standard deviation as a share of all keys.
     Gauss(f64),
     /// Zipf with this exponent, scrambled: popular keys lie anywhere.
@@ -12,19 +12,21 @@ pub(super) enum Law {
 }
 
 /// Draws keys.
-pub(super) struct Keys {
+#[derive(Debug)]
+pub struct Keys {
     count: u32,
     rng: Rng,
     kind: Kind,
 }
 
+#[derive(Debug)]
 enum Kind {
     Gauss { deviation: f64 },
     Zipf { zipf: Zipf, key_of: Vec<u32> },
 }
 
 impl Keys {
-    pub(super) fn new(law: Law, count: u32, mut rng: Rng) -> Self {
+    pub fn new(law: Law, count: u32, mut rng: Rng) -> Self {
         let kind = match law {
             Law::Gauss(share) => Kind::Gauss { deviation: share * f64::from(count) },
             Law::Zipf(s) => {
@@ -34,7 +36,7 @@ impl Keys {
         Self { count, rng, kind }
     }
 
-    pub(super) fn draw(&mut self) -> u32 {
+    pub fn draw(&mut self) -> u32 {
         match &self.kind {
             Kind::Gauss { deviation } => loop {
                 let key = f64::from(self.count) / 2.0 + deviation * normal(&mut self.rng);
@@ -48,12 +50,13 @@ impl Keys {
 }
 
 /// The Zipf law over `0..count`, 0 the most popular.
-pub(super) struct Zipf {
+#[derive(Debug)]
+pub struct Zipf {
     up_to: Vec<f64>,
 }
 
 impl Zipf {
-    pub(super) fn new(count: u32, s: f64) -> Self {
+    pub fn new(count: u32, s: f64) -> Self {
         let mut sum = 0.0;
         let up_to = (1..=count).map(|rank| {
             sum += f64::from(rank).powf(-s);
@@ -62,7 +65,7 @@ impl Zipf {
         Self { up_to: up_to.collect() }
     }
 
-    pub(super) fn draw(&self, rng: &mut Rng) -> u32 {
+    pub fn draw(&self, rng: &mut Rng) -> u32 {
         let all = self.up_to.last().copied().unwrap_or(0.0);
         let at = rng.unit_f64() * all;
         self.up_to.partition_point(|&sum| sum <= at).min(self.up_to.len() - 1) as u32
@@ -70,20 +73,20 @@ impl Zipf {
 }
 
 /// Normal with mean 0 and deviation 1, by the method of Box and Muller.
-pub(super) fn normal(rng: &mut Rng) -> f64 {
+pub fn normal(rng: &mut Rng) -> f64 {
     let radius = (-2.0 * (1.0 - rng.unit_f64()).ln()).sqrt();
     radius * (std::f64::consts::TAU * rng.unit_f64()).cos()
 }
 
 /// `0..count` in random order.
-pub(super) fn shuffled(count: u32, rng: &mut Rng) -> Vec<u32> {
+pub fn shuffled(count: u32, rng: &mut Rng) -> Vec<u32> {
     let mut all: Vec<u32> = (0..count).collect();
     rng.shuffle(&mut all);
     all
 }
 
 /// Letters, so many.
-pub(super) fn letters(count: usize, rng: &mut Rng) -> Vec<u8> {
+pub fn letters(count: usize, rng: &mut Rng) -> Vec<u8> {
     let mut text: Vec<u8> = Vec::with_capacity(count + 7);
     while text.len() < count {
         text.extend(rng.next_u64().to_le_bytes().map(|byte| b'a' + byte % 26));

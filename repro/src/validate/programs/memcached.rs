@@ -99,7 +99,7 @@ fn value_bytes(rng: &mut Rng) -> usize {
 }
 
 /// Reads the answer to a `set` or a `get`.
-fn answer(from: &mut impl BufRead) -> anyhow::Result<()> {
+pub fn answer(from: &mut impl BufRead) -> anyhow::Result<()> {
     loop {
         let mut line = Vec::new();
         from.read_until(b'\n', &mut line)?;

@@ -2,14 +2,14 @@
 //! loading. Inputs are made here, from seeds; nothing is downloaded. What is not installed is said
 //! with the command that installs it.
 
-mod connection;
-mod h2;
-mod laws;
+pub mod connection;
+pub mod h2;
+pub mod laws;
 mod liblinear;
-mod memcached;
-mod recipe;
+pub mod memcached;
+pub mod recipe;
 mod redis;
-mod resp;
+pub mod resp;
 mod run;
 mod sqlite;
 pub mod store;

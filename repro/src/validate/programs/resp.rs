@@ -4,7 +4,7 @@ use anyhow::{Context, bail};
 use std::io::{BufRead, Read};
 
 /// Appends a request.
-pub(super) fn request(out: &mut Vec<u8>, words: &[&[u8]]) {
+pub fn request(out: &mut Vec<u8>, words: &[&[u8]]) {
     out.extend(format!("*{}\r\n", words.len()).bytes());
     for word in words {
         out.extend(format!("${}\r\n", word.len()).bytes());
@@ -17,7 +17,7 @@ pub(super) fn request(out: &mut Vec<u8>, words: &[&[u8]]) {
 ///
 /// # Errors
 /// Where it is an error, or says that there is no such key.
-pub(super) fn answer(from: &mut impl BufRead) -> anyhow::Result<()> {
+pub fn answer(from: &mut impl BufRead) -> anyhow::Result<()> {
     let mut left: u64 = 1;
     while left > 0 {
         left -= 1;

@@ -20,7 +20,7 @@ const POLL: Duration = Duration::from_millis(20);
 
 /// What a driver and the recorder know of each other.
 #[derive(Debug, Default)]
-pub(super) struct Meter {
+pub struct Meter {
     records: AtomicU64,
     reports: AtomicU64,
     loaded_at: AtomicU64,
@@ -30,13 +30,13 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    pub(super) fn report(&self, records: u64) {
+    pub fn report(&self, records: u64) {
         self.records.store(records, Ordering::Relaxed);
         self.reports.fetch_add(1, Ordering::Release);
     }
 
     /// The program has ended, or was never there.
-    pub(super) fn ended(&self) -> bool {
+    pub fn ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
 
@@ -44,7 +44,7 @@ impl Meter {
     ///
     /// # Errors
     /// Where the program has ended.
-    pub(super) fn loaded(&self) -> anyhow::Result<()> {
+    pub fn loaded(&self) -> anyhow::Result<()> {
         let until = self.reports.load(Ordering::Acquire) + CATCH_UP;
         self.wait(|| self.reports.load(Ordering::Acquire) >= until)?;
         self.loaded_at.store(self.records.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -55,7 +55,7 @@ impl Meter {
     ///
     /// # Errors
     /// Where the program has ended.
-    pub(super) fn wait(&self, mut there: impl FnMut() -> bool) -> anyhow::Result<()> {
+    pub fn wait(&self, mut there: impl FnMut() -> bool) -> anyhow::Result<()> {
         while !there() {
             if self.ended() {
                 bail!("the program has ended");
@@ -67,7 +67,7 @@ impl Meter {
 }
 
 /// Records to `trace`; gives how many records were made while loading.
-pub(super) fn run(
+pub fn run(
     tool: &Tool,
     plan: Plan,
     folder: &Path,

@@ -1,0 +1,156 @@
+//! Two of the same program, one of them tiered, that work in turn for some milliseconds each: what disturbs one of them
+//! disturbs the other as much.
+
+use super::programs::{Program, Work};
+use anyhow::{Context, anyhow};
+use frostline_core::rng::Rng;
+use frostline_terminal::cancel;
+use rustix::thread::CpuSet;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Time that a turn takes, about.
+const TURN: Duration = Duration::from_millis(20);
+/// Time whose ratio is taken for one observation.
+const BLOCK: Duration = Duration::from_secs(2);
+/// Half width of an interval that holds the mean in 95 of 100 cases, in standard errors.
+const WIDTH: f64 = 1.96;
+
+/// Both programs.
+pub struct Pair {
+    tiered: Box<dyn Work>,
+    alone: Box<dyn Work>,
+    /// Units of a turn.
+    units: u64,
+    rng: Rng,
+}
+
+/// Seconds of the tiered and of the other one for the same work, by blocks.
+#[derive(Clone, Debug, Default)]
+pub struct Times(Vec<(f64, f64)>);
+
+/// A share with its 95 % interval.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Share {
+    pub mean: f64,
+    pub low: f64,
+    pub high: f64,
+}
+
+impl Pair {
+    /// Starts both, with files in two folders of `dir`.
+    ///
+    /// # Errors
+    /// Where one does not start.
+    pub fn start(program: &Program, dir: &Path) -> anyhow::Result<Self> {
+        let one = |name: &str| {
+            let dir = dir.join(name);
+            std::fs::create_dir(&dir)?;
+            (program.start)(&dir).with_context(|| said(&dir))
+        };
+        let (tiered, alone) = std::thread::scope(|scope| {
+            let other = scope.spawn(|| one("alone"));
+            let tiered = one("tiered");
+            (tiered, other.join().unwrap_or_else(|_| Err(anyhow!("the start failed"))))
+        });
+        leave_last_core()?;
+        let mut pair = Self { tiered: tiered?, alone: alone?, units: 1, rng: Rng::new(1) };
+        while pair.turn()?.1 < TURN.as_secs_f64() && pair.units < 1 << 32 {
+            pair.units *= 2;
+        }
+        Ok(pair)
+    }
+
+    /// Process that is tiered.
+    pub fn pid(&self) -> u32 {
+        self.tiered.pid()
+    }
+
+    /// Both work so long.
+    ///
+    /// # Errors
+    /// Where one fails, and after a Ctrl-C.
+    pub fn run(&mut self, span: Duration) -> anyhow::Result<Times> {
+        let (began, mut times) = (Instant::now(), Times::default());
+        while began.elapsed() < span {
+            let (block, mut sum) = (Instant::now(), (0.0, 0.0));
+            while block.elapsed() < BLOCK {
+                let (tiered, alone) = self.turn()?;
+                sum = (sum.0 + tiered, sum.1 + alone);
+            }
+            if std::env::var_os("DBG").is_some() { eprintln!("{:.3} {:.3} {:.3}", sum.0, sum.1, sum.0 / sum.1); }
+            times.0.push(sum);
+            cancel::check()?;
+        }
+        Ok(times)
+    }
+
+    fn turn(&mut self) -> anyhow::Result<(f64, f64)> {
+        let units = self.units;
+        let time = |program: &mut dyn Work| -> anyhow::Result<f64> {
+            let began = Instant::now();
+            program.work(units)?;
+            Ok(began.elapsed().as_secs_f64())
+        };
+        // Neither is always the one that comes first.
+        if self.rng.below(2) == 0 {
+            let tiered = time(&mut *self.tiered)?;
+            return Ok((tiered, time(&mut *self.alone)?));
+        }
+        let alone = time(&mut *self.alone)?;
+        Ok((time(&mut *self.tiered)?, alone))
+    }
+}
+
+/// Keeps the client, this thread, off the core of the programs: it would take turns with them.
+fn leave_last_core() -> anyhow::Result<()> {
+    let mut cores = rustix::thread::sched_getaffinity(None)?;
+    if cores.count() > 1 {
+        let last = (0..CpuSet::MAX_CPU).rfind(|core| cores.is_set(*core));
+        last.into_iter().for_each(|core| cores.unset(core));
+        rustix::thread::sched_setaffinity(None, &cores)?;
+    }
+    Ok(())
+}
+
+fn said(dir: &Path) -> String {
+    let text = std::fs::read_to_string(dir.join("said")).unwrap_or_default();
+    text.lines().last().unwrap_or("it says nothing").to_owned()
+}
+
+impl Times {
+    /// Time of the tiered one in those of the other: the ratio, and the standard error of its logarithm.
+    fn ratio(&self) -> (f64, f64) {
+        let count = self.0.len() as f64;
+        let (tiered, alone) = self.0.iter().fold((0.0, 0.0), |sum, (a, b)| (sum.0 + a, sum.1 + b));
+        let ratio = tiered / alone;
+        let squares: f64 = self.0.iter().map(|(a, b)| (a - ratio * b).powi(2)).sum();
+        (ratio, (squares * count / (count - 1.0).max(1.0)).sqrt() / tiered)
+    }
+
+    /// Slowdown since `before`, when neither was tiered.
+    pub fn slowdown(&self, before: &Self) -> Share {
+        let ((now, error), (then, other)) = (self.ratio(), before.ratio());
+        let (mean, width) = (now / then - 1.0, WIDTH * error.hypot(other));
+        Share { mean, low: mean - width, high: mean + width }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slowdown_is_that_of_one_of_two() {
+        let times = |ratio: f64| {
+            let noise = |i: i32| f64::from(i * 7 % 11 - 5) / 100.0;
+            let block = |i| (ratio * (1.0 + noise(i)), 1.0 + noise(i) + noise(i + 3) / 50.0);
+            Times((0..110).map(block).collect())
+        };
+        let share = times(1.05).slowdown(&times(1.03));
+        assert!((share.mean - (1.05 / 1.03 - 1.0)).abs() < 1e-3, "{share:?}");
+        assert!(share.low < share.mean && share.high - share.low < 0.002, "{share:?}");
+        let same = times(1.0).slowdown(&times(1.0));
+        assert!(same.mean == 0.0 && same.low < 0.0, "{same:?}");
+    }
+}
