@@ -33,7 +33,8 @@ pub struct Places {
     pub tiers: Vec<Place>,
     /// The only swap device that pages shall go to; `None` for whichever the kernel takes.
     pub device: Option<PathBuf>,
-    /// Room of a swap device that a dry run does without.
+    /// Room in swap that is only counted on, and never used: that of a device that a dry run does without, or none at
+    /// all where nothing shall be moved.
     pub planned: Option<Bytes>,
     /// Nodes of frames; without them the kernel is asked for every page.
     pub frames: Option<FrameNodes>,
@@ -204,6 +205,9 @@ impl Places {
         taken: PageCount,
     ) -> Result<Vec<(Span, MoveOutcome)>, LinuxError> {
         let all: Vec<Span> = units.iter().map(|unit| unit.span).collect();
+        if self.planned.is_some() {
+            return Ok(all.into_iter().map(|span| (span, MoveOutcome::NoSpace)).collect());
+        }
         if self.device.is_none() {
             return page_out_verified(target, pagemap, &all);
         }

@@ -249,11 +249,13 @@ fn places(root: &Root, slow: &SlowTiers) -> Result<Places, DriverError> {
         };
         Place::Node(fast.id)
     };
+    // What swap the system has is nobody's to use then.
+    let planned = slow.is_empty().then_some(Bytes::ZERO);
     let slower = nodes.into_iter().map(Place::Node).chain(last);
     let tiers = std::iter::once(fast).chain(slower).collect();
     // Where nodes cannot be told by frames, the kernel is asked for every page.
     let frames = FrameNodes::read(root).ok();
-    Ok(Places { tiers, device: None, planned: None, frames })
+    Ok(Places { tiers, device: None, planned, frames })
 }
 
 /// What is offered before sources are known: nobody counts accesses by tier, or how long they take, or

@@ -29,6 +29,10 @@ impl Source for Refaults {
     }
 
     fn attach(&mut self, root: &Root, pid: u32, child: bool) -> Result<(), LinuxError> {
+        // Where each program manages itself, each would hear of all others.
+        if pid != std::process::id() {
+            self.0.watch_system();
+        }
         self.0.attach(root, pid, child)
     }
 

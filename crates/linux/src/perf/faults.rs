@@ -93,6 +93,14 @@ impl FaultSampler {
         self.0.attach(root, pid, start)
     }
 
+    /// Watches the whole system from now on; what processes do that were not attached to is dropped.
+    ///
+    /// # Errors
+    /// [`LinuxError::Unsupported`] without the right to.
+    pub fn watch_system(&mut self) -> Result<(), LinuxError> {
+        self.0.watch_system()
+    }
+
     /// Watches a process no longer that runs on. Threads whose events others have inherited stay watched, as long as those
     /// run.
     pub fn detach(&mut self, root: &Root, pid: u32) {
@@ -178,10 +186,6 @@ impl FaultSampler {
 
     pub(super) fn attached(&self) -> usize {
         self.0.attached()
-    }
-
-    pub(super) fn watch_system(&mut self) -> Result<(), LinuxError> {
-        self.0.watch_system()
     }
 
     pub(super) fn attach_thread(&mut self, tid: u32) {
