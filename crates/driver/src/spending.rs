@@ -17,6 +17,8 @@ pub(crate) struct Spending {
     /// Where the kernel tells.
     accounting: Option<DelayAccounting>,
     root: Root,
+    /// Refaults of the last second were not counted.
+    lapsed: bool,
     known: BTreeMap<u32, Spent>,
     sum: Spent,
 }
@@ -24,17 +26,19 @@ pub(crate) struct Spending {
 impl Spending {
     /// Nobody is known yet.
     pub(crate) fn new(root: Root, accounting: Option<DelayAccounting>) -> Self {
-        Self { accounting, root, known: BTreeMap::new(), sum: Spent::default() }
+        Self { accounting, root, lapsed: false, known: BTreeMap::new(), sum: Spent::default() }
     }
 
     /// Whether refaults are counted and not timed.
     pub(crate) fn is_estimate(&self) -> bool {
-        self.accounting.is_none()
+        self.accounting.is_none() || self.lapsed
     }
 
     /// Sums over all targets since each was first asked for.
     pub(crate) fn spent(&mut self, watched: &BTreeMap<u32, Watched>) -> Spent {
         self.known.retain(|pid, _| watched.contains_key(pid));
+        // Another program may have had them counted before us, and ended that.
+        self.lapsed = self.accounting.as_ref().is_some_and(|all| !matches!(all.renew(), Ok(false)));
         for (pid, watched) in watched {
             // Whoever has ended is told of otherwise.
             let Ok(stat) = watched.target.stat() else { continue };

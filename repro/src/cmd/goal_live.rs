@@ -71,6 +71,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             note(&format!("{}: left out: {missing}", program.name));
             continue;
         }
+        note(&format!("{}: {}", program.name, program.about));
         for goal in &args.max_slowdown {
             match measure(program, *goal, spans, &frostline) {
                 Ok(case) => {

@@ -78,7 +78,6 @@ impl Pair {
                 let (tiered, alone) = self.turn()?;
                 sum = (sum.0 + tiered, sum.1 + alone);
             }
-            if std::env::var_os("DBG").is_some() { eprintln!("{:.3} {:.3} {:.3}", sum.0, sum.1, sum.0 / sum.1); }
             times.0.push(sum);
             cancel::check()?;
         }

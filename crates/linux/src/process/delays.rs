@@ -20,6 +20,8 @@ use std::time::Duration;
 /// The kernel's switch for counting delays.
 pub const SETTING: &str = "/proc/sys/kernel/task_delayacct";
 
+const ON: &str = "1";
+
 /// Longest wait for an answer. The kernel gives it within the call that asks.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Room for an answer, of which the largest known has 640 bytes.
@@ -61,6 +63,8 @@ pub struct DelayAccounting {
     family: u16,
     /// Refaults are counted as long as it is there.
     _counting: Option<Arc<Held>>,
+    /// Who has it on.
+    changes: Option<Changes>,
 }
 
 impl DelayAccounting {
@@ -71,9 +75,23 @@ impl DelayAccounting {
     pub fn begin(changes: &Changes) -> Result<Self, LinuxError> {
         let mut this = Self::open()?;
         this.of(std::process::id())?;
-        let settings = || Ok(vec![(SETTING, "1".to_owned())]);
+        let settings = || Ok(vec![(SETTING, ON.to_owned())]);
         this._counting = Some(Held::make(changes, SETTING, settings)?);
+        this.changes = Some(changes.clone());
         Ok(this)
+    }
+
+    /// Has refaults counted again where somebody has ended that; whether they were not.
+    ///
+    /// # Errors
+    /// Without the right to change settings.
+    pub fn renew(&self) -> Result<bool, LinuxError> {
+        let Some(changes) = &self.changes else { return Ok(false) };
+        let lapsed = changes.root().read(SETTING)? != ON;
+        if lapsed {
+            changes.set(SETTING, ON)?;
+        }
+        Ok(lapsed)
     }
 
     fn open() -> Result<Self, LinuxError> {
@@ -86,7 +104,7 @@ impl DelayAccounting {
         .map_err(|errno| failed(0, errno))?;
         set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE)).map_err(|e| failed(0, e))?;
         connect(&socket, &SocketAddrNetlink::new(0, 0)).map_err(|errno| failed(0, errno))?;
-        let mut this = Self { socket, family: GENL_ID_CTRL, _counting: None };
+        let mut this = Self { socket, family: GENL_ID_CTRL, _counting: None, changes: None };
         let name = attribute(CTRL_ATTR_FAMILY_NAME, b"TASKSTATS\0");
         let answer = this.ask(0, CTRL_CMD_GETFAMILY, &name)?;
         let family = find(&answer, CTRL_ATTR_FAMILY_ID).and_then(|id| u16_at(id, 0));
