@@ -122,7 +122,7 @@ impl World {
                 floor: None,
                 ceiling: Some(fast),
             }),
-            extra_load_ns: None,
+            node_loads: None,
             seed,
         };
         let tiers = capacities.iter().enumerate().map(|(tier, pages)| TierLimits {

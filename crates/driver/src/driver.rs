@@ -72,7 +72,7 @@ impl Driver {
             returns: choice.returns,
             wants_samples: engine.facts().needs.load_sample_period > 0,
             goal: losses.goal,
-            extra_load_ns: losses.extra_load_ns,
+            node_loads: losses.node_loads,
             seed: options.seed,
         };
         let swaps = !slow.is_empty() && places.swap().is_some();

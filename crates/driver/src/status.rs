@@ -103,7 +103,7 @@ pub struct LossStatus {
     pub whole: Loss,
     /// Of the last half minute.
     pub latest: Loss,
-    /// Refaults are counted and not timed.
+    /// Refaults are counted and not timed, or loads from slow nodes are estimated from touches of pages.
     pub is_estimate: bool,
 }
 
@@ -253,7 +253,8 @@ impl Driver {
             goal: self.daemon.goal().map(|goal| goal.most_loss),
             whole: self.daemon.loss()?,
             latest: self.daemon.latest_loss()?,
-            is_estimate: self.system.spending.as_ref()?.is_estimate(),
+            is_estimate: self.system.spending.as_ref()?.is_estimate()
+                || self.daemon.estimates_loads(),
         })
     }
 
