@@ -22,8 +22,8 @@ pub struct Tiering {
     /// How much slower the program may become: as much memory is slow as that allows [default: 1%
     /// without --fast]
     ///
-    /// With --fast, which is the most then. Where nobody can measure what is lost, such as between nodes
-    /// without hardware that counts loads, half of the memory stays fast by default.
+    /// With --fast, which is the most then. Between nodes without hardware that counts loads, what is lost is
+    /// estimated from touches of pages. Where nobody sees these, half of the memory stays fast by default.
     #[arg(long, value_name = "SHARE")]
     pub max_slowdown: Option<String>,
     /// Least fast memory under a goal, as for --fast
