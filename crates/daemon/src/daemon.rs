@@ -193,13 +193,13 @@ impl Daemon {
         (cx, Parts { spaces, audit, limits, observer, losses })
     }
 
-    /// Another limit of fast memory, which is one above that of the goal where there is one; takes effect
-    /// within a second.
-    pub fn set_fast(&mut self, fast: Limit) {
+    /// Another limit of fast memory, which is one above that of the goal where there is one, and `least` the one below;
+    /// takes effect within a second.
+    pub fn set_fast(&mut self, fast: Limit, least: Option<Limit>) {
         match (&mut self.losses.controller, self.settings.tiers.first_mut()) {
             (Some(controller), _) => {
-                let ceiling = Some(fast);
-                controller.set_goal(Goal { ceiling, ..controller.goal() });
+                let most_loss = controller.goal().most_loss;
+                controller.set_goal(Goal { most_loss, floor: least, ceiling: Some(fast) });
             }
             (None, Some(tier)) => tier.limit = Some(fast),
             (None, None) => {}

@@ -135,9 +135,9 @@ impl Driver {
         self.daemon.bring_back(&mut self.system, progress)
     }
 
-    /// Another limit of fast memory; takes effect within a second.
-    pub fn set_fast(&mut self, fast: Limit) {
-        self.daemon.set_fast(fast);
+    /// Another limit of fast memory, and what is fast at least where there is a goal; takes effect within a second.
+    pub fn set_fast(&mut self, fast: Limit, least: Option<Limit>) {
+        self.daemon.set_fast(fast, least);
     }
 
     /// Whether what sources see shall be kept until it is taken.

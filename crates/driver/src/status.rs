@@ -6,7 +6,7 @@ use crate::place::Place;
 use frostline_core::Foreign;
 use frostline_core::engine::Rejected;
 use frostline_core::types::*;
-use frostline_daemon::{Account, Accounts, Audits, Space};
+use frostline_daemon::{Account, Accounts, Audits, Limit, Space};
 pub use frostline_daemon::{Loss, Lost};
 use frostline_inprocess::consolidate::Numbers;
 use frostline_linux::process::Identity;
@@ -52,6 +52,9 @@ pub struct Status {
     pub compressed_bytes: Option<u64>,
     /// Memory that the slow tier saves: what is paged out less what zram takes for it.
     pub saved_bytes: u64,
+    /// What shall be taken out of fast memory, and what is; `None` where nobody has asked for a number of bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saving: Option<Saving>,
     /// Control groups with a limit of memory or swap, where pages go to swap.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupStatus>,
@@ -91,6 +94,22 @@ impl Status {
         let classes = self.classes.is_none_or(|pages| pages.iter().all(|pages| *pages <= MOST));
         sources && classes && self.accounts.can_be()
     }
+}
+
+/// Memory that shall be out of fast memory, by number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Saving {
+    /// That was asked for.
+    pub asked_bytes: u64,
+    /// That is out of it.
+    pub slow_bytes: u64,
+    /// Both are of all targets of a daemon together.
+    pub of_all: bool,
+}
+
+/// Memory in all tiers but the fastest.
+pub fn slow_bytes(tiers: &[TierStatus]) -> u64 {
+    tiers.iter().skip(1).map(|tier| tier.used_bytes).sum()
 }
 
 /// Slowdown of the targets. Shares are of the time that they would take with all memory fast.
@@ -180,6 +199,7 @@ impl Driver {
         });
         let tiers: Vec<TierStatus> = tiers.collect();
         let footprint = Bytes(tiers.iter().map(|tier| tier.used_bytes).sum());
+        let slow = slow_bytes(&tiers);
         let identity = Identity::own(&self.system.root).ok();
         let swapped: u64 = tiers.iter().filter(|t| t.name == "swap").map(|t| t.used_bytes).sum();
         let compressed = compressed(&self.system.root, self.system.places.device.as_deref());
@@ -204,6 +224,7 @@ impl Driver {
             over_limit_seconds: self.daemon.over_limit().as_secs_f64(),
             compressed_bytes: compressed,
             saved_bytes: swapped.saturating_sub(compressed.unwrap_or(0)),
+            saving: self.saving(slow),
             groups: self.system.groups.as_ref().map(Groups::status).unwrap_or_default(),
             loss: self.loss(),
             accounts: self.accounts(),
@@ -248,6 +269,16 @@ pub fn own_limit(managed: Bytes) -> Bytes {
 }
 
 impl Driver {
+    fn saving(&self, slow_bytes: u64) -> Option<Saving> {
+        let limit = self.daemon.settings().tiers.first().and_then(|fast| fast.limit);
+        let floor = self.daemon.goal().and_then(|goal| goal.floor);
+        let asked = [limit, floor].into_iter().flatten().find_map(|limit| match limit {
+            Limit::AllBut(bytes) => Some(bytes.0),
+            Limit::Size(_) | Limit::Share(_) => None,
+        });
+        Some(Saving { asked_bytes: asked?, slow_bytes, of_all: false })
+    }
+
     fn loss(&self) -> Option<LossStatus> {
         Some(LossStatus {
             goal: self.daemon.goal().map(|goal| goal.most_loss),

@@ -1,7 +1,7 @@
 //! A driver's numbers as text and as a series.
 
 use frostline_driver::Status;
-use frostline_driver::status::{Loss, LossStatus};
+use frostline_driver::status::{Loss, LossStatus, Saving};
 use frostline_report::units::{bytes, percent};
 use frostline_terminal::files;
 use std::fs::File;
@@ -52,6 +52,14 @@ pub fn text(status: &Status) -> String {
     }
     if status.compressed_bytes.is_some() {
         text += &format!("\nsaved now: {}", size(status.saved_bytes));
+    }
+    if let Some(Saving { asked_bytes, slow_bytes, of_all }) = status.saving {
+        let whose = if of_all { ", of all targets together" } else { "" };
+        text += &format!(
+            "\nout of fast memory: {} of {} asked for{whose}",
+            size(slow_bytes),
+            size(asked_bytes)
+        );
     }
     if let Some(loss) = &status.loss {
         text += &format!("\n{}", loss_text(&loss.whole, loss));
