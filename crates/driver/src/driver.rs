@@ -16,6 +16,7 @@ use frostline_daemon::{Accounts, Daemon, Limit, Settings, Tier};
 use frostline_inprocess::next_touch::NextTouch;
 use frostline_linux::Root;
 use frostline_linux::files::closings::Closings;
+use frostline_linux::groups::Trees;
 use frostline_linux::process::Target;
 use std::collections::BTreeMap;
 
@@ -80,6 +81,8 @@ impl Driver {
             chosen,
             watched: BTreeMap::new(),
             refused: BTreeMap::new(),
+            // Without them, what the kernel tells of groups is not known.
+            trees: Trees::read(&root).unwrap_or_default(),
             groups: swaps.then(|| Groups::new(&root)).transpose()?,
             places,
             sources: choice.sources,

@@ -2,13 +2,16 @@
 
 use crate::driver::Driver;
 use crate::groups::{GroupStatus, Groups};
+use crate::host::Linux;
 use crate::place::Place;
+use crate::watched::Watched;
 use frostline_core::Foreign;
 use frostline_core::engine::Rejected;
 use frostline_core::types::*;
 use frostline_daemon::{Account, Accounts, Audits, Limit, Space};
 pub use frostline_daemon::{Loss, Lost};
 use frostline_inprocess::consolidate::Numbers;
+use frostline_linux::groups::Pressure;
 use frostline_linux::process::Identity;
 use frostline_linux::process::clock;
 use frostline_linux::{Root, swap};
@@ -58,6 +61,12 @@ pub struct Status {
     /// Control groups with a limit of memory or swap, where pages go to swap.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupStatus>,
+    /// Memory of the targets that stays where it is, by reason.
+    #[serde(default)]
+    pub unmanaged: Unmanaged,
+    /// Memory pressure of the control group of the first target; `None` without such groups of version 2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pressure: Option<PressureStatus>,
     /// What the targets lose; `None` where nobody measures it, and in the first seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<LossStatus>,
@@ -94,6 +103,30 @@ impl Status {
         let classes = self.classes.is_none_or(|pages| pages.iter().all(|pages| *pages <= MOST));
         sources && classes && self.accounts.can_be()
     }
+}
+
+/// Memory that is not moved, by reason. It is in no tier's figures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unmanaged {
+    /// Resident pages of files.
+    pub file_bytes: u64,
+    /// Resident, shared between processes and of no file on a disk.
+    pub shared_bytes: u64,
+    /// Locked into memory; part of it may be in the others, and in the tiers' figures.
+    pub locked_bytes: u64,
+    /// Huge pages that were reserved (hugetlbfs).
+    pub reserved_bytes: u64,
+    /// Address space whose pages were looked at and do not compress, where slow memory is compressed.
+    pub incompressible_bytes: u64,
+}
+
+/// Time in which some threads of a control group waited for memory, as the kernel counts it (PSI).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PressureStatus {
+    /// Share of the last ten seconds.
+    pub some: f64,
+    /// Seconds since the group was made.
+    pub some_seconds: f64,
 }
 
 /// Memory that shall be out of fast memory, by number.
@@ -226,6 +259,8 @@ impl Driver {
             saved_bytes: swapped.saturating_sub(compressed.unwrap_or(0)),
             saving: self.saving(slow),
             groups: self.system.groups.as_ref().map(Groups::status).unwrap_or_default(),
+            unmanaged: self.unmanaged(),
+            pressure: self.pressure(),
             loss: self.loss(),
             accounts: self.accounts(),
             rejected_pages: rejected.map(|(why, n)| (why.name().to_owned(), n)).collect(),
@@ -269,6 +304,26 @@ pub fn own_limit(managed: Bytes) -> Bytes {
 }
 
 impl Driver {
+    fn unmanaged(&self) -> Unmanaged {
+        let mut all = Unmanaged::default();
+        for one in self.system.watched.values().map(Watched::unmanaged) {
+            all.file_bytes += one.file_bytes;
+            all.shared_bytes += one.shared_bytes;
+            all.locked_bytes += one.locked_bytes;
+            all.reserved_bytes += one.reserved_bytes;
+            all.incompressible_bytes += one.incompressible_bytes;
+        }
+        all
+    }
+
+    fn pressure(&self) -> Option<PressureStatus> {
+        let Linux { root, trees, watched, .. } = &self.system;
+        let (pid, _) = watched.first_key_value()?;
+        let pressure = Pressure::read(root, &trees.memory_group_of(root, *pid).ok()??)?;
+        let some_seconds = pressure.total.as_secs_f64();
+        Some(PressureStatus { some: pressure.share, some_seconds })
+    }
+
     fn saving(&self, slow_bytes: u64) -> Option<Saving> {
         let limit = self.daemon.settings().tiers.first().and_then(|fast| fast.limit);
         let floor = self.daemon.goal().and_then(|goal| goal.floor);
