@@ -452,9 +452,9 @@ fn the_example_is_right_and_shows_the_defaults() {
     assert_eq!(shown(&example.replace("\n#: ", "\n")), shown(&example));
     // All others can be given as they stand, one way to say who it is, or how much is fast, at a time.
     let others = ["cgroup", "pid", "save"];
-    let given = others.iter().fold(example, |text, key| {
-        text.replace(&format!("\n# {key} = "), &format!("\n#{key} = "))
-    });
+    let given = others
+        .iter()
+        .fold(example, |text, key| text.replace(&format!("\n# {key} = "), &format!("\n#{key} = ")));
     let given: Vec<&str> = given
         .lines()
         .map(|line| line.strip_prefix("# ").filter(|rest| rest.contains(" = ")).unwrap_or(line))

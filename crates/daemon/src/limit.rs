@@ -37,7 +37,9 @@ impl Limit {
         if let Some(rest) = text.strip_prefix(ALL_BUT) {
             return match Self::parse(rest)? {
                 Self::Size(bytes) => Ok(Self::AllBut(bytes)),
-                _ => Err(SpecError::new(format!("'{rest}' is no size"), "write a size such as 2GiB")),
+                _ => {
+                    Err(SpecError::new(format!("'{rest}' is no size"), "write a size such as 2GiB"))
+                }
             };
         }
         let share = if let Some((fast, slow)) = text.split_once(':') {
@@ -105,7 +107,23 @@ mod tests {
         let all_but = |text: &str| Limit::parse(text).unwrap().bytes(Bytes(1 << 20)).0 >> 10;
         let left = [all_but("all-24KiB"), all_but("all-1020KiB"), all_but("all-1GiB")];
         assert_eq!(left, [1000, 16, 16]);
-        for bad in ["all-0", "all-10%", "all-1:2", "all-", "all-all-1KiB", "0%", "0:1", "0:0", "x", "-1:2", "1:inf", "inf%", "1000001%", "40", "0"] {
+        for bad in [
+            "all-0",
+            "all-10%",
+            "all-1:2",
+            "all-",
+            "all-all-1KiB",
+            "0%",
+            "0:1",
+            "0:0",
+            "x",
+            "-1:2",
+            "1:inf",
+            "inf%",
+            "1000001%",
+            "40",
+            "0",
+        ] {
             assert!(Limit::parse(bad).is_err(), "{bad}");
         }
         let hint = |text: &str| Limit::parse(text).unwrap_err().hint.unwrap_or_default();

@@ -115,7 +115,6 @@ impl Touched {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::vec;
     use alloc::vec::Vec;
     use frostline_core::rng::Rng;
     use proptest::prelude::*;
@@ -215,7 +214,7 @@ mod tests {
     #[test]
     fn no_more_is_lost_than_there_is() {
         for constant in [0.0, 1e3, 1e12] {
-            for once in vec![0.0, 1e3, 1e12] {
+            for once in [0.0, 1e3, 1e12] {
                 for busy in [0.0, 1.0] {
                     let times = (Nanos(1_000_000_000), busy * 1e9);
                     let touched = Touched { once, constant };

@@ -4,6 +4,7 @@
 use crate::closed_files::ClosedFiles;
 use crate::error::DriverError;
 use crate::groups::{Groups, Way};
+use crate::incompressible::Sifted;
 use crate::journal::{Entry, Journal};
 use crate::left_alone::LeftAlone;
 use crate::place::{Place, Places};
@@ -19,7 +20,6 @@ use frostline_daemon::{
     Touch, Unit,
 };
 use frostline_inprocess::next_touch::{Destination, MOST_PAGES, NextTouch};
-use crate::incompressible::Sifted;
 use frostline_linux::groups::{Ceiling, Trees};
 use frostline_linux::moves::advise::bring_in_verified;
 use frostline_linux::perf::monotonic_ns;
@@ -153,7 +153,8 @@ impl Linux {
 
     /// What of a process's pages compresses, where they shall be; the others stay, and come back where some are out.
     fn sift(&mut self, pid: u32, units: &[Unit], to: TierId) -> (Vec<Unit>, Vec<Span>) {
-        let compressed = self.places.compresses() && self.places.swap() == Some(to) && !self.dry_run;
+        let compressed =
+            self.places.compresses() && self.places.swap() == Some(to) && !self.dry_run;
         let room = self.room(Way::In);
         let Some(watched) = self.watched.get_mut(&pid).filter(|_| compressed) else {
             return (units.to_vec(), Vec::new());
@@ -165,10 +166,11 @@ impl Linux {
             // What cannot be told comes back when it is touched, as does what is not brought in.
             let _ = pagemap.for_each(*span, |_, entry| out += u64::from(entry.swapped()));
         }
-        if (1..room.0).contains(&out) && bring_in_verified(target, pagemap, &found).is_ok() {
-            if let Some(groups) = &mut self.groups {
-                groups.moved(pid, Way::In, out);
-            }
+        if (1..room.0).contains(&out)
+            && bring_in_verified(target, pagemap, &found).is_ok()
+            && let Some(groups) = &mut self.groups
+        {
+            groups.moved(pid, Way::In, out);
         }
         (fit, unfit)
     }

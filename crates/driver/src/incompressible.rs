@@ -7,18 +7,18 @@
 use frostline_core::span::Span;
 use frostline_core::types::*;
 use frostline_daemon::Unit;
+use frostline_linux::pages::contents;
 use frostline_linux::process::Target;
+use lz4_flex::block;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 
 /// Pages that are judged together: 8 MiB.
 const PIECE: u64 = 2048;
 /// Pages of a piece that are looked at, and after how many it is judged.
 const SAMPLE: u32 = 16;
 const JUDGED: u32 = 8;
-/// Pages of those that go in one go, at most.
-const AT_ONCE: u64 = 4;
+/// Bytes that a page takes at most: more than what LZ4 can make of it.
+const MOST_COMPRESSED: usize = 2 * PAGE_BYTES as usize;
 /// Bytes of a page from which on zram keeps it as it is: `huge_class_size` in its driver.
 const KEPT_AS_IS: usize = 3264;
 /// Part of its size that memory has compressed which is worth nothing.
@@ -79,7 +79,6 @@ impl Probes {
             self.pieces.retain(|_, piece| piece.until > now);
             self.sweep = now.saturating_add(SWEEP);
         }
-        let mut reader = Reader::new(target);
         let mut sifted = Sifted::default();
         for unit in units {
             let number = unit.span.start.0 / PIECE;
@@ -87,13 +86,13 @@ impl Probes {
             if piece.until <= now {
                 *piece = Piece { until: now.saturating_add(GOOD_FOR), ..Piece::default() };
             }
-            let step = unit.span.pages.div_ceil(AT_ONCE).max(1) as usize;
+            let step = unit.span.pages.div_ceil(SAMPLE.into()).max(1) as usize;
             for page in unit.span.iter().step_by(step) {
                 if piece.pages >= SAMPLE || piece.left_alone {
                     break;
                 }
                 // What cannot be read is the kernel's to judge.
-                if let Some(compressed) = reader.compressed(page) {
+                if let Some(compressed) = compressed(target, page) {
                     piece.add(compressed);
                 }
             }
@@ -101,11 +100,12 @@ impl Probes {
                 (piece.left_alone, piece.until) = (true, now.saturating_add(BAD_FOR));
                 sifted.found.push(span_of(number));
             }
-            match piece.left_alone {
-                true => sifted.unfit.push(unit.span),
-                false => sifted.fit.push(*unit),
-            }
         }
+        // Also those that were looked at before their piece was judged.
+        let stays = |unit: &&Unit| self.pieces[&(unit.span.start.0 / PIECE)].left_alone;
+        let (unfit, fit): (Vec<&Unit>, Vec<&Unit>) = units.iter().partition(stays);
+        sifted.unfit = unfit.into_iter().map(|unit| unit.span).collect();
+        sifted.fit = fit.into_iter().copied().collect();
         sifted
     }
 
@@ -120,28 +120,11 @@ fn span_of(number: u64) -> Span {
     Span::new(Vpn(number * PIECE), PIECE)
 }
 
-/// Reads pages of a process and compresses them.
-struct Reader {
-    memory: Option<File>,
-    page: Vec<u8>,
-    compressed: Vec<u8>,
-}
-
-impl Reader {
-    fn new(target: &Target) -> Self {
-        let memory = File::open(target.root().path(format!("/proc/{}/mem", target.pid()))).ok();
-        let page = vec![0; PAGE_BYTES as usize];
-        let compressed = vec![0; lz4_flex::block::get_maximum_output_size(page.len())];
-        // Another one may have its number by now.
-        Self { memory: memory.filter(|_| target.is_alive()), page, compressed }
-    }
-
-    /// Bytes that a page takes compressed.
-    fn compressed(&mut self, page: Vpn) -> Option<usize> {
-        let at = page.0.checked_mul(PAGE_BYTES)?;
-        self.memory.as_ref()?.read_exact_at(&mut self.page, at).ok()?;
-        lz4_flex::block::compress_into(&self.page, &mut self.compressed).ok()
-    }
+/// Bytes that a page takes compressed.
+fn compressed(target: &Target, page: Vpn) -> Option<usize> {
+    let (mut bytes, mut compressed) = ([0; PAGE_BYTES as usize], [0; MOST_COMPRESSED]);
+    let is_read = contents::read(target, page, &mut bytes);
+    is_read.then(|| block::compress_into(&bytes, &mut compressed).ok()).flatten()
 }
 
 #[cfg(test)]
@@ -178,8 +161,7 @@ mod tests {
         assert_eq!(probes.sift(&target, &all, now), whole);
         let all = units(random);
         let sifted = probes.sift(&target, &all, now);
-        // Two units of each piece are looked at before it is judged.
-        assert_eq!((sifted.fit.len(), sifted.unfit.len()), (2, all.len() - 2));
+        assert_eq!((sifted.fit.len(), sifted.unfit.len()), (0, all.len()));
         let left = [Span::new(random.start, PIECE), Span::new(Vpn(random.start.0 + PIECE), PIECE)];
         assert_eq!((probes.left_alone(now), sifted.found), (left.to_vec(), left.to_vec()));
         // It stays so whatever comes to be there, and is judged anew after minutes.

@@ -4,6 +4,7 @@ use crate::driver::Driver;
 use crate::groups::{GroupStatus, Groups};
 use crate::host::Linux;
 use crate::place::Place;
+pub use crate::watched::Unmanaged;
 use crate::watched::Watched;
 use frostline_core::Foreign;
 use frostline_core::engine::Rejected;
@@ -11,7 +12,7 @@ use frostline_core::types::*;
 use frostline_daemon::{Account, Accounts, Audits, Limit, Space};
 pub use frostline_daemon::{Loss, Lost};
 use frostline_inprocess::consolidate::Numbers;
-use frostline_linux::groups::Pressure;
+use frostline_linux::pressure::Pressure;
 use frostline_linux::process::Identity;
 use frostline_linux::process::clock;
 use frostline_linux::{Root, swap};
@@ -103,21 +104,6 @@ impl Status {
         let classes = self.classes.is_none_or(|pages| pages.iter().all(|pages| *pages <= MOST));
         sources && classes && self.accounts.can_be()
     }
-}
-
-/// Memory that is not moved, by reason. It is in no tier's figures.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unmanaged {
-    /// Resident pages of files.
-    pub file_bytes: u64,
-    /// Resident, shared between processes and of no file on a disk.
-    pub shared_bytes: u64,
-    /// Locked into memory; part of it may be in the others, and in the tiers' figures.
-    pub locked_bytes: u64,
-    /// Huge pages that were reserved (hugetlbfs).
-    pub reserved_bytes: u64,
-    /// Address space whose pages were looked at and do not compress, where slow memory is compressed.
-    pub incompressible_bytes: u64,
 }
 
 /// Time in which some threads of a control group waited for memory, as the kernel counts it (PSI).

@@ -3,7 +3,6 @@
 use crate::incompressible::Probes;
 use crate::left_alone::LeftAlone;
 use crate::owner::Owner;
-use crate::status::Unmanaged;
 use frostline_core::Foreign;
 use frostline_core::event::Backing;
 use frostline_core::mappings;
@@ -17,6 +16,7 @@ use frostline_linux::process::maps::{self, Kind, Mapping, MapsReader};
 use frostline_linux::process::users::{self, User};
 use frostline_linux::process::{self, Target, Usage, clock};
 use frostline_linux::{LinuxError, Root};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// Whom to manage. Processes that are [left alone](LeftAlone) are never among them, but for the one that is named by its
@@ -106,6 +106,21 @@ fn named(root: &Root, name: &str) -> Result<Vec<u32>, LinuxError> {
         text.is_ok_and(|text| text.as_bytes() == comm)
     });
     Ok(pids)
+}
+
+/// Memory that is not moved, by reason. It is in no tier's figures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unmanaged {
+    /// Resident pages of files.
+    pub file_bytes: u64,
+    /// Resident, shared between processes and of no file on a disk.
+    pub shared_bytes: u64,
+    /// Locked into memory; part of it may be in the others, and in the tiers' figures.
+    pub locked_bytes: u64,
+    /// Huge pages that were reserved (hugetlbfs).
+    pub reserved_bytes: u64,
+    /// Address space whose pages were looked at and do not compress, where slow memory is compressed.
+    pub incompressible_bytes: u64,
 }
 
 /// One process.

@@ -6,7 +6,6 @@
 mod ceiling;
 mod memory;
 mod name;
-mod pressure;
 #[cfg(test)]
 mod tests;
 mod trees;
@@ -14,7 +13,6 @@ mod trees;
 pub use ceiling::Ceiling;
 pub use memory::{Level, Obstacle, Part, obstacle};
 pub use name::GroupName;
-pub use pressure::Pressure;
 pub use trees::{Group, Trees};
 
 /// The two interfaces of the kernel.

@@ -239,7 +239,11 @@ impl State {
     fn saving(&self) -> Option<Saving> {
         let Some(Limit::AllBut(asked)) = self.total else { return None };
         let slow = |(_, entry): (_, &Entry)| slow_bytes(&entry.status.tiers);
-        Some(Saving { asked_bytes: asked.0, slow_bytes: self.partners().map(slow).sum(), of_all: true })
+        Some(Saving {
+            asked_bytes: asked.0,
+            slow_bytes: self.partners().map(slow).sum(),
+            of_all: true,
+        })
     }
 }
 
@@ -389,9 +393,11 @@ mod tests {
 
     #[test]
     fn all_targets_show_what_is_saved_together() {
-        let board = board("[daemon]\nsave = \"600MiB\"\n\
+        let board = board(
+            "[daemon]\nsave = \"600MiB\"\n\
             [[target]]\nname = \"a\"\npid = 9\n[[target]]\nname = \"b\"\npid = 2\n\
-            [[target]]\nname = \"c\"\npid = 3\nslow = \"none\"\n");
+            [[target]]\nname = \"c\"\npid = 3\nslow = \"none\"\n",
+        );
         for (name, swapped) in [("a", 100), ("b", 200), ("c", 0)] {
             board.tell(&mut status(name, 1000, swapped));
         }

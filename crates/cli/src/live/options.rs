@@ -3,8 +3,8 @@
 use super::slow;
 use anyhow::Context;
 use frostline_core::types::Bytes;
-use frostline_driver::{Options, Size};
 pub use frostline_driver::options::default;
+use frostline_driver::{Options, Size};
 use frostline_linux::{Root, process};
 use frostline_terminal::errors::usage;
 use std::path::PathBuf;

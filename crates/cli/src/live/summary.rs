@@ -120,8 +120,7 @@ fn beside(status: &Status) -> String {
         ("scattered", status.scattered_bytes),
     ];
     let kinds = kinds.into_iter().filter(|(_, n)| *n >= LITTLE_UNMANAGED);
-    let kinds: Vec<String> =
-        kinds.map(|(what, n)| format!("{what} {}", bytes(n as f64))).collect();
+    let kinds: Vec<String> = kinds.map(|(what, n)| format!("{what} {}", bytes(n as f64))).collect();
     let mut text = String::new();
     if !kinds.is_empty() {
         text += &format!("\nnot managed: {}", kinds.join(", "));
@@ -244,7 +243,10 @@ mod tests {
         };
         let pressure = Some(PressureStatus { some: 0.015, some_seconds: 1.0 });
         let told = text(&Status { unmanaged, pressure, ..Status::default() });
-        assert!(told.contains("\nnot managed: shared 64.0 MiB, incompressible 1.00 GiB\n"), "{told}");
+        assert!(
+            told.contains("\nnot managed: shared 64.0 MiB, incompressible 1.00 GiB\n"),
+            "{told}"
+        );
         assert!(told.contains("group: 1.5 % of the last 10 s"), "{told}");
         let told = text(&Status { pressure: Some(PressureStatus::default()), ..Status::default() });
         assert!(!told.contains("not managed") && !told.contains("pressure"), "{told}");

@@ -71,7 +71,10 @@ fn what_shall_be_saved_leaves_fast_memory() {
     assert_eq!(number(saving, "slow_bytes"), slow(&run), "{:#}", run.summary);
     assert!(slow(&run).abs_diff(SAVED) < SAVED / 8, "{:#}", run.summary);
     let told = text(&run.output.stderr);
-    assert!(told.contains("out of fast memory: ") && told.contains("of 32.0 MiB asked for"), "{told}");
+    assert!(
+        told.contains("out of fast memory: ") && told.contains("of 32.0 MiB asked for"),
+        "{told}"
+    );
     system.finish();
 }
 

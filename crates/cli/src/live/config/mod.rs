@@ -299,8 +299,7 @@ impl Target {
 
     /// Whether the two differ in nothing but what can be changed while they are managed.
     pub fn differs_in_limits_only(&self, other: &Self) -> bool {
-        let mut same =
-            Self { priority: other.priority, weight: other.weight, ..self.clone() };
+        let mut same = Self { priority: other.priority, weight: other.weight, ..self.clone() };
         same.options.fast = other.options.fast.clone();
         // Without a size there is a goal, which is kept to in another way.
         same == *other && self.options.goal().is_some() == other.options.goal().is_some()
