@@ -57,9 +57,12 @@ impl Driver {
             _ => None,
         };
         let slow = options.tiers();
+        // What shall be saved is a limit where nobody gets there step by step.
+        let fast = options.fast.as_deref().copied().filter(|_| losses.goal.is_none());
+        let fast = fast.unwrap_or(options.most_fast());
         let tiers = (0..places.tiers.len()).map(|index| TierId(index as u8));
         let tiers = tiers.map(|tier| Tier {
-            limit: if tier == TierId::FAST { Some(options.most_fast()) } else { slow.limit(tier) },
+            limit: if tier == TierId::FAST { Some(fast) } else { slow.limit(tier) },
             direct: places.is_direct(tier),
         });
         let settings = Settings {

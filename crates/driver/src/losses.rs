@@ -57,7 +57,8 @@ impl Losses {
                 hint: error.hint.unwrap_or_default(),
             })?;
             if moves {
-                notes.push(format!("fast memory is limited to {}: {why}", options.most_fast()));
+                let fast = options.fast.as_ref().map_or("100%", |fast| fast.text());
+                notes.push(format!("fast memory is limited to {fast}: {why}"));
             }
         }
         let load = |tier: usize| offer.tiers.get(tier).map(|tier| tier.load_ns.max(1.0));

@@ -31,6 +31,9 @@ pub mod default {
     pub const SEED: u64 = 1;
 }
 
+/// Loss that is no goal: whatever it comes to.
+pub const ANY_LOSS: f64 = 1000.0;
+
 /// What to do. [`Self::set`] reads it key by key, so that an error has the key's place in its file.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Options {
@@ -177,12 +180,13 @@ impl Options {
     }
 
     /// Slowdown to keep to in place of a size: what is asked for, or the default where no size is. A size is the most
-    /// that may be fast then; what shall be saved, no more than that is.
+    /// that may be fast then; what shall be saved, no more than that is, step by step and at [`ANY_LOSS`].
     pub fn goal(&self) -> Option<Goal> {
-        let default = || default::MAX_SLOWDOWN.parse().expect("the default is a slowdown");
-        let slowdown = match (&self.max_slowdown, &self.fast) {
-            (Some(slowdown), _) => **slowdown,
-            (None, None) => default(),
+        let default = || default::MAX_SLOWDOWN.parse::<Slowdown>().expect("the default is one");
+        let most_loss = match (&self.max_slowdown, self.fast.as_deref()) {
+            (Some(slowdown), _) => slowdown.get(),
+            (None, None) => default().get(),
+            (None, Some(Limit::AllBut(_))) => ANY_LOSS,
             (None, Some(_)) => return None,
         };
         let (floor, fast) = (self.min_fast.as_deref().copied(), self.fast.as_deref().copied());
@@ -190,14 +194,21 @@ impl Options {
             Some(saves @ Limit::AllBut(_)) => (floor.or(Some(saves)), None),
             most => (floor, most),
         };
-        Some(Goal { most_loss: slowdown.get(), floor, ceiling })
+        Some(Goal { most_loss, floor, ceiling })
     }
 
     /// Most memory that may be fast.
     pub fn most_fast(&self) -> Limit {
-        match (self.fast.as_deref().copied(), &self.max_slowdown) {
-            (None, _) | (Some(Limit::AllBut(_)), Some(_)) => Limit::Share(1.0),
-            (Some(fast), _) => fast,
+        match self.fast.as_deref().copied() {
+            None | Some(Limit::AllBut(_)) => Limit::Share(1.0),
+            Some(fast) => fast,
+        }
+    }
+
+    /// Has so much saved, where neither a size nor a slowdown is asked for.
+    pub fn save(&mut self, size: &Size) {
+        if self.fast.is_none() && self.max_slowdown.is_none() {
+            self.fast = format!("all-{}B", size.bytes().0).parse().ok();
         }
     }
 
@@ -347,7 +358,8 @@ mod tests {
         assert_eq!((gives_way, size), (true, Limit::Share(0.5)));
         assert_eq!(goal(&[("fast", "40%")]), (None, true, Limit::Share(0.4)));
         let saved = Limit::AllBut(Bytes(1 << 30));
-        assert_eq!(goal(&[("fast", "all-1GiB")]), (None, true, saved));
+        let any = Goal { most_loss: ANY_LOSS, floor: Some(saved), ceiling: None };
+        assert_eq!(goal(&[("fast", "all-1GiB")]), (Some(any), true, Limit::Share(1.0)));
         let (bounded, _, most) = goal(&[("fast", "all-1GiB"), ("max_slowdown", "2%")]);
         let bounded = bounded.map(|goal| (goal.floor, goal.ceiling));
         assert_eq!((bounded, most), (Some((Some(saved), None)), Limit::Share(1.0)));

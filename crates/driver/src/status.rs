@@ -3,6 +3,7 @@
 use crate::driver::Driver;
 use crate::groups::{GroupStatus, Groups};
 use crate::host::Linux;
+use crate::options::ANY_LOSS;
 use crate::place::Place;
 pub use crate::watched::Unmanaged;
 use crate::watched::Watched;
@@ -322,7 +323,7 @@ impl Driver {
 
     fn loss(&self) -> Option<LossStatus> {
         Some(LossStatus {
-            goal: self.daemon.goal().map(|goal| goal.most_loss),
+            goal: self.daemon.goal().map(|goal| goal.most_loss).filter(|loss| *loss < ANY_LOSS),
             whole: self.daemon.loss()?,
             latest: self.daemon.latest_loss()?,
             is_estimate: self.system.spending.as_ref()?.is_estimate()

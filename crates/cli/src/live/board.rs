@@ -26,7 +26,7 @@ struct Terms {
     min_fast: Option<Limit>,
     priority: u8,
     weight: f64,
-    /// It has a goal by name, which what all shall save does not break.
+    /// It has a goal by name, by which it keeps more than what is left to it where all shall save.
     keeps_goal: bool,
 }
 
@@ -139,6 +139,8 @@ const ROOM: f64 = 1.05;
 const MOST_CLAIMS: f64 = 1.25;
 /// The same where so much shall be saved and no more.
 const SAVING_CLAIMS: f64 = 1.0;
+/// Goal by which the loss of those without one is measured where so much shall be saved: the default.
+const USUAL: Option<f64> = Some(0.01);
 /// A limit within so much of what was granted is what was granted.
 const BOUND: f64 = 0.99;
 
@@ -148,10 +150,10 @@ impl State {
     fn reconsider(&mut self, name: &str) {
         let Some(granted) = self.granted(name) else { return };
         let Some(entry) = self.entries.get_mut(name) else { return };
-        let Some((goal, loss)) = entry.status.loss.and_then(|loss| Some((loss.goal?, loss))) else {
-            return;
-        };
         let saves = matches!(self.total, Some(Limit::AllBut(_)));
+        let usual = USUAL.filter(|_| saves);
+        let known = entry.status.loss.and_then(|loss| Some((loss.goal.or(usual)?, loss)));
+        let Some((goal, loss)) = known else { return };
         let footprint = entry.status.footprint_bytes;
         let limit = entry.status.tiers.first().map_or(0, |fast| fast.capacity_bytes) as f64;
         let granted = granted.bytes(Bytes(footprint)).0 as f64;
@@ -231,8 +233,7 @@ impl State {
         }
         let bytes = |limit: Limit| limit.bytes(Bytes(status.footprint_bytes));
         let least = terms.min_fast.filter(|least| bytes(*least) > bytes(granted));
-        let most = if terms.keeps_goal { terms.fast } else { granted };
-        Some((most, least.or(Some(granted))))
+        Some((terms.fast, least.or(Some(granted))))
     }
 
     /// What shall be saved of all, and what is.
@@ -348,7 +349,9 @@ mod tests {
                 let (most, least) = board.tell(&mut status);
                 let mib = |limit: Limit| limit.bytes(Bytes(2000 * MIB)).0 as f64 / MIB as f64;
                 // Its controller asks for what the goal takes.
+                let bounded = !daemon.contains("save") || terms[index].contains("max_slowdown");
                 let enough = hunger[index] / (goals[index] + hunger[index] / 2000.0);
+                let enough = if bounded { enough } else { 0.0 };
                 limits[index] = enough.max(least.map_or(0.0, mib)).min(mib(most));
             }
         }
@@ -403,7 +406,8 @@ mod tests {
         }
         let mut a = status("a", 1000, 100);
         let (most, least) = board.tell(&mut a);
-        assert_eq!((most, least), (size(700), Some(size(700))), "of two that take part");
+        let bounds = (Limit::Share(1.0), Some(size(700)));
+        assert_eq!((most, least), bounds, "of two that take part");
         let saving = Saving { asked_bytes: 600 * MIB, slow_bytes: 300 * MIB, of_all: true };
         assert_eq!(a.saving, Some(saving));
     }

@@ -23,8 +23,8 @@ pub struct Tiering {
     pub fast: Option<String>,
     /// Take that much memory out of the fast tier, in place of a limit of it: 2GiB
     ///
-    /// Fast memory is all that the program has at the moment but that, and a 64th of it at least. With
-    /// --max-slowdown, no more is taken than that allows.
+    /// It goes by 1% of what the program has in a second, and a 64th of that stays. With --max-slowdown, no
+    /// more is taken than that allows.
     #[arg(long, value_name = "SIZE")]
     pub save: Option<String>,
     /// How much slower the program may become: as much memory is slow as that allows [default: 1%

@@ -65,7 +65,7 @@ fn what_shall_be_saved_leaves_fast_memory() {
         let fast = number(&run.summary["tiers"][0], "used_bytes");
         number(&run.summary, "footprint_bytes") - fast
     };
-    let (run, _) = run_load_until(&options, load, 12, |run, _| slow(run) > SAVED - SAVED / 16);
+    let (run, _) = run_load_until(&options, load, 45, |run, _| slow(run) > SAVED - SAVED / 16);
     let saving = &run.summary["saving"];
     assert_eq!(number(saving, "asked_bytes"), SAVED, "{:#}", run.summary);
     assert_eq!(number(saving, "slow_bytes"), slow(&run), "{:#}", run.summary);

@@ -26,9 +26,9 @@ fn what_does_not_compress_is_left_alone_and_told() {
     run.whole();
     assert!(seen(&run), "{:#}", run.summary);
     assert!(left(&run) <= 52 << 20, "of the random pages alone: {:#}", run.summary);
-    // What went out saves more than half of itself.
+    // Random pages would have saved nothing. Beside what compresses lie copies of what has come back since.
     let saved = number(&run.summary, "saved_bytes");
-    assert!(saved > swapped(&run) / 2, "{:#}", run.summary);
+    assert!(saved > swapped(&run) / 4, "{:#}", run.summary);
     let told = text(&run.output.stderr);
     assert!(told.contains("not managed: ") && told.contains("incompressible "), "{told}");
     system.finish();

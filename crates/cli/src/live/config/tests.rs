@@ -1,6 +1,7 @@
 use super::*;
 use crate::live::options::Tiering;
 use clap::Parser;
+use frostline_driver::options::ANY_LOSS;
 
 /// Arguments of `run` and `attach`.
 #[derive(Parser)]
@@ -204,8 +205,9 @@ fn what_shall_be_saved_is_less_than_there_is_and_no_second_limit() {
 fn what_the_command_line_saves_is_a_limit() {
     let options = |line: &str| CommandLine::parse_from(line.split(' ')).tiering.options();
     let saved = options("frostline --save 100MiB").unwrap();
-    assert_eq!(saved.most_fast(), Limit::AllBut(Bytes(100 << 20)));
-    assert!(saved.goal().is_none(), "nothing but that is asked for");
+    let goal = saved.goal().expect("it is come to step by step");
+    let floor = Some(Limit::AllBut(Bytes(100 << 20)));
+    assert_eq!((goal.most_loss, goal.floor, goal.ceiling), (ANY_LOSS, floor, None));
     let both = options("frostline --save 100MiB --max-slowdown 2%").unwrap();
     assert_eq!(both.goal().and_then(|goal| goal.floor), Some(Limit::AllBut(Bytes(100 << 20))));
     for (line, says) in [
