@@ -33,7 +33,7 @@ pub struct Places {
     pub tiers: Vec<Place>,
     /// The only swap device that pages shall go to; `None` for whichever the kernel takes.
     pub device: Option<PathBuf>,
-    /// Room of a swap device that a dry run does without.
+    /// Room of a swap device that a dry run does without; none where nothing is moved.
     pub planned: Option<Bytes>,
     /// Nodes of frames; without them the kernel is asked for every page.
     pub frames: Option<FrameNodes>,

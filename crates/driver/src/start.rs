@@ -71,6 +71,10 @@ fn begin(
     if let (true, Some(SlowTier::Zram { size, .. })) = (options.dry_run, options.tiers().zram()) {
         places.planned = Some(size.map_or_else(|| process::total_memory(&root), Ok)?);
     }
+    if options.tiers().is_empty() {
+        // Whatever swap others have.
+        places.planned = Some(Bytes::ZERO);
+    }
     if let (Selection::Process { pid, .. }, None) = (&selection, own)
         && let Ok(Some(why)) = LeftAlone::when_named(&root, *pid)
     {
