@@ -122,7 +122,7 @@ impl World {
                 floor: None,
                 ceiling: Some(fast),
             }),
-            extra_load_ns: None,
+            node_loads: None,
             seed,
         };
         let tiers = capacities.iter().enumerate().map(|(tier, pages)| TierLimits {
@@ -188,7 +188,7 @@ impl World {
         if self.host.injector.strikes(Disaster::Reload, 300) {
             let limit = Limit::Share(share.max(0.01));
             self.settings.tiers[0].limit = Some(limit);
-            self.daemon.set_fast(limit);
+            self.daemon.set_fast(limit, None);
         }
         if self.host.injector.strikes(Disaster::Stop, 2000) {
             let mut calls = 0;

@@ -450,8 +450,11 @@ fn the_example_is_right_and_shows_the_defaults() {
     // Settings that are said to be defaults change nothing when they are given.
     assert!(example.matches("\n#: ").count() >= 7);
     assert_eq!(shown(&example.replace("\n#: ", "\n")), shown(&example));
-    // All others can be given as they stand, one way to say who it is at a time.
-    let given = example.replace("\n# cgroup", "\n#cgroup").replace("\n# pid", "\n#pid");
+    // All others can be given as they stand, one way to say who it is, or how much is fast, at a time.
+    let others = ["cgroup", "pid", "save"];
+    let given = others
+        .iter()
+        .fold(example, |text, key| text.replace(&format!("\n# {key} = "), &format!("\n#{key} = ")));
     let given: Vec<&str> = given
         .lines()
         .map(|line| line.strip_prefix("# ").filter(|rest| rest.contains(" = ")).unwrap_or(line))
@@ -459,6 +462,12 @@ fn the_example_is_right_and_shows_the_defaults() {
     let all = shown(&given.join("\n"));
     for key in ["fast = \"16GiB\"", "listen", "textfile", "slow", "migration_limit"] {
         assert!(all.contains(key), "{key}: {all}");
+    }
+    let bare = shown("[[target]]\nname = \"a\"\npid = 9\nslow = \"zram\"\n");
+    assert!(bare.contains("max_slowdown = \"1%\""), "{bare}");
+    for other in ["fast = \"40%\"", "slow = \"none\"", "slow = \"zram\"\ndry_run = true"] {
+        let sized = shown(&format!("[[target]]\nname = \"a\"\npid = 9\n{other}\n"));
+        assert!(!sized.contains("max_slowdown"), "{sized}");
     }
     let path = repository("configs/frostline.toml");
     let (code, text, _) = frostline(&["daemon", "config", "check", "-c", path.to_str().unwrap()]);
@@ -475,7 +484,7 @@ fn a_wrong_configuration_ends_with_2_and_a_hint() {
         let (code, out, notes) = frostline(args);
         assert_eq!((code, out.as_str()), (2, ""), "{notes}");
         assert!(notes.contains("f.toml:2: unknown key `fsat`"), "{notes}");
-        assert!(notes.contains("hint: did you mean `fast`? known: fast"), "{notes}");
+        assert!(notes.contains("hint: did you mean `fast`? known: fast, save"), "{notes}");
     }
     let (code, _, notes) = frostline(&["daemon", "-c", "/nonexistent/f.toml"]);
     assert!(code == 1 && notes.contains("/nonexistent/f.toml"), "{notes}");

@@ -17,7 +17,7 @@ use crate::settings::{REPORT, STEP, Settings};
 use crate::space::Space;
 use crate::spaces::{Audits, Spaces};
 use crate::system::System;
-use crate::{arming, folios};
+use crate::{arming, folios, touches};
 use alloc::vec::Vec;
 use frostline_core::Engine;
 use frostline_core::action::Action;
@@ -98,6 +98,9 @@ impl Daemon {
             tell_usage(cx, &mut events)?;
         }
         if reports {
+            let (now, view) = (cx.now, cx.ledger.engine.view());
+            let slow = view.resident().saturating_sub(view.used(TierId::FAST));
+            cx.ledger.slow_touches.follow(now, slow, view.resident());
             observer.report(cx, &mut events);
             arming::arm_again(cx, spaces);
         }
@@ -190,13 +193,13 @@ impl Daemon {
         (cx, Parts { spaces, audit, limits, observer, losses })
     }
 
-    /// Another limit of fast memory, which is one above that of the goal where there is one; takes effect
-    /// within a second.
-    pub fn set_fast(&mut self, fast: Limit) {
+    /// Another limit of fast memory, which is one above that of the goal where there is one, and `least` the one below;
+    /// takes effect within a second.
+    pub fn set_fast(&mut self, fast: Limit, least: Option<Limit>) {
         match (&mut self.losses.controller, self.settings.tiers.first_mut()) {
             (Some(controller), _) => {
-                let ceiling = Some(fast);
-                controller.set_goal(Goal { ceiling, ..controller.goal() });
+                let most_loss = controller.goal().most_loss;
+                controller.set_goal(Goal { most_loss, floor: least, ceiling: Some(fast) });
             }
             (None, Some(tier)) => tier.limit = Some(fast),
             (None, None) => {}
@@ -210,12 +213,21 @@ impl Daemon {
 
     /// What the targets have lost since the start; `None` where it is not measured, and in the first seconds.
     pub fn loss(&self) -> Option<Loss> {
-        self.losses.meter.loss()
+        self.losses.meter.loss().map(|loss| self.as_known(loss))
     }
 
     /// The same, of the last half minute.
     pub fn latest_loss(&self) -> Option<Loss> {
-        self.losses.meter.latest_loss()
+        self.losses.meter.latest_loss().map(|loss| self.as_known(loss))
+    }
+
+    /// Whether loads from slow memory are estimated from touches of pages.
+    pub fn estimates_loads(&self) -> bool {
+        self.settings.node_loads.is_some_and(|loads| !loads.sampled)
+    }
+
+    fn as_known(&self, loss: Loss) -> Loss {
+        if self.estimates_loads() { loss.within(touches::WITHIN) } else { loss }
     }
 
     /// Whether what is seen shall be kept until it is [taken](Self::take_touch_log).

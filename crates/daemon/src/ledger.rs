@@ -3,6 +3,7 @@
 use crate::accounts::{Account, Accounts};
 use crate::address_map::AddressMap;
 use crate::queue::Queue;
+use crate::touches::SlowTouches;
 use alloc::vec;
 use alloc::vec::Vec;
 use frostline_core::Engine;
@@ -28,6 +29,8 @@ pub(crate) struct Ledger {
     pub(crate) map: AddressMap,
     pub(crate) queue: Queue,
     pub(crate) accounts: Accounts,
+    /// Touches of pages in slower nodes.
+    pub(crate) slow_touches: SlowTouches,
     /// Moves towards each tier.
     pub(crate) arrivals: Vec<Account>,
 }
@@ -41,6 +44,7 @@ impl Ledger {
             map: AddressMap::default(),
             queue: Queue::default(),
             accounts: Accounts::default(),
+            slow_touches: SlowTouches::default(),
             arrivals: vec![Account::default(); tiers],
         }
     }

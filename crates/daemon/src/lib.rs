@@ -42,6 +42,7 @@ mod settings;
 mod space;
 mod spaces;
 mod system;
+mod touches;
 mod unit;
 mod window;
 
@@ -56,7 +57,7 @@ pub use pacer::Pacer;
 pub use queue::Queue;
 pub use reclaim::{Pass, Reclaimer};
 pub use rounds::Rounds;
-pub use settings::{STEP, Settings, Tier};
+pub use settings::{NodeLoads, STEP, Settings, Tier};
 pub use space::Space;
 pub use spaces::Audits;
 pub use system::{

@@ -14,19 +14,34 @@ pub enum Limit {
     /// A share of what the target has in all tiers, above 0; looked at again every second. From 1 on
     /// it limits nothing.
     Share(f64),
+    /// All that the target has but so many bytes, and a 64th of it at least; looked at again every second.
+    AllBut(Bytes),
 }
+
+/// What begins a limit that says how much shall not be in the tier.
+const ALL_BUT: &str = "all-";
+/// Part of the memory that is in the tier all the same.
+const LEAST: u64 = 64;
 
 /// Largest share that is taken, as by the simulator; more is a slip.
 const MOST_SHARE: f64 = 1e4;
 
 impl Limit {
-    /// Reads `2GiB`, `40%`, or `1:4` (fast to slow, a fifth), as the simulator does; but nothing may
-    /// have no fast memory at all.
+    /// Reads `2GiB`, `40%`, or `1:4` (fast to slow, a fifth), as the simulator does, or `all-2GiB`; but nothing
+    /// may have no fast memory at all.
     ///
     /// # Errors
     /// Anything else, and a share of nothing.
     pub fn parse(text: &str) -> Result<Self, SpecError> {
         let hint = "write a size such as 2GiB, a share such as 40%, or a ratio such as 1:4";
+        if let Some(rest) = text.strip_prefix(ALL_BUT) {
+            return match Self::parse(rest)? {
+                Self::Size(bytes) => Ok(Self::AllBut(bytes)),
+                _ => {
+                    Err(SpecError::new(format!("'{rest}' is no size"), "write a size such as 2GiB"))
+                }
+            };
+        }
         let share = if let Some((fast, slow)) = text.split_once(':') {
             let part = |text: &str| text.parse::<f64>().ok().filter(|n| *n >= 0.0 && n.is_finite());
             let (Some(fast), Some(slow)) = (part(fast), part(slow)) else {
@@ -56,6 +71,7 @@ impl Limit {
         match self {
             Self::Size(bytes) => bytes,
             Self::Share(share) => Bytes((footprint.0 as f64 * share) as u64),
+            Self::AllBut(bytes) => footprint.saturating_sub(bytes).max(Bytes(footprint.0 / LEAST)),
         }
     }
 }
@@ -73,6 +89,7 @@ impl fmt::Display for Limit {
         match self {
             Self::Size(bytes) => write!(f, "{}", bytes.0),
             Self::Share(share) => write!(f, "{}%", share * 100.0),
+            Self::AllBut(bytes) => write!(f, "{ALL_BUT}{}", bytes.0),
         }
     }
 }
@@ -87,7 +104,26 @@ mod tests {
         let bytes = |text: &str| Limit::parse(text).unwrap().bytes(footprint).0;
         assert_eq!([bytes("40%"), bytes("1:4"), bytes("8KiB")], [400, 200, 8192]);
         assert_eq!([bytes("100%"), bytes("200%"), bytes("1:0")], [1000, 2000, 1000]);
-        for bad in ["0%", "0:1", "0:0", "x", "-1:2", "1:inf", "inf%", "1000001%", "40", "0"] {
+        let all_but = |text: &str| Limit::parse(text).unwrap().bytes(Bytes(1 << 20)).0 >> 10;
+        let left = [all_but("all-24KiB"), all_but("all-1020KiB"), all_but("all-1GiB")];
+        assert_eq!(left, [1000, 16, 16]);
+        for bad in [
+            "all-0",
+            "all-10%",
+            "all-1:2",
+            "all-",
+            "all-all-1KiB",
+            "0%",
+            "0:1",
+            "0:0",
+            "x",
+            "-1:2",
+            "1:inf",
+            "inf%",
+            "1000001%",
+            "40",
+            "0",
+        ] {
             assert!(Limit::parse(bad).is_err(), "{bad}");
         }
         let hint = |text: &str| Limit::parse(text).unwrap_err().hint.unwrap_or_default();

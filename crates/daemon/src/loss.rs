@@ -96,6 +96,15 @@ pub struct Loss {
     pub parts: Lost,
 }
 
+impl Loss {
+    /// The same where what slow loads take is known within a factor: the interval holds that, too.
+    pub(crate) fn within(self, factor: f64) -> Self {
+        let slow = self.parts.slow_loads;
+        let low = (self.low - slow * (1.0 - 1.0 / factor)).max(0.0);
+        Self { low, high: self.high + slow * (factor - 1.0), ..self }
+    }
+}
+
 /// Sums from which a share and its interval follow: a ratio of means over blocks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {

@@ -6,6 +6,7 @@ use crate::limit::Limit;
 use crate::loss::{Lost, Meter, Spent, Stretch};
 use crate::settings::Settings;
 use crate::system::System;
+use crate::touches::Touched;
 use frostline_core::types::*;
 
 /// Time of a fault that needs no I/O (ns): of a hint fault, measured on Linux 6.18.
@@ -47,6 +48,7 @@ struct Before {
     faults: u64,
     armed_touched: u64,
     slow_samples: u64,
+    slow_touches: Touched,
 }
 
 impl Losses {
@@ -101,11 +103,22 @@ impl Losses {
             faults: accounts.hint_faults,
             armed_touched: accounts.armed_touched,
             slow_samples: accounts.sampled - accounts.sampled_fast,
+            slow_touches: ledger.slow_touches.sums,
         };
         let Some(before) = self.before.replace(next) else { return Ok(None) };
-        let loads = (next.slow_samples - before.slow_samples) as f64 * self.period;
-        let extra = settings.extra_load_ns.unwrap_or(0.0);
-        self.meter.add(stretch(before, next, loads * extra));
+        let slow_loads = settings.node_loads.map_or(0.0, |loads| match loads.sampled {
+            true => {
+                let sampled = (next.slow_samples - before.slow_samples) as f64;
+                sampled * self.period * (loads.slow_ns - loads.fast_ns)
+            }
+            false => {
+                let busy = next.spent.busy.saturating_sub(before.spent.busy).0 as f64;
+                let times = (now.saturating_sub(before.now), busy);
+                let fast = ledger.engine.view().used(TierId::FAST);
+                next.slow_touches.lost(before.slow_touches, loads, times, fast)
+            }
+        });
+        self.meter.add(stretch(before, next, slow_loads));
         let Some(controller) = &mut self.controller else { return Ok(None) };
         let ours = self.meter.last(EASED).share(|lost| lost.ours);
         self.ease = match ours > OURS * controller.goal().most_loss {

@@ -95,17 +95,22 @@ impl Observer {
         if let Some(returned) = &mut self.returned {
             returned.insert(page.0);
         }
-        let accounts = &mut cx.ledger.accounts;
+        let is_huge = cx.ledger.engine.view().state(page).is_huge();
+        let (accounts, slow) = (&mut cx.ledger.accounts, &mut cx.ledger.slow_touches);
         let direct = cx.settings.is_direct(tier);
         let Sampled { kind, missed, walked } = match touch.kind {
             TouchKind::Sample(sampled) => {
                 accounts.sampled += 1;
                 accounts.sampled_fast += u64::from(tier == TierId::FAST);
+                if tier != TierId::FAST && direct {
+                    slow.bit();
+                }
                 sampled
             }
             TouchKind::Fault if tier == TierId::FAST || !direct => return,
             TouchKind::Fault => {
                 accounts.hint_faults += 1;
+                slow.fault(page, is_huge);
                 SampleKind::LoadMiss.into()
             }
             TouchKind::Refault => {
@@ -152,6 +157,7 @@ impl Observer {
                 let (process, vpn) = cx.ledger.map.place(page)?;
                 counts(tier).then_some((process.0, vpn))
             });
+            cx.ledger.slow_touches.assign(cx.now, pages.len() as u64, of);
             cx.system.watch(watcher, cx.now, Assignment { pages: &pages, of, only_fast })?;
         }
         Ok(())

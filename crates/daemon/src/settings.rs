@@ -27,6 +27,17 @@ pub struct Tier {
     pub direct: bool,
 }
 
+/// Loads from nodes that miss all caches: their latencies, and whether they are counted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NodeLoads {
+    /// From the fast node, above 0 (ns).
+    pub fast_ns: f64,
+    /// From the next one (ns), no less.
+    pub slow_ns: f64,
+    /// One in a period is sampled; otherwise faults and access bits tell of pages that were touched.
+    pub sampled: bool,
+}
+
 /// Settings of a daemon.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -50,8 +61,8 @@ pub struct Settings {
     pub wants_samples: bool,
     /// Slowdown that is kept to, in place of a limit of fast memory.
     pub goal: Option<Goal>,
-    /// By how much longer a load from slow memory takes (ns), where loads that miss all caches are sampled.
-    pub extra_load_ns: Option<f64>,
+    /// Loads from slower nodes, where anything tells of them.
+    pub node_loads: Option<NodeLoads>,
     /// Seed of random choices.
     pub seed: u64,
 }

@@ -16,6 +16,7 @@ use frostline_daemon::{Accounts, Daemon, Limit, Settings, Tier};
 use frostline_inprocess::next_touch::NextTouch;
 use frostline_linux::Root;
 use frostline_linux::files::closings::Closings;
+use frostline_linux::groups::Trees;
 use frostline_linux::process::Target;
 use std::collections::BTreeMap;
 
@@ -56,9 +57,12 @@ impl Driver {
             _ => None,
         };
         let slow = options.tiers();
+        // What shall be saved is a limit where nobody gets there step by step.
+        let fast = options.fast.as_deref().copied().filter(|_| losses.goal.is_none());
+        let fast = fast.unwrap_or(options.most_fast());
         let tiers = (0..places.tiers.len()).map(|index| TierId(index as u8));
         let tiers = tiers.map(|tier| Tier {
-            limit: if tier == TierId::FAST { Some(options.most_fast()) } else { slow.limit(tier) },
+            limit: if tier == TierId::FAST { Some(fast) } else { slow.limit(tier) },
             direct: places.is_direct(tier),
         });
         let settings = Settings {
@@ -72,7 +76,7 @@ impl Driver {
             returns: choice.returns,
             wants_samples: engine.facts().needs.load_sample_period > 0,
             goal: losses.goal,
-            extra_load_ns: losses.extra_load_ns,
+            node_loads: losses.node_loads,
             seed: options.seed,
         };
         let swaps = !slow.is_empty() && places.swap().is_some();
@@ -80,6 +84,8 @@ impl Driver {
             chosen,
             watched: BTreeMap::new(),
             refused: BTreeMap::new(),
+            // Without them, what the kernel tells of groups is not known.
+            trees: Trees::read(&root).unwrap_or_default(),
             groups: swaps.then(|| Groups::new(&root)).transpose()?,
             places,
             sources: choice.sources,
@@ -135,9 +141,9 @@ impl Driver {
         self.daemon.bring_back(&mut self.system, progress)
     }
 
-    /// Another limit of fast memory; takes effect within a second.
-    pub fn set_fast(&mut self, fast: Limit) {
-        self.daemon.set_fast(fast);
+    /// Another limit of fast memory, and what is fast at least where there is a goal; takes effect within a second.
+    pub fn set_fast(&mut self, fast: Limit, least: Option<Limit>) {
+        self.daemon.set_fast(fast, least);
     }
 
     /// Whether what sources see shall be kept until it is taken.

@@ -4,6 +4,7 @@
 use crate::closed_files::ClosedFiles;
 use crate::error::DriverError;
 use crate::groups::{Groups, Way};
+use crate::incompressible::Sifted;
 use crate::journal::{Entry, Journal};
 use crate::left_alone::LeftAlone;
 use crate::place::{Place, Places};
@@ -19,7 +20,8 @@ use frostline_daemon::{
     Touch, Unit,
 };
 use frostline_inprocess::next_touch::{Destination, MOST_PAGES, NextTouch};
-use frostline_linux::groups::Ceiling;
+use frostline_linux::groups::{Ceiling, Trees};
+use frostline_linux::moves::advise::bring_in_verified;
 use frostline_linux::perf::monotonic_ns;
 use frostline_linux::process::Target;
 use frostline_linux::process::clock;
@@ -39,6 +41,8 @@ pub(crate) struct Linux {
     /// Why a process that belongs to the selection is left alone.
     pub(crate) refused: BTreeMap<u32, String>,
     pub(crate) places: Places,
+    /// Trees of control groups.
+    pub(crate) trees: Trees,
     /// Where pages go to swap: what control groups allow.
     pub(crate) groups: Option<Groups>,
     pub(crate) sources: Vec<Box<dyn Source>>,
@@ -145,6 +149,30 @@ impl Linux {
     fn room(&self, way: Way) -> PageCount {
         let room = self.groups.as_ref().map(|groups| groups.room(way));
         room.and_then(Ceiling::bytes).unwrap_or(Bytes::MAX).pages()
+    }
+
+    /// What of a process's pages compresses, where they shall be; the others stay, and come back where some are out.
+    fn sift(&mut self, pid: u32, units: &[Unit], to: TierId) -> (Vec<Unit>, Vec<Span>) {
+        let compressed =
+            self.places.compresses() && self.places.swap() == Some(to) && !self.dry_run;
+        let room = self.room(Way::In);
+        let Some(watched) = self.watched.get_mut(&pid).filter(|_| compressed) else {
+            return (units.to_vec(), Vec::new());
+        };
+        let Watched { probes, target, pagemap, .. } = watched;
+        let Sifted { fit, unfit, found } = probes.sift(target, units, clock::monotonic());
+        let mut out = 0;
+        for span in &found {
+            // What cannot be told comes back when it is touched, as does what is not brought in.
+            let _ = pagemap.for_each(*span, |_, entry| out += u64::from(entry.swapped()));
+        }
+        if (1..room.0).contains(&out)
+            && bring_in_verified(target, pagemap, &found).is_ok()
+            && let Some(groups) = &mut self.groups
+        {
+            groups.moved(pid, Way::In, out);
+        }
+        (fit, unfit)
     }
 
     /// What of a process's pages its control group allows to be moved.
@@ -306,7 +334,9 @@ impl System for Linux {
         if let Some(next_touch) = self.next_touch_of(process) {
             units.iter().for_each(|unit| next_touch.put_back(unit.span));
         }
-        let Admitted { units, held, way, counted } = self.admit(pid, units, to);
+        let (units, incompressible) = self.sift(pid, units, to);
+        outcomes.extend(incompressible.into_iter().map(|span| (span, MoveOutcome::Busy)));
+        let Admitted { units, held, way, counted } = self.admit(pid, &units, to);
         let all = |outcome| units.iter().map(|unit| (unit.span, outcome)).collect();
         let done = match self.watched.get_mut(&pid) {
             _ if self.dry_run => Ok(all(MoveOutcome::Busy)),

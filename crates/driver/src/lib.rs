@@ -13,6 +13,7 @@ pub mod environment;
 pub mod error;
 pub mod groups;
 mod host;
+mod incompressible;
 pub mod instances;
 pub mod journal;
 pub mod left_alone;

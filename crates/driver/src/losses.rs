@@ -8,7 +8,7 @@ use crate::spending::Spending;
 use crate::start::Notes;
 use frostline_core::policy::{Offer, Origin};
 use frostline_core::types::*;
-use frostline_daemon::Goal;
+use frostline_daemon::{Goal, NodeLoads};
 use frostline_linux::changes::Changes;
 use frostline_linux::process::delays::DelayAccounting;
 use frostline_linux::{LinuxError, Root};
@@ -17,8 +17,8 @@ use frostline_linux::{LinuxError, Root};
 #[derive(Default)]
 pub(crate) struct Losses {
     pub(crate) goal: Option<Goal>,
-    /// By how much longer a load from slow memory takes (ns), where loads are sampled.
-    pub(crate) extra_load_ns: Option<f64>,
+    /// Loads from slow nodes, where anything tells of them.
+    pub(crate) node_loads: Option<NodeLoads>,
     pub(crate) spending: Option<Spending>,
 }
 
@@ -38,10 +38,14 @@ impl Losses {
         let moves = !options.dry_run && !options.tiers().is_empty();
         let (places, choice, offer) = measured;
         let nodes = (1..places.tiers.len()).any(|tier| places.is_direct(TierId(tier as u8)));
-        let sampled = choice.loads.is_some_and(|loads| loads.origin == Origin::Hardware);
-        let why = match (moves, nodes && !sampled) {
+        let known = choice.loads.and_then(|loads| match loads.origin {
+            Origin::Hardware => Some(true),
+            Origin::HintFaults | Origin::InTurn => Some(false),
+            Origin::Refaults => None,
+        });
+        let why = match (moves, nodes && known.is_none()) {
             (false, _) => Some("nothing is moved, and nothing lost"),
-            (true, true) => Some("nobody here counts loads from slow nodes"),
+            (true, true) => Some("nobody here sees what is touched in slow nodes"),
             (true, false) => None,
         };
         if let Some(why) = why
@@ -53,16 +57,24 @@ impl Losses {
                 hint: error.hint.unwrap_or_default(),
             })?;
             if moves {
-                notes.push(format!("fast memory is limited to {}: {why}", options.most_fast()));
+                let fast = options.fast.as_ref().map_or("100%", |fast| fast.text());
+                notes.push(format!("fast memory is limited to {fast}: {why}"));
             }
         }
-        let load = |tier: usize| offer.tiers.get(tier).map(|tier| tier.load_ns);
-        let extra = load(1).zip(load(0)).map(|(slow, fast)| (slow - fast).max(0.0));
+        let load = |tier: usize| offer.tiers.get(tier).map(|tier| tier.load_ns.max(1.0));
+        let node_loads = load(0).zip(load(1)).zip(known).map(|((fast_ns, slow), sampled)| {
+            NodeLoads { fast_ns, slow_ns: slow.max(fast_ns), sampled }
+        });
         let mut losses = Self {
             goal: options.goal().filter(|_| why.is_none()),
-            extra_load_ns: extra.filter(|_| nodes && sampled),
+            node_loads: node_loads.filter(|_| moves && nodes),
             spending: None,
         };
+        if losses.goal.is_some() && losses.node_loads.is_some_and(|loads| !loads.sampled) {
+            let text = "what loads from slow nodes cost is estimated from touches of pages, within a factor \
+                        of 8 or so: no sampling unit counts them";
+            notes.push(text.into());
+        }
         if moves {
             losses.spending = Some(spending(root, inside, notes));
         }
@@ -80,4 +92,57 @@ fn spending(root: &Root, inside: bool, notes: &mut Notes) -> Spending {
         notes.push(format!("what is lost to refaults is estimated by their number: {error}"));
     }
     Spending::new(root.clone(), begun.ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::place::Place;
+    use frostline_core::policy::Sampling;
+
+    /// What becomes of a slowdown between two nodes with samples of that origin, and what is said.
+    fn begun(origin: Option<Origin>, asked: Option<&str>) -> (Option<Losses>, Options, String) {
+        let mut options = Options::default();
+        options.set_words("slow", &["node:1".into()]).unwrap();
+        asked.iter().for_each(|text| options.set_words("max_slowdown", &[(*text).into()]).unwrap());
+        let tiers = vec![Place::Node(0), Place::Node(1)];
+        let places = Places { tiers, device: None, planned: None, frames: None };
+        let loads = origin.map(|origin| Sampling { origin, ..Sampling::HARDWARE });
+        let choice = Choice { loads, ..Choice::default() };
+        let (mut notes, root) = (Notes::new(), Root::system());
+        let measured = (&places, &choice, &Offer::default());
+        match Losses::begin(&root, &mut options, measured, true, &mut notes) {
+            Ok(losses) => (Some(losses), options, notes.join("\n")),
+            Err(error) => (None, options, error.to_string()),
+        }
+    }
+
+    #[test]
+    fn a_slowdown_between_nodes_is_kept_to_as_well_as_loads_are_known() {
+        for (origin, sampled) in
+            [(Origin::Hardware, true), (Origin::HintFaults, false), (Origin::InTurn, false)]
+        {
+            for (asked, most_loss) in [(None, 0.01), (Some("2%"), 0.02)] {
+                let (losses, _, notes) = begun(Some(origin), asked);
+                let losses = losses.expect("a goal");
+                assert_eq!(losses.goal.map(|goal| goal.most_loss), Some(most_loss), "{origin:?}");
+                let known = NodeLoads { fast_ns: 80.0, slow_ns: 300.0, sampled };
+                assert_eq!(losses.node_loads, Some(known), "{origin:?}");
+                assert_eq!(notes.contains("estimated from touches"), !sampled, "{notes}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_slowdown_that_nobody_sees_is_refused_or_gives_way_to_half_of_the_memory() {
+        for origin in [None, Some(Origin::Refaults)] {
+            let (losses, _, told) = begun(origin, Some("2%"));
+            assert!(losses.is_none() && told.contains("nobody here sees"), "{told}");
+            assert!(told.contains("hint: give --fast"), "{told}");
+            let (losses, options, told) = begun(origin, None);
+            assert!(losses.is_some_and(|losses| losses.goal.is_none()), "{told}");
+            assert_eq!(options.most_fast(), frostline_daemon::Limit::Share(0.5));
+            assert!(told.contains("limited to 50%"), "{told}");
+        }
+    }
 }

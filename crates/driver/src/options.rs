@@ -4,6 +4,7 @@ use crate::source::choice::Samples;
 use crate::tier::{SlowLimits, SlowTier, SlowTiers};
 use crate::written::{CpuShare, Policy, Size, Slowdown, Written};
 use frostline_core::spec::SpecError;
+use frostline_core::types::Bytes;
 use frostline_daemon::{Goal, Limit};
 use serde::de::value::Error as TextError;
 use serde::de::{Deserializer, Error, IntoDeserializer};
@@ -29,6 +30,9 @@ pub mod default {
     /// Seed of random choices.
     pub const SEED: u64 = 1;
 }
+
+/// Loss that is no goal: whatever it comes to.
+pub const ANY_LOSS: f64 = 1000.0;
 
 /// What to do. [`Self::set`] reads it key by key, so that an error has the key's place in its file.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -175,24 +179,43 @@ impl Options {
         Ok(())
     }
 
-    /// Slowdown to keep to in place of a size: what is asked for, or the default where no size is.
+    /// Slowdown to keep to in place of a size: what is asked for, or the default where no size is. A size is the most
+    /// that may be fast then; what shall be saved, no more than that is, step by step and at [`ANY_LOSS`].
     pub fn goal(&self) -> Option<Goal> {
-        let default = || default::MAX_SLOWDOWN.parse().expect("the default is a slowdown");
-        let slowdown = match (&self.max_slowdown, &self.fast) {
-            (Some(slowdown), _) => **slowdown,
-            (None, None) => default(),
+        let default = || default::MAX_SLOWDOWN.parse::<Slowdown>().expect("the default is one");
+        let most_loss = match (&self.max_slowdown, self.fast.as_deref()) {
+            (Some(slowdown), _) => slowdown.get(),
+            (None, None) => default().get(),
+            (None, Some(Limit::AllBut(_))) => ANY_LOSS,
             (None, Some(_)) => return None,
         };
-        Some(Goal {
-            most_loss: slowdown.get(),
-            floor: self.min_fast.as_deref().copied(),
-            ceiling: self.fast.as_deref().copied(),
-        })
+        let (floor, fast) = (self.min_fast.as_deref().copied(), self.fast.as_deref().copied());
+        let (floor, ceiling) = match fast {
+            Some(saves @ Limit::AllBut(_)) => (floor.or(Some(saves)), None),
+            most => (floor, most),
+        };
+        Some(Goal { most_loss, floor, ceiling })
     }
 
     /// Most memory that may be fast.
     pub fn most_fast(&self) -> Limit {
-        self.fast.as_deref().copied().unwrap_or(Limit::Share(1.0))
+        match self.fast.as_deref().copied() {
+            None | Some(Limit::AllBut(_)) => Limit::Share(1.0),
+            Some(fast) => fast,
+        }
+    }
+
+    /// Has so much saved, where neither a size nor a slowdown is asked for.
+    pub fn save(&mut self, size: &Size) {
+        if self.fast.is_none() && self.max_slowdown.is_none() {
+            self.fast = format!("all-{}B", size.bytes().0).parse().ok();
+        }
+    }
+
+    /// What is wrong with what shall be saved, on a machine with so much memory.
+    pub fn excess(&self, memory: Bytes) -> Option<SpecError> {
+        let Some(Limit::AllBut(saved)) = self.fast.as_deref() else { return None };
+        too_much(*saved, memory)
     }
 
     /// Gives up a goal that nobody asked for by name: a size takes its place.
@@ -214,6 +237,17 @@ impl Options {
     pub fn tiers(&self) -> &SlowTiers {
         self.slow.as_deref().unwrap_or(&NOWHERE)
     }
+}
+
+/// What is wrong with so many bytes that shall be taken out of fast memory, on a machine with so much memory.
+pub fn too_much(saved: Bytes, memory: Bytes) -> Option<SpecError> {
+    let mib = |bytes: Bytes| bytes.0 >> 20;
+    (saved >= memory).then(|| {
+        SpecError::new(
+            format!("{} MiB cannot be saved of the {} MiB of this machine", mib(saved), mib(memory)),
+            "give less than the programs use; --max-slowdown saves what can be saved for a slowdown",
+        )
+    })
 }
 
 /// Nothing is moved.
@@ -323,9 +357,27 @@ mod tests {
         assert_eq!(by_default.map(|goal| (goal.most_loss, goal.ceiling)), Some((0.01, None)));
         assert_eq!((gives_way, size), (true, Limit::Share(0.5)));
         assert_eq!(goal(&[("fast", "40%")]), (None, true, Limit::Share(0.4)));
+        let saved = Limit::AllBut(Bytes(1 << 30));
+        let any = Goal { most_loss: ANY_LOSS, floor: Some(saved), ceiling: None };
+        assert_eq!(goal(&[("fast", "all-1GiB")]), (Some(any), true, Limit::Share(1.0)));
+        let (bounded, _, most) = goal(&[("fast", "all-1GiB"), ("max_slowdown", "2%")]);
+        let bounded = bounded.map(|goal| (goal.floor, goal.ceiling));
+        assert_eq!((bounded, most), (Some((Some(saved), None)), Limit::Share(1.0)));
         let (both, gives_way, _) =
             goal(&[("fast", "60%"), ("min_fast", "20%"), ("max_slowdown", "2%")]);
         let (floor, ceiling) = (Some(Limit::Share(0.2)), Some(Limit::Share(0.6)));
         assert_eq!((both, gives_way), (Some(Goal { most_loss: 0.02, floor, ceiling }), false));
+    }
+
+    #[test]
+    fn no_more_can_be_saved_than_there_is() {
+        let mut options = Options::default();
+        let memory = Bytes(1 << 30);
+        assert_eq!(options.excess(memory), None);
+        options.set_words("fast", &["all-1023MiB".into()]).unwrap();
+        assert_eq!(options.excess(memory), None);
+        options.set_words("fast", &["all-1GiB".into()]).unwrap();
+        let error = options.excess(memory).expect("an error").to_string();
+        assert!(error.contains("1024 MiB") && error.contains("hint: "), "{error}");
     }
 }

@@ -13,7 +13,7 @@ use frostline_linux::process::Target;
 use frostline_linux::swap::{self, SwapDevice};
 use frostline_linux::topology::Topology;
 use frostline_linux::{LinuxError, Root};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What holds a tier's pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +48,13 @@ impl Places {
     /// The tier of swap space.
     pub fn swap(&self) -> Option<TierId> {
         self.tier_of(|place| place == Place::Swap)
+    }
+
+    /// Whether what leaves memory is compressed and goes nowhere else.
+    pub fn compresses(&self) -> bool {
+        let name = self.device.as_deref().and_then(Path::file_name);
+        let zram = name.is_some_and(|name| name.as_encoded_bytes().starts_with(b"zram"));
+        zram && self.tiers == [Place::Memory, Place::Swap]
     }
 
     /// The slowest tier.

@@ -2,13 +2,18 @@
 
 use crate::driver::Driver;
 use crate::groups::{GroupStatus, Groups};
+use crate::host::Linux;
+use crate::options::ANY_LOSS;
 use crate::place::Place;
+pub use crate::watched::Unmanaged;
+use crate::watched::Watched;
 use frostline_core::Foreign;
 use frostline_core::engine::Rejected;
 use frostline_core::types::*;
-use frostline_daemon::{Account, Accounts, Audits, Space};
+use frostline_daemon::{Account, Accounts, Audits, Limit, Space};
 pub use frostline_daemon::{Loss, Lost};
 use frostline_inprocess::consolidate::Numbers;
+use frostline_linux::pressure::Pressure;
 use frostline_linux::process::Identity;
 use frostline_linux::process::clock;
 use frostline_linux::{Root, swap};
@@ -52,9 +57,18 @@ pub struct Status {
     pub compressed_bytes: Option<u64>,
     /// Memory that the slow tier saves: what is paged out less what zram takes for it.
     pub saved_bytes: u64,
+    /// What shall be taken out of fast memory, and what is; `None` where nobody has asked for a number of bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saving: Option<Saving>,
     /// Control groups with a limit of memory or swap, where pages go to swap.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupStatus>,
+    /// Memory of the targets that stays where it is, by reason.
+    #[serde(default)]
+    pub unmanaged: Unmanaged,
+    /// Memory pressure of the control group of the first target; `None` without such groups of version 2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pressure: Option<PressureStatus>,
     /// What the targets lose; `None` where nobody measures it, and in the first seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<LossStatus>,
@@ -93,6 +107,31 @@ impl Status {
     }
 }
 
+/// Time in which some threads of a control group waited for memory, as the kernel counts it (PSI).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PressureStatus {
+    /// Share of the last ten seconds.
+    pub some: f64,
+    /// Seconds since the group was made.
+    pub some_seconds: f64,
+}
+
+/// Memory that shall be out of fast memory, by number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Saving {
+    /// That was asked for.
+    pub asked_bytes: u64,
+    /// That is out of it.
+    pub slow_bytes: u64,
+    /// Both are of all targets of a daemon together.
+    pub of_all: bool,
+}
+
+/// Memory in all tiers but the fastest.
+pub fn slow_bytes(tiers: &[TierStatus]) -> u64 {
+    tiers.iter().skip(1).map(|tier| tier.used_bytes).sum()
+}
+
 /// Slowdown of the targets. Shares are of the time that they would take with all memory fast.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LossStatus {
@@ -103,7 +142,7 @@ pub struct LossStatus {
     pub whole: Loss,
     /// Of the last half minute.
     pub latest: Loss,
-    /// Refaults are counted and not timed.
+    /// Refaults are counted and not timed, or loads from slow nodes are estimated from touches of pages.
     pub is_estimate: bool,
 }
 
@@ -180,6 +219,7 @@ impl Driver {
         });
         let tiers: Vec<TierStatus> = tiers.collect();
         let footprint = Bytes(tiers.iter().map(|tier| tier.used_bytes).sum());
+        let slow = slow_bytes(&tiers);
         let identity = Identity::own(&self.system.root).ok();
         let swapped: u64 = tiers.iter().filter(|t| t.name == "swap").map(|t| t.used_bytes).sum();
         let compressed = compressed(&self.system.root, self.system.places.device.as_deref());
@@ -204,7 +244,10 @@ impl Driver {
             over_limit_seconds: self.daemon.over_limit().as_secs_f64(),
             compressed_bytes: compressed,
             saved_bytes: swapped.saturating_sub(compressed.unwrap_or(0)),
+            saving: self.saving(slow),
             groups: self.system.groups.as_ref().map(Groups::status).unwrap_or_default(),
+            unmanaged: self.unmanaged(),
+            pressure: self.pressure(),
             loss: self.loss(),
             accounts: self.accounts(),
             rejected_pages: rejected.map(|(why, n)| (why.name().to_owned(), n)).collect(),
@@ -248,12 +291,43 @@ pub fn own_limit(managed: Bytes) -> Bytes {
 }
 
 impl Driver {
+    fn unmanaged(&self) -> Unmanaged {
+        let mut all = Unmanaged::default();
+        for one in self.system.watched.values().map(Watched::unmanaged) {
+            all.file_bytes += one.file_bytes;
+            all.shared_bytes += one.shared_bytes;
+            all.locked_bytes += one.locked_bytes;
+            all.reserved_bytes += one.reserved_bytes;
+            all.incompressible_bytes += one.incompressible_bytes;
+        }
+        all
+    }
+
+    fn pressure(&self) -> Option<PressureStatus> {
+        let Linux { root, trees, watched, .. } = &self.system;
+        let (pid, _) = watched.first_key_value()?;
+        let pressure = Pressure::read(root, &trees.memory_group_of(root, *pid).ok()??)?;
+        let some_seconds = pressure.total.as_secs_f64();
+        Some(PressureStatus { some: pressure.share, some_seconds })
+    }
+
+    fn saving(&self, slow_bytes: u64) -> Option<Saving> {
+        let limit = self.daemon.settings().tiers.first().and_then(|fast| fast.limit);
+        let floor = self.daemon.goal().and_then(|goal| goal.floor);
+        let asked = [limit, floor].into_iter().flatten().find_map(|limit| match limit {
+            Limit::AllBut(bytes) => Some(bytes.0),
+            Limit::Size(_) | Limit::Share(_) => None,
+        });
+        Some(Saving { asked_bytes: asked?, slow_bytes, of_all: false })
+    }
+
     fn loss(&self) -> Option<LossStatus> {
         Some(LossStatus {
-            goal: self.daemon.goal().map(|goal| goal.most_loss),
+            goal: self.daemon.goal().map(|goal| goal.most_loss).filter(|loss| *loss < ANY_LOSS),
             whole: self.daemon.loss()?,
             latest: self.daemon.latest_loss()?,
-            is_estimate: self.system.spending.as_ref()?.is_estimate(),
+            is_estimate: self.system.spending.as_ref()?.is_estimate()
+                || self.daemon.estimates_loads(),
         })
     }
 

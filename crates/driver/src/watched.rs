@@ -1,11 +1,12 @@
 //! The processes that a driver manages.
 
+use crate::incompressible::Probes;
 use crate::left_alone::LeftAlone;
 use crate::owner::Owner;
 use frostline_core::Foreign;
 use frostline_core::event::Backing;
 use frostline_core::mappings;
-use frostline_core::span::{ExtentChange, Span};
+use frostline_core::span::{ExtentChange, Span, joined};
 use frostline_core::types::{Bytes, Vpn};
 use frostline_daemon::Refreshed;
 use frostline_linux::files::FileId;
@@ -13,8 +14,9 @@ use frostline_linux::groups::{GroupName, Trees};
 use frostline_linux::pages::pagemap::Pagemap;
 use frostline_linux::process::maps::{self, Kind, Mapping, MapsReader};
 use frostline_linux::process::users::{self, User};
-use frostline_linux::process::{self, Target};
+use frostline_linux::process::{self, Target, Usage, clock};
 use frostline_linux::{LinuxError, Root};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// Whom to manage. Processes that are [left alone](LeftAlone) are never among them, but for the one that is named by its
@@ -106,6 +108,21 @@ fn named(root: &Root, name: &str) -> Result<Vec<u32>, LinuxError> {
     Ok(pids)
 }
 
+/// Memory that is not moved, by reason. It is in no tier's figures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unmanaged {
+    /// Resident pages of files.
+    pub file_bytes: u64,
+    /// Resident, shared between processes and of no file on a disk.
+    pub shared_bytes: u64,
+    /// Locked into memory; part of it may be in the others, and in the tiers' figures.
+    pub locked_bytes: u64,
+    /// Huge pages that were reserved (hugetlbfs).
+    pub reserved_bytes: u64,
+    /// Address space whose pages were looked at and do not compress, where slow memory is compressed.
+    pub incompressible_bytes: u64,
+}
+
 /// One process.
 #[derive(Debug)]
 pub struct Watched {
@@ -117,8 +134,10 @@ pub struct Watched {
     mappings: Vec<Mapping>,
     /// Resident memory when that was last found to have changed.
     resident: Bytes,
-    /// What of it is anonymous, and what is in swap, at that time.
-    memory: Bytes,
+    /// Its kinds, at that time.
+    usage: Usage,
+    /// What of it does not compress.
+    pub probes: Probes,
     /// Name of the program, as it was read last.
     comm: Foreign,
 }
@@ -137,7 +156,8 @@ impl Watched {
             maps: MapsReader::new(),
             mappings: Vec::new(),
             resident: Bytes::ZERO,
-            memory: Bytes::ZERO,
+            usage: Usage::default(),
+            probes: Probes::default(),
             comm: Foreign::default(),
         })
     }
@@ -155,15 +175,28 @@ impl Watched {
         let changed = Refreshed::is_other_size(self.resident.0, resident.0);
         if changed {
             self.resident = resident;
-            let usage = self.target.usage().unwrap_or_default();
-            self.memory = Bytes(usage.anonymous.0 + usage.swapped.0);
+            self.usage = self.target.usage().unwrap_or_default();
         }
         changed
     }
 
     /// Anonymous memory, and what is in swap, when [`Self::has_changed`] last said so.
     pub fn memory(&self) -> Bytes {
-        self.memory
+        Bytes(self.usage.anonymous.0 + self.usage.swapped.0)
+    }
+
+    /// Memory that cannot be moved, by reason, at the same time.
+    pub fn unmanaged(&self) -> Unmanaged {
+        let incompressible = self.probes.left_alone(clock::monotonic());
+        let mappings = maps::tierable(&self.mappings);
+        let left = mappings::parts(mappings, &incompressible).map(|(part, _)| part.bytes().0);
+        Unmanaged {
+            file_bytes: self.usage.files.0,
+            shared_bytes: self.usage.shared.0,
+            locked_bytes: self.usage.locked.0,
+            reserved_bytes: self.usage.reserved.0,
+            incompressible_bytes: left.sum(),
+        }
     }
 
     /// Reads its mappings.
@@ -184,7 +217,11 @@ impl Watched {
     /// How the mappings that were read last differ from `known`, ascending and apart: what is new in
     /// each of them by itself. Nothing is in `left_out`, ascending and apart.
     pub fn changes(&self, known: &[Span], left_out: &[Span]) -> Vec<ExtentChange> {
-        mappings::changes(maps::tierable(&self.mappings), known, left_out)
+        let mut left = self.probes.left_alone(clock::monotonic());
+        left.extend(left_out);
+        left.sort_unstable();
+        let left = joined(left.into_iter());
+        mappings::changes(maps::tierable(&self.mappings), known, &left)
     }
 
     /// What backs `parts` of the address space, ascending and apart, as far as each is in one

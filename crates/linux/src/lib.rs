@@ -17,6 +17,7 @@ pub mod moves;
 pub mod own_files;
 pub mod pages;
 pub mod perf;
+pub mod pressure;
 pub mod process;
 mod root;
 pub mod swap;

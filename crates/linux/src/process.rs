@@ -96,6 +96,14 @@ pub struct Usage {
     pub anonymous: Bytes,
     /// Anonymous memory that is in swap.
     pub swapped: Bytes,
+    /// Resident pages of files.
+    pub files: Bytes,
+    /// Resident, shared and without a file of a disk.
+    pub shared: Bytes,
+    /// Locked into memory, of whatever kind.
+    pub locked: Bytes,
+    /// Huge pages that were reserved (hugetlbfs), which are not resident by the other counts.
+    pub reserved: Bytes,
 }
 
 /// An open process. It stays the same one however often its number is used again.
@@ -306,7 +314,15 @@ fn parse_stat(text: &str) -> Option<Stat> {
 fn usage(root: &Root, pid: u32) -> Result<Usage, LinuxError> {
     let text = read_of(root, pid, &format!("/proc/{pid}/status"))?;
     let of = |name: &str| Bytes(kib_field(&text, name).unwrap_or(0).saturating_mul(1024));
-    Ok(Usage { resident: of("VmRSS"), anonymous: of("RssAnon"), swapped: of("VmSwap") })
+    Ok(Usage {
+        resident: of("VmRSS"),
+        anonymous: of("RssAnon"),
+        swapped: of("VmSwap"),
+        files: of("RssFile"),
+        shared: of("RssShmem"),
+        locked: of("VmLck"),
+        reserved: of("HugetlbPages"),
+    })
 }
 
 /// The number in a line `Name:   123 kB`, as it stands there.

@@ -14,7 +14,7 @@ pub const DAEMON: Target = Target {
         let shown = toml::to_string(&config).expect("it was TOML before");
         let again = Config::parse("shown", &shown);
         assert_eq!(again.unwrap_or_else(|error| panic!("{error}\n{shown}")), config, "{shown}");
-        let _ = config.daemon.fast();
+        let _ = config.daemon.total();
         for target in &config.targets {
             let _ = (target.selection(), target.options.clone().settle(|| SlowTier::Swap));
         }

@@ -1,6 +1,7 @@
 //! `frostline daemon config`: the daemon's configuration as it takes effect.
 
 use crate::live::config::{Config, PLACE};
+use crate::live::options::default;
 use crate::live::slow;
 use frostline_linux::Root;
 use frostline_terminal::output;
@@ -67,6 +68,12 @@ fn show(file: &File) -> anyhow::Result<()> {
     for target in &mut config.targets {
         if target.options.slow.is_none() {
             target.options.set_words("slow", &[tier.to_string()])?;
+        }
+        let options = &mut target.options;
+        let moves = !options.tiers().is_empty() && !options.dry_run;
+        let sized = options.fast.is_some() || config.daemon.save.is_some();
+        if moves && !sized && options.max_slowdown.is_none() {
+            options.set_words("max_slowdown", &[default::MAX_SLOWDOWN.into()])?;
         }
     }
     let from = path.map_or("built in".into(), |path| path.display().to_string());

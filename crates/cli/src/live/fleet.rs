@@ -7,7 +7,7 @@ use super::session::Session;
 use super::slow::{self, SlowMemory};
 use super::summary;
 use frostline_driver::instances::Instance;
-use frostline_driver::{Selection, SlowTier, SlowTiers, Status};
+use frostline_driver::{Selection, Size, SlowTier, SlowTiers, Status, Written};
 use frostline_linux::Root;
 use frostline_linux::process::clock;
 use frostline_linux::process::{self, Identity};
@@ -40,6 +40,8 @@ struct Common {
 pub struct Fleet {
     common: Arc<Common>,
     workers: BTreeMap<String, Worker>,
+    /// What shall be saved of all together.
+    saves: Option<Written<Size>>,
 }
 
 /// What a thread shall do: values of [`Worker::order`].
@@ -59,7 +61,7 @@ impl Fleet {
     /// Nobody yet.
     pub fn new(root: Root) -> Self {
         let common = Common { root, board: Board::default(), slow: Mutex::new(BTreeMap::new()) };
-        Self { common: Arc::new(common), workers: BTreeMap::new() }
+        Self { common: Arc::new(common), workers: BTreeMap::new(), saves: None }
     }
 
     /// Makes it what `config` says: targets that it no longer has or has otherwise are let go,
@@ -68,9 +70,12 @@ impl Fleet {
     /// # Errors
     /// Where no thread can be started for one of them; the others go on.
     pub fn apply(&mut self, config: &Config) -> anyhow::Result<()> {
+        // Who saves has no goal but that, or one by name.
+        let another_end = self.saves.is_some() != config.daemon.save.is_some();
+        self.saves = config.daemon.save.clone();
         let stays = |worker: &Worker| {
             let mut targets = config.targets.iter();
-            targets.any(|new| worker.target.differs_in_limits_only(new))
+            !another_end && targets.any(|new| worker.target.differs_in_limits_only(new))
         };
         let leaving: Vec<String> =
             self.workers.iter().filter(|(_, w)| !stays(w)).map(|(name, _)| name.clone()).collect();
@@ -89,7 +94,7 @@ impl Fleet {
         for target in &config.targets {
             match self.workers.get_mut(&target.name) {
                 Some(worker) => worker.target = target.clone(),
-                None => match Worker::start(&self.common, target) {
+                None => match Worker::start(&self.common, target, self.saves.as_ref()) {
                     Ok(worker) => drop(self.workers.insert(target.name.clone(), worker)),
                     Err(error) => failed = Some(error),
                 },
@@ -134,7 +139,11 @@ fn end(workers: Vec<(u8, Worker)>) {
 }
 
 impl Worker {
-    fn start(common: &Arc<Common>, target: &Target) -> anyhow::Result<Self> {
+    fn start(
+        common: &Arc<Common>,
+        target: &Target,
+        saves: Option<&Written<Size>>,
+    ) -> anyhow::Result<Self> {
         let order = Arc::new(AtomicU8::new(GO_ON));
         let process = target.pid.and_then(|pid| {
             let stat = process::stat(&common.root, pid).ok()?;
@@ -144,6 +153,7 @@ impl Worker {
             process,
             common: Arc::clone(common),
             target: target.clone(),
+            saves: saves.cloned(),
             order: Arc::clone(&order),
             said: String::new(),
             place: None,
@@ -159,6 +169,8 @@ impl Worker {
 struct TargetThread {
     common: Arc<Common>,
     target: Target,
+    /// What shall be saved of all together.
+    saves: Option<Written<Size>>,
     /// The one process that the target is, where it is given by number: whoever gets the number
     /// later is another.
     process: Option<Identity>,
@@ -229,6 +241,9 @@ impl TargetThread {
     fn manage(&mut self, who: Selection) -> anyhow::Result<()> {
         let common = Arc::clone(&self.common);
         let mut options = self.target.options.clone();
+        if let Some(saves) = &self.saves {
+            options.save(saves);
+        }
         let why = slow::settle(&common.root, &mut options)?;
         if !options.dry_run {
             options.swap_device = common.prepare(options.tiers())?;

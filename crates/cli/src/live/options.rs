@@ -2,9 +2,11 @@
 
 use super::slow;
 use anyhow::Context;
-use frostline_driver::Options;
+use frostline_core::types::Bytes;
 pub use frostline_driver::options::default;
-use frostline_linux::Root;
+use frostline_driver::{Options, Size};
+use frostline_linux::{Root, process};
+use frostline_terminal::errors::usage;
 use std::path::PathBuf;
 
 /// Arguments of every command that tiers a running program.
@@ -19,11 +21,17 @@ pub struct Tiering {
     /// --max-slowdown decides.
     #[arg(short, long, value_name = "SIZE")]
     pub fast: Option<String>,
+    /// Take that much memory out of the fast tier, in place of a limit of it: 2GiB
+    ///
+    /// It goes by 1% of what the program has in a second, and a 64th of that stays. With --max-slowdown, no
+    /// more is taken than that allows.
+    #[arg(long, value_name = "SIZE")]
+    pub save: Option<String>,
     /// How much slower the program may become: as much memory is slow as that allows [default: 1%
     /// without --fast]
     ///
-    /// With --fast, which is the most then. Where nobody can measure what is lost, such as between nodes
-    /// without hardware that counts loads, half of the memory stays fast by default.
+    /// With --fast, which is the most then. Between nodes without hardware that counts loads, what is lost is
+    /// estimated from touches of pages. Where nobody sees these, half of the memory stays fast by default.
     #[arg(long, value_name = "SHARE")]
     pub max_slowdown: Option<String>,
     /// Least fast memory under a goal, as for --fast
@@ -102,6 +110,7 @@ impl Tiering {
             ..Options::default()
         };
         let one = std::slice::from_ref;
+        let saved = self.saved()?;
         for (key, words) in [
             ("policy", one(&self.policy)),
             ("slow", &self.slow),
@@ -117,7 +126,24 @@ impl Tiering {
             let flag = || format!("--{}", key.replace('_', "-"));
             options.set_words(key, words).with_context(flag)?;
         }
-        Ok(options)
+        options.set_words("fast", saved.as_slice()).context("--save")?;
+        let memory = process::total_memory(&Root::system()).unwrap_or(Bytes::MAX);
+        match options.excess(memory) {
+            Some(error) => Err(error).context("--save"),
+            None => Ok(options),
+        }
+    }
+
+    /// What `--save` says, as a limit.
+    fn saved(&self) -> anyhow::Result<Option<String>> {
+        let Some(size) = &self.save else { return Ok(None) };
+        let others = [("--fast", self.fast.is_some()), ("--min-fast", self.min_fast.is_some())];
+        if let Some((other, _)) = others.iter().find(|(_, given)| *given) {
+            let what = format!("--save and {other} both say how much memory is fast");
+            return Err(usage(what, "give one of them; --max-slowdown goes with each"));
+        }
+        let size: Size = size.parse().context("--save")?;
+        Ok(Some(format!("all-{}B", size.bytes().0)))
     }
 
     /// The same with the slow tier chosen where none is named. The text says why.

@@ -22,8 +22,8 @@ const MOST_PUBLISH: Nanos = Nanos(60_000_000_000);
 const PUBLISH_PART: u64 = 250;
 
 /// Sees the numbers of every second, may correct what concerns several drivers, and sets the
-/// limit of fast memory.
-pub type Overseer = Box<dyn FnMut(&mut Status) -> Limit>;
+/// limit of fast memory, and what is fast at least.
+pub type Overseer = Box<dyn FnMut(&mut Status) -> (Limit, Option<Limit>)>;
 
 /// A driver, what was set up for it, and who is told about it.
 pub struct Session {
@@ -136,7 +136,8 @@ impl Session {
             let began = clock::thread_cpu();
             let mut status = self.driver.status(&self.name);
             if let Some(overseer) = &mut self.overseer {
-                self.driver.set_fast(overseer(&mut status));
+                let (most, least) = overseer(&mut status);
+                self.driver.set_fast(most, least);
             }
             self.watch_own_memory(&status);
             for remark in self.driver.take_remarks() {

@@ -1,7 +1,7 @@
 //! A driver's numbers as text and as a series.
 
 use frostline_driver::Status;
-use frostline_driver::status::{Loss, LossStatus};
+use frostline_driver::status::{Loss, LossStatus, Saving, Unmanaged};
 use frostline_report::units::{bytes, percent};
 use frostline_terminal::files;
 use std::fs::File;
@@ -13,6 +13,9 @@ const LONG_OVER_LIMIT: f64 = 30.0;
 
 /// Seconds from which on a share of them says something: setting up takes a moment.
 const LONG_ENOUGH: f64 = 10.0;
+
+/// Less of a kind that is not managed is not worth a word: every program has some.
+const LITTLE_UNMANAGED: u64 = 16 << 20;
 
 /// A control group with less room is as good as full.
 const LITTLE_ROOM: u64 = 1 << 20;
@@ -53,9 +56,18 @@ pub fn text(status: &Status) -> String {
     if status.compressed_bytes.is_some() {
         text += &format!("\nsaved now: {}", size(status.saved_bytes));
     }
+    if let Some(Saving { asked_bytes, slow_bytes, of_all }) = status.saving {
+        let whose = if of_all { ", of all targets together" } else { "" };
+        text += &format!(
+            "\nout of fast memory: {} of {} asked for{whose}",
+            size(slow_bytes),
+            size(asked_bytes)
+        );
+    }
     if let Some(loss) = &status.loss {
         text += &format!("\n{}", loss_text(&loss.whole, loss));
     }
+    text += &beside(status);
     let cost = match status.seconds >= LONG_ENOUGH {
         true => format!("{} of one core", percent(status.cpu_seconds / status.seconds)),
         false => format!("{:.0} ms of processor time", status.cpu_seconds * 1e3),
@@ -91,6 +103,31 @@ pub fn text(status: &Status) -> String {
     let lost: u64 = status.sources.iter().map(|source| source.lost).sum();
     if lost > 0 {
         text += &format!("\n{lost} events were lost");
+    }
+    text
+}
+
+/// What is not managed, and what the kernel says of the control group.
+fn beside(status: &Status) -> String {
+    let Unmanaged { file_bytes, shared_bytes, locked_bytes, reserved_bytes, incompressible_bytes } =
+        status.unmanaged;
+    let kinds = [
+        ("of files", file_bytes),
+        ("shared", shared_bytes),
+        ("locked", locked_bytes),
+        ("reserved huge pages", reserved_bytes),
+        ("incompressible", incompressible_bytes),
+        ("scattered", status.scattered_bytes),
+    ];
+    let kinds = kinds.into_iter().filter(|(_, n)| *n >= LITTLE_UNMANAGED);
+    let kinds: Vec<String> = kinds.map(|(what, n)| format!("{what} {}", bytes(n as f64))).collect();
+    let mut text = String::new();
+    if !kinds.is_empty() {
+        text += &format!("\nnot managed: {}", kinds.join(", "));
+    }
+    if let Some(pressure) = status.pressure.filter(|pressure| pressure.some > 0.0) {
+        let some = percent(pressure.some);
+        text += &format!("\nmemory pressure of its control group: {some} of the last 10 s");
     }
     text
 }
@@ -193,6 +230,26 @@ mod tests {
         let swap = with(LITTLE_ROOM - 1, 1);
         assert!(swap.contains(r"/a\u{1b} has all of the 64.0 MiB in swap"), "{swap}");
         assert!(with(LITTLE_ROOM, 0).contains("all of the 96.0 MiB of memory"));
+    }
+
+    #[test]
+    fn what_is_not_managed_is_told_by_reason_and_pressure_where_there_is_any() {
+        use frostline_driver::status::PressureStatus;
+        let unmanaged = Unmanaged {
+            file_bytes: LITTLE_UNMANAGED - 1,
+            shared_bytes: 64 << 20,
+            incompressible_bytes: 1 << 30,
+            ..Unmanaged::default()
+        };
+        let pressure = Some(PressureStatus { some: 0.015, some_seconds: 1.0 });
+        let told = text(&Status { unmanaged, pressure, ..Status::default() });
+        assert!(
+            told.contains("\nnot managed: shared 64.0 MiB, incompressible 1.00 GiB\n"),
+            "{told}"
+        );
+        assert!(told.contains("group: 1.5 % of the last 10 s"), "{told}");
+        let told = text(&Status { pressure: Some(PressureStatus::default()), ..Status::default() });
+        assert!(!told.contains("not managed") && !told.contains("pressure"), "{told}");
     }
 
     #[test]

@@ -54,6 +54,30 @@ fn who_names_no_size_has_a_goal() {
     system.finish();
 }
 
+/// As many bytes as were asked for, as the program grows, and no more.
+#[test]
+fn what_shall_be_saved_leaves_fast_memory() {
+    const SAVED: u64 = 32 << 20;
+    let Some(system) = System::take() else { return };
+    let options = format!("--slow zram:size=256MiB --save 32MiB {EAGER}");
+    let load = "--size 96MiB --hot 20% --cold-rate 20/s --checksums";
+    let slow = |run: &Run| {
+        let fast = number(&run.summary["tiers"][0], "used_bytes");
+        number(&run.summary, "footprint_bytes") - fast
+    };
+    let (run, _) = run_load_until(&options, load, 45, |run, _| slow(run) > SAVED - SAVED / 16);
+    let saving = &run.summary["saving"];
+    assert_eq!(number(saving, "asked_bytes"), SAVED, "{:#}", run.summary);
+    assert_eq!(number(saving, "slow_bytes"), slow(&run), "{:#}", run.summary);
+    assert!(slow(&run).abs_diff(SAVED) < SAVED / 8, "{:#}", run.summary);
+    let told = text(&run.output.stderr);
+    assert!(
+        told.contains("out of fast memory: ") && told.contains("of 32.0 MiB asked for"),
+        "{told}"
+    );
+    system.finish();
+}
+
 #[test]
 fn a_slowdown_that_nobody_can_measure_is_refused() {
     let program = load_program();

@@ -8,6 +8,7 @@ mod fragments;
 mod goal;
 mod groups;
 mod hostile;
+mod incompressible;
 mod inject;
 mod inside;
 mod journal;

@@ -85,10 +85,19 @@ fn families_are_found_with_and_without_the_children_file() {
 #[test]
 fn memory_is_read_from_the_status() {
     let tree = Tree::new();
-    tree.file("proc/5/status", "Name:\tx\nVmRSS:\t  12 kB\nRssAnon:\t 8 kB\nVmSwap:\t 4 kB\n");
+    tree.file("proc/5/status", "Name:\tx\nVmLck:\t 1 kB\nVmRSS:\t  12 kB\nRssAnon:\t 8 kB\nRssFile:\t 3 kB\nRssShmem:\t 2 kB\nVmSwap:\t 4 kB\nHugetlbPages:\t 2048 kB\n");
     tree.file("proc/6/status", "Name:\tkthread\n");
     tree.file("proc/meminfo", "MemTotal: 5 kB\nMemAvailable:  3 kB\n");
-    let expected = Usage { resident: Bytes(12288), anonymous: Bytes(8192), swapped: Bytes(4096) };
+    let kib = |kib: u64| Bytes(kib << 10);
+    let expected = Usage {
+        resident: kib(12),
+        anonymous: kib(8),
+        swapped: kib(4),
+        files: kib(3),
+        shared: kib(2),
+        locked: kib(1),
+        reserved: kib(2048),
+    };
     assert_eq!(usage(tree.root(), 5).expect("read"), expected);
     assert_eq!(usage(tree.root(), 6).expect("read"), Usage::default());
     assert_eq!(available_memory(tree.root()).expect("read"), Bytes(3072));

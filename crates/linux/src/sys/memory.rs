@@ -168,6 +168,20 @@ pub fn touch(pid: u32, addresses: &[u64]) -> Result<u64, i32> {
     u64::try_from(result).map_err(|_| last_errno())
 }
 
+/// Reads from another process at an address, as much as `bytes` holds; the number of bytes that could be read, or the
+/// error number where that was none.
+pub fn read(pid: u32, address: u64, bytes: &mut [u8]) -> Result<u64, i32> {
+    let remote = AddressRange { start: address, len_bytes: bytes.len() as u64 }.iovec();
+    let local = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+    // SAFETY: the kernel writes at most `bytes.len()` bytes to `bytes`, which is borrowed for writing, and reads both
+    // vectors, one each. The other process's memory is only read; an address that does not exist there is an error.
+    let result = unsafe {
+        let pid = pid as libc::pid_t;
+        libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0)
+    };
+    u64::try_from(result).map_err(|_| last_errno())
+}
+
 #[cfg(test)]
 mod tests {
     use crate::moves::advise::page_out_verified;

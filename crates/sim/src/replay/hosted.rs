@@ -69,7 +69,7 @@ impl Hosted {
             returns: false,
             wants_samples: engine.facts().needs.load_sample_period > 0,
             goal: options.goal,
-            extra_load_ns: None,
+            node_loads: None,
             seed: kernel.setup.options.seed,
         };
         let mut hands = Hands::default();

@@ -9,10 +9,12 @@ mod values;
 use frostline_core::Foreign;
 use frostline_core::spec::SpecError;
 use frostline_core::types::Bytes;
+use frostline_driver::options::too_much;
 use frostline_driver::owner::Owner;
-use frostline_driver::{Options, Selection, Size, SlowTier, SlowTiers, Written};
+use frostline_driver::{Limit, Options, Selection, Size, SlowTier, SlowTiers, Written};
 use frostline_linux::Root;
 use frostline_linux::groups::GroupName;
+use frostline_linux::process;
 use frostline_linux::process::users::User;
 use frostline_terminal::errors::{ResultExt, usage};
 use frostline_terminal::located;
@@ -49,12 +51,27 @@ pub struct Daemon {
     /// Fast memory for all targets together; without it each has what its own `fast` says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fast: Option<Written<Size>>,
+    /// What is taken out of fast memory, of all targets together, in its place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub save: Option<Written<Size>>,
 }
 
 impl Daemon {
     /// Fast memory for all targets together.
-    pub fn fast(&self) -> Option<Bytes> {
-        self.fast.as_deref().map(|fast| fast.bytes())
+    pub fn total(&self) -> Option<Limit> {
+        let saved = self.save.as_deref().map(|save| Limit::AllBut(save.bytes()));
+        saved.or(self.fast.as_deref().map(|fast| Limit::Size(fast.bytes())))
+    }
+
+    /// What is wrong with it.
+    fn contradiction(&self) -> Option<SpecError> {
+        let save = self.save.as_ref()?;
+        if self.fast.is_some() {
+            let what = "[daemon] has both fast and save, which say the same in two ways";
+            return Some(SpecError::new(what, "take one of them out"));
+        }
+        let memory = process::total_memory(&Root::system()).unwrap_or(Bytes::MAX);
+        too_much(save.bytes(), memory)
     }
 }
 
@@ -94,6 +111,9 @@ pub struct Target {
     pub options: Options,
     /// From 1, which gives way first, to 100.
     pub priority: u8,
+    /// So many times its loss counts where targets share fast memory by their goals, above 0.
+    #[serde(skip_serializing_if = "is_one")]
+    pub weight: f64,
 }
 
 /// As it stands in a file.
@@ -133,6 +153,11 @@ impl Config {
             file.target.iter().map(|t| located::line(text, t.span().start)).collect();
         let targets: Vec<Target> = file.target.into_iter().map(Spanned::into_inner).collect();
         let config = Self { daemon: file.daemon, metrics: file.metrics, targets };
+        if let Some(SpecError { what, hint }) = config.daemon.contradiction() {
+            let key = text.lines().position(|line| line.trim_start().starts_with("save"));
+            let line = key.map_or(1, |line| line + 1);
+            return Err(usage(format!("{name}:{line}: {what}"), hint.unwrap_or_default()));
+        }
         match config.contradiction() {
             None => Ok(config),
             Some((target, what, hint)) => {
@@ -184,6 +209,10 @@ impl Config {
             if target.pid == Some(0) {
                 return wrong(format!("target '{name}' has no process 0"), "numbers begin at 1");
             }
+            let memory = process::total_memory(&Root::system()).unwrap_or(Bytes::MAX);
+            if let Some(SpecError { what, hint }) = target.options.excess(memory) {
+                return wrong(format!("target '{name}': {what}"), &hint.unwrap_or_default());
+            }
             let (slow, limit) = (&target.options.slow, &target.options.limit);
             if slow.is_none() && limit.is_some() {
                 let hint = "say where: slow = [\"node:1\", \"zram\"]";
@@ -219,6 +248,10 @@ impl Config {
         }
         None
     }
+}
+
+fn is_one(weight: &f64) -> bool {
+    *weight == 1.0
 }
 
 impl Target {
@@ -266,7 +299,7 @@ impl Target {
 
     /// Whether the two differ in nothing but what can be changed while they are managed.
     pub fn differs_in_limits_only(&self, other: &Self) -> bool {
-        let mut same = Self { priority: other.priority, ..self.clone() };
+        let mut same = Self { priority: other.priority, weight: other.weight, ..self.clone() };
         same.options.fast = other.options.fast.clone();
         // Without a size there is a goal, which is kept to in another way.
         same == *other && self.options.goal().is_some() == other.options.goal().is_some()

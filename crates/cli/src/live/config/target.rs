@@ -27,6 +27,7 @@ const KEYS: &[&str] = &[
     "samples",
     "migration_limit",
     "priority",
+    "weight",
     "dry_run",
 ];
 
@@ -56,6 +57,7 @@ impl<'de> DeserializeSeed<'de> for Place<'_> {
             "command" => target.command = values::command(from)?,
             "user" => target.user = values::user(from)?,
             "children" => target.children = Deserialize::deserialize(from)?,
+            "weight" => target.weight = values::weight(from)?,
             "priority" => target.priority = values::priority(from)?,
             key => target.options.set(key, from)?,
         }
@@ -82,6 +84,7 @@ impl<'de> Visitor<'de> for Keys {
             children: true,
             options: Options::default(),
             priority: PRIORITY,
+            weight: 1.0,
         };
         let mut has_name = false;
         while let Some(key) = map.next_key::<Key>()? {

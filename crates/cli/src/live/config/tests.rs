@@ -1,6 +1,7 @@
 use super::*;
 use crate::live::options::Tiering;
 use clap::Parser;
+use frostline_driver::options::ANY_LOSS;
 
 /// Arguments of `run` and `attach`.
 #[derive(Parser)]
@@ -34,7 +35,7 @@ fn unknown_keys_are_refused_with_line_and_nearest() {
     let text = refused("\n[[targets]]\nname = \"a\"\n");
     assert!(text.starts_with("f.toml:2: ") && text.contains("`target`?"), "{text}");
     let text = refused("[daemon]\nxyzzy = 1\n");
-    assert!(text.ends_with("hint: known: fast"), "{text}");
+    assert!(text.ends_with("hint: known: fast, save"), "{text}");
 }
 
 #[test]
@@ -50,6 +51,10 @@ fn wrong_values_are_refused_with_line_and_remedy() {
         ("cpu_limit = \"0%\"", "no time at all", "1.5%"),
         ("samples = \"damn\"", "unknown source of samples `damn`", "`damon`"),
         ("migration_limit = \"0\"", "too few", "no limit"),
+        ("weight = 0", "0 is no weight", "above 0"),
+        ("weight = -1.5", "-1.5 is no weight", "above 0"),
+        ("weight = 1e9", "is no weight", "at most 1000"),
+        ("weight = nan", "NaN is no weight", "above 0"),
         ("priority = 0", "0 is no priority", "to 100"),
         (
             "user = \"no-such-user-here\"",
@@ -162,7 +167,7 @@ fn what_is_shown_is_read_back() {
     let shown = toml::to_string(&config).unwrap();
     assert!(shown.contains("policy = \"frost\"") && shown.contains("priority = 50"), "{shown}");
     assert_eq!(Config::parse("g", &shown).unwrap(), config);
-    assert_eq!(config.daemon.fast(), Some(Bytes(8 << 30)));
+    assert_eq!(config.daemon.total(), Some(Limit::Size(Bytes(8 << 30))));
     assert_eq!(Config::parse("f", "").unwrap(), Config::default());
 }
 
@@ -175,4 +180,46 @@ fn only_limits_can_change_while_a_target_is_managed() {
     assert!(!plain.differs_in_limits_only(&with_a_goal), "which is kept to in another way");
     assert!(with_a_goal.differs_in_limits_only(&target("priority = 9")));
     assert!(!plain.differs_in_limits_only(&target("dry_run = true")));
+}
+
+#[test]
+fn what_shall_be_saved_is_less_than_there_is_and_no_second_limit() {
+    let saved = |line: &str| Config::parse("f.toml", &format!("[daemon]\n{line}\n"));
+    let total = saved("save = \"1MiB\"").unwrap().daemon.total();
+    assert_eq!(total, Some(Limit::AllBut(Bytes(1 << 20))));
+    for (lines, says) in [
+        ("save = \"0\"", "too few"),
+        ("save = \"4000TiB\"", "of this machine"),
+        ("save = \"40%\"", "40%"),
+        ("save = \"1GiB\"\nfast = \"1GiB\"", "both fast and save"),
+    ] {
+        let text = saved(lines).expect_err(lines).to_string();
+        assert!(text.starts_with("f.toml:2: ") && text.contains(says), "{lines}: {text}");
+        assert!(text.contains("\nhint: "), "{lines}: {text}");
+    }
+    let text = refused("[[target]]\nname = \"a\"\npid = 9\nfast = \"all-4000TiB\"\n");
+    assert!(text.starts_with("f.toml:1: target 'a': ") && text.contains("hint: "), "{text}");
+}
+
+#[test]
+fn what_the_command_line_saves_is_a_limit() {
+    let options = |line: &str| CommandLine::parse_from(line.split(' ')).tiering.options();
+    let saved = options("frostline --save 100MiB").unwrap();
+    let goal = saved.goal().expect("it is come to step by step");
+    let floor = Some(Limit::AllBut(Bytes(100 << 20)));
+    assert_eq!((goal.most_loss, goal.floor, goal.ceiling), (ANY_LOSS, floor, None));
+    let both = options("frostline --save 100MiB --max-slowdown 2%").unwrap();
+    assert_eq!(both.goal().and_then(|goal| goal.floor), Some(Limit::AllBut(Bytes(100 << 20))));
+    for (line, says) in [
+        ("--save 0", "too few"),
+        ("--save 1KiB", "less than a page"),
+        ("--save 4000TiB", "of this machine"),
+        ("--save 1GiB --fast 40%", "--save and --fast"),
+        ("--save 1GiB --min-fast 40%", "--save and --min-fast"),
+        ("--save much", "much"),
+    ] {
+        let error = options(&format!("frostline {line}")).expect_err(line);
+        let text = frostline_terminal::errors::text(&error);
+        assert!(text.contains(says) && text.contains("hint: "), "{line}: {text}");
+    }
 }

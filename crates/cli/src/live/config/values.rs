@@ -92,6 +92,16 @@ pub fn priority<'de, D: Deserializer<'de>>(from: D) -> Result<u8, D::Error> {
     }
 }
 
+/// Number above 0, whole or not, at most 1000.
+pub fn weight<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    let weight = f64::deserialize(from)?;
+    if weight > 0.0 && weight <= 1000.0 {
+        return Ok(weight);
+    }
+    let hint = "write a number above 0, at most 1000: 2 for a loss that counts twice";
+    Err(D::Error::custom(SpecError::new(format!("{weight} is no weight"), hint)))
+}
+
 pub fn loopback<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     let hint = "write 127.0.0.1:9177; to be read from elsewhere, put a proxy with access control \
                 in front, or use textfile";
