@@ -174,6 +174,7 @@ impl Daemon {
                 let limit = self.losses.second(now, &self.settings, &self.ledger, system)?;
                 self.budget.ease = self.losses.ease;
                 self.budget.lowers = self.losses.lowers();
+                self.limits.probes = self.losses.probes;
                 limit
             }
             false => None,

@@ -38,6 +38,10 @@ const RUSH: f64 = 0.05;
 const RUSH_GOALS: f64 = 3.0;
 /// Time lost within a second that is no rush, whatever else the targets do (ns): they may have been idle before.
 const RUSH_LEAST: f64 = 10e6;
+/// Useful time of a busy second counts for that part as much in the next one: programs pause.
+const BUSY: f64 = 0.98;
+/// Seconds in which what was lowered comes back, where it is in use: that is no rush.
+const VENTURES: usize = 4;
 /// A limit from that part of the footprint on is none.
 const BOUND: f64 = 0.995;
 /// What is looked back on for a rush.
@@ -79,6 +83,8 @@ pub struct Controller {
     credit: f64,
     /// Useful time in a second, lately (ns).
     useful: f64,
+    /// The same of a busy second.
+    busy: f64,
     /// Time that a refault takes (ns).
     refault: f64,
     /// Pages that came back, and when: of the last second.
@@ -94,8 +100,8 @@ pub struct Controller {
     refused: Option<f64>,
     /// Steps in a row in which much came back.
     rushes: u32,
-    /// The limit was lowered in the last second.
-    lowers: bool,
+    /// Pages by which the limit was lowered in each of the last seconds; none in the last of them where it was not.
+    lowered: VecDeque<f64>,
 }
 
 impl Controller {
@@ -107,6 +113,7 @@ impl Controller {
             footprint: 0.0,
             credit: 0.0,
             useful: 0.0,
+            busy: 0.0,
             refault: REFAULT,
             returned: VecDeque::new(),
             returns: VecDeque::new(),
@@ -115,7 +122,7 @@ impl Controller {
             pause: PAUSE,
             refused: None,
             rushes: 0,
-            lowers: false,
+            lowered: VecDeque::new(),
         }
     }
 
@@ -131,7 +138,7 @@ impl Controller {
 
     /// Whether memory is on its way out of the fast tier.
     pub fn lowers(&self) -> bool {
-        self.lowers
+        self.lowered.back().is_some_and(|pages| *pages > 0.0)
     }
 
     /// Looks at the second that `meter` has taken in last, in which `returned` pages came back; the limit.
@@ -139,6 +146,7 @@ impl Controller {
         let Stretch { useful, lost } = meter.last(1);
         self.follow(memory);
         self.useful = meter.last(SECONDS).useful / meter.seconds().clamp(1, SECONDS) as f64;
+        self.busy = useful.max(BUSY * self.busy);
         if returned > 0 && lost.swap_ins > 0.0 {
             self.refault += (lost.swap_ins / returned as f64 - self.refault) / 8.0;
         }
@@ -153,12 +161,16 @@ impl Controller {
         let seconds = self.since.min(SECONDS);
         let share = meter.last(seconds).share(Lost::to_memory);
         let allowed = if seconds < FRESH { MUCH * most } else { most };
-        self.lowers = false;
+        let mut lowered = 0.0;
         if share > allowed {
             self.raise(now, 1.0 - most / share, seconds, memory);
         } else if now >= self.paused && share < ENOUGH * most && self.credit >= 0.0 {
-            self.lower(most, share, memory);
+            lowered = self.lower(most, share, memory);
         }
+        if self.lowered.len() == VENTURES {
+            self.lowered.pop_front();
+        }
+        self.lowered.push_back(lowered);
         self.bounded(memory)
     }
 
@@ -173,11 +185,13 @@ impl Controller {
         }
         let came: u64 = self.returned.iter().map(|(_, pages)| pages).sum();
         let lost = came as f64 * self.refault;
-        let most = RUSH.max(RUSH_GOALS * self.goal.most_loss) * self.useful;
+        let most = RUSH.max(RUSH_GOALS * self.goal.most_loss) * self.busy;
+        let ventured: f64 = self.lowered.iter().sum();
         let before = self.limit?;
         self.follow(memory);
-        let rushes = self.is_bound() && lost > most.max(RUSH_LEAST);
-        if pages == 0 || self.useful == 0.0 || !rushes {
+        let beyond = came as f64 > ventured && lost > most.max(RUSH_LEAST);
+        let rushes = self.is_bound() && beyond;
+        if pages == 0 || self.busy == 0.0 || !rushes {
             self.rushes = if pages == 0 { 0 } else { self.rushes };
             return (self.limit != Some(before)).then(|| self.bounded(memory));
         }
@@ -191,7 +205,7 @@ impl Controller {
     }
 
     /// Whether not all may be fast: what comes back otherwise was paged out for another reason.
-    fn is_bound(&self) -> bool {
+    pub(crate) fn is_bound(&self) -> bool {
         self.limit.is_some_and(|limit| limit < BOUND * self.footprint)
     }
 
@@ -222,16 +236,18 @@ impl Controller {
         self.since = 0;
     }
 
-    fn lower(&mut self, allowed: f64, share: f64, memory: Memory) {
-        let Some(limit) = self.limit else { return };
-        self.lowers = true;
+    /// Lowers the limit; by how many pages.
+    fn lower(&mut self, allowed: f64, share: f64, memory: Memory) -> f64 {
+        let Some(limit) = self.limit else { return 0.0 };
         // What was asked for before has not been done yet.
         if memory.used > limit * REACHED {
-            return;
+            return (memory.used - limit) / PAGE_BYTES as f64;
         }
         let pages = VENTURED * allowed * self.useful / self.refault;
         let most = (pages * PAGE_BYTES as f64).min(LOWERED * memory.footprint);
-        self.limit = Some(limit - most * (1.0 - share / (ENOUGH * allowed)));
+        let lowered = most * (1.0 - share / (ENOUGH * allowed));
+        self.limit = Some(limit - lowered);
+        lowered / PAGE_BYTES as f64
     }
 
     fn bounded(&mut self, memory: Memory) -> Bytes {

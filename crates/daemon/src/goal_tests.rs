@@ -153,6 +153,39 @@ fn a_rush_opens_fast_memory_within_two_steps() {
 }
 
 #[test]
+fn work_after_a_pause_is_no_rush() {
+    // A program that works for three seconds of ten.
+    let rates: Vec<f64> =
+        (0..65_536).map(|page| if page < 20_000 { 100.0 } else { 0.02 }).collect();
+    let mut program = Program::new(&rates, 1.0);
+    let (mut controller, mut meter) = (Controller::new(goal(0.02)), Meter::default());
+    let (mut limits, mut share) = (Vec::new(), (0.0, 0.0));
+    for second in 0..900 {
+        let works = second % 10 < 3;
+        let returned = if works { program.returned() } else { 0 };
+        for step in 1..=20 {
+            let at = Nanos(second * 1_000_000_000 + step * 50_000_000);
+            if let Some(limit) = controller.step(at, returned / 20, program.memory()) {
+                program.fast = limit.pages().0 as usize;
+            }
+        }
+        let lost = returned as f64 * REFAULT;
+        let useful = if works { SECOND - lost } else { 0.02 * SECOND };
+        meter.add(Stretch { useful, lost: Lost { swap_ins: lost, ..Lost::default() } });
+        let now = Nanos((second + 1) * 1_000_000_000);
+        program.fast =
+            controller.second(now, &meter, returned, program.memory()).pages().0 as usize;
+        limits.push(program.fast);
+        if second >= 300 {
+            share = (share.0 + lost, share.1 + useful);
+        }
+    }
+    let settled = &limits[300..];
+    assert!(settled.iter().all(|limit| *limit < 40_000), "{:?}", settled.iter().max());
+    assert!(share.0 / share.1 <= 0.02, "{share:?}");
+}
+
+#[test]
 fn what_comes_back_though_all_may_be_fast_delays_nothing() {
     let mut program = Program::new(&[0.0; 65_536], 1.0);
     let (mut controller, mut meter) = (Controller::new(goal(0.01)), Meter::default());

@@ -34,6 +34,8 @@ pub(crate) struct Limits {
     rng: Rng,
     /// Pages that may be paged out at random by now.
     probe_credit: f64,
+    /// Part of the usual number of those.
+    pub(crate) probes: f64,
 }
 
 impl Limits {
@@ -45,6 +47,7 @@ impl Limits {
             growth: Growth::default(),
             rng: Rng::new(settings.seed),
             probe_credit: 0.0,
+            probes: 1.0,
         }
     }
 
@@ -126,7 +129,7 @@ impl Limits {
         let room = view.free(swap).0 as usize;
         let direct = view.resident().saturating_sub(view.used(swap)).0 as f64;
         let [fewest, most] = PROBED_PAGES;
-        self.probe_credit += direct * PROBED_SHARE * passed.as_secs_f64();
+        self.probe_credit += direct * PROBED_SHARE * self.probes * passed.as_secs_f64();
         self.probe_credit = self.probe_credit.min(most);
         if self.probe_credit < fewest || !cx.budget.pacer.allows() {
             return Ok(());

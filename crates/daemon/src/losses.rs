@@ -22,6 +22,9 @@ const EASED: usize = 5;
 const SLOWER: f64 = 0.8;
 const FASTER: f64 = 1.05;
 const LEAST_EASE: f64 = 0.1;
+/// Part of the goal that may be lost to pages that are paged out only to see who comes back.
+const PROBES: f64 = 0.25;
+const LEAST_PROBES: f64 = 0.02;
 /// Part of the time on processors that is useful at least.
 const LEAST_USEFUL: f64 = 0.05;
 
@@ -36,6 +39,8 @@ pub(crate) struct Losses {
     period: f64,
     /// Part of our share of a core that we use.
     pub(crate) ease: f64,
+    /// Part of the usual number of pages that are paged out to see who comes back.
+    pub(crate) probes: f64,
 }
 
 /// Sums as of the last second.
@@ -61,6 +66,7 @@ impl Losses {
             refaults: 0,
             period: period.into(),
             ease: 1.0,
+            probes: 1.0,
         }
     }
 
@@ -125,6 +131,14 @@ impl Losses {
             true => (self.ease * SLOWER).max(LEAST_EASE),
             false => (self.ease * FASTER).min(1.0),
         };
+        // Where all may be fast, nothing else is out.
+        if !controller.is_bound() {
+            let lost = self.meter.last(EASED).share(|lost| lost.swap_ins);
+            self.probes = match lost > PROBES * controller.goal().most_loss {
+                true => (self.probes * SLOWER).max(LEAST_PROBES),
+                false => (self.probes * FASTER).min(1.0),
+            };
+        }
         let returned = next.refaults - before.refaults;
         let limit = controller.second(now, &self.meter, returned, memory(ledger));
         Ok(Some(Limit::Size(limit)))
