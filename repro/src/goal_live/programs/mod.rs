@@ -37,19 +37,19 @@ pub struct Program {
 pub static ALL: &[Program] = &[
     Program {
         name: "redis",
-        about: "300 000 values of 1 KiB, Zipf",
+        about: "300 000 values of 1 KiB, 60 % of them by Zipf's law, the others hardly read",
         missing: || missing_program("redis-server", "redis-server"),
         start: |dir| Ok(Box::new(servers::redis(dir, Some(0.99))?)),
     },
     Program {
         name: "redis-uniform",
-        about: "300 000 values of 1 KiB, uniform",
+        about: "300 000 values of 1 KiB, all alike",
         missing: || missing_program("redis-server", "redis-server"),
         start: |dir| Ok(Box::new(servers::redis(dir, None)?)),
     },
     Program {
         name: "memcached",
-        about: "300 000 values of 1 KiB, Zipf",
+        about: "300 000 values of 1 KiB, 60 % of them by Zipf's law, the others hardly read",
         missing: || missing_program("memcached", "memcached"),
         start: |dir| Ok(Box::new(servers::memcached(dir)?)),
     },

@@ -56,7 +56,7 @@ pub fn start(dir: &Path) -> anyhow::Result<Postgres> {
     let server = Owned::start(&mut server, dir)?;
     let psql = |words: &[&str]| {
         let mut command = Command::new("psql");
-        command.arg("-h").arg(dir).args(["-U", "nobody", "-qAt", "-d", "postgres"]).args(words);
+        command.arg("-h").arg(&data).args(["-U", "nobody", "-qAt", "-d", "postgres"]).args(words);
         command
     };
     let began = Instant::now();

@@ -13,6 +13,10 @@ use std::time::{Duration, Instant};
 
 const KEYS: u32 = 300_000;
 const VALUE_BYTES: usize = 1024;
+/// Part of the keys that nearly all requests go to; the others wait for their time to live to end, as in a cache.
+const LIVE: f64 = 0.6;
+/// Part of the requests that go to any key.
+const STRAY: f64 = 5e-4;
 /// Share of the requests that write.
 const WRITES: f64 = 0.05;
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -27,7 +31,7 @@ pub struct Server {
     rng: Rng,
 }
 
-/// With keys by Zipf's law of that exponent, or all alike.
+/// With live keys by Zipf's law of that exponent and the rest hardly read, or with all keys alike.
 pub fn redis(dir: &Path, skew: Option<f64>) -> anyhow::Result<Server> {
     let socket = dir.join("s");
     let mut command = pinned("redis-server");
@@ -82,7 +86,8 @@ impl Server {
         }
         self.connection.settle()?;
         let rng = self.rng.fork();
-        self.keys = skew.map(|skew| Keys::new(Law::Zipf(skew), KEYS, rng));
+        let live = (LIVE * f64::from(KEYS)) as u32;
+        self.keys = skew.map(|skew| Keys::new(Law::Zipf(skew), live, rng));
         Ok(self)
     }
 
@@ -101,9 +106,10 @@ impl Work for Server {
 
     fn work(&mut self, units: u64) -> anyhow::Result<()> {
         for _ in 0..units {
+            let stray = self.rng.unit_f64() < STRAY;
             let key = match &mut self.keys {
-                Some(keys) => keys.draw(),
-                None => self.rng.below(u64::from(KEYS)) as u32,
+                Some(keys) if !stray => keys.draw(),
+                _ => self.rng.below(u64::from(KEYS)) as u32,
             };
             let write = self.rng.unit_f64() < WRITES;
             self.request(key, write)?;
