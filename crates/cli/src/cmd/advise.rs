@@ -7,7 +7,7 @@ use frostline_driver::Slowdown;
 use frostline_report::table::Table;
 use frostline_report::units::{bytes, percent};
 use frostline_sim::{FastSize, Machine, Scale, SimOptions};
-use frostline_study::advise::{Advice, Answer, Extent, Question, advise};
+use frostline_study::advise::{Advice, Answer, Extent, Question, Trace, advise};
 use frostline_study::machine;
 use frostline_terminal::errors::usage;
 use frostline_terminal::progress::Screen;
@@ -181,27 +181,23 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let machines: Vec<Machine> = machines.collect::<Result<_, _>>()?;
     let prices = machines.iter().map(|machine| Prices::of(machine, &args.price));
     let prices: Vec<Option<Prices>> = prices.collect::<anyhow::Result<_>>()?;
+    let mut trace = Trace::open(&args.trace, limit::current(), &Screen)?;
     let mut runs = Vec::new();
     for (machine, prices) in machines.iter().zip(prices) {
-        for policy in &policies {
-            let options = SimOptions {
+        let question = Question {
+            goals: args.max_slowdown.iter().map(|slowdown| slowdown.get()).collect(),
+            policies: policies.clone(),
+            extent: if args.exact { Extent::All } else { Extent::ByLength },
+            jobs: args.jobs.map(NonZeroUsize::get),
+            options: SimOptions {
                 seed: args.seed,
                 tlb: args.tlb == Switch::On,
                 scale: args.scale,
                 ..SimOptions::new(machine.clone(), FastSize::Percent(100.0))
-            };
-            let question = Question {
-                trace: args.trace.clone(),
-                goals: args.max_slowdown.iter().map(|slowdown| slowdown.get()).collect(),
-                policy: policy.clone(),
-                extent: if args.exact { Extent::All } else { Extent::ByLength },
-                jobs: args.jobs.map(NonZeroUsize::get),
-                options,
-                limit: limit::current(),
-            };
-            let advice = advise(&question, &Screen)?;
-            runs.push(told(&args.trace, machine, policy, &advice, prices));
-        }
+            },
+        };
+        let advice = advise(&mut trace, &question, &Screen)?;
+        runs.extend(advice.iter().map(|advice| told(&args.trace, machine, advice, prices)));
     }
     match args.json {
         true => output::json(&runs)?,
@@ -210,13 +206,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn told(
-    trace: &str,
-    machine: &Machine,
-    policy: &str,
-    advice: &Advice,
-    prices: Option<Prices>,
-) -> Run {
+fn told(trace: &str, machine: &Machine, advice: &Advice, prices: Option<Prices>) -> Run {
     let footprint = advice.footprint_bytes;
     let in_bytes = |share: f64| (share * footprint as f64) as u64;
     let answer = |answer: &Answer| {
@@ -235,7 +225,7 @@ fn told(
     Run {
         trace: trace.to_owned(),
         machine: machine.name.clone(),
-        policy: policy.to_owned(),
+        policy: advice.policy.clone(),
         footprint_bytes: footprint,
         part: advice.part.unwrap_or(1.0),
         replays: advice.replays,
