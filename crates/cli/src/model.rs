@@ -163,7 +163,6 @@ impl ProgramArgs {
             fast: None,
             scale: None,
             machine: None,
-            part: None,
         };
         traces.into_iter().map(programs).collect()
     }

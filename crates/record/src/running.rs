@@ -75,6 +75,12 @@ impl Running {
         !matches!(self.look(WaitIdOptions::NOHANG), Ok(false))
     }
 
+    /// Asks it to end (SIGTERM).
+    pub fn end(&self) {
+        // As for killing.
+        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+    }
+
     /// Kills it.
     pub fn kill(&self) {
         // One that has ended needs it no more.

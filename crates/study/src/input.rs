@@ -83,11 +83,12 @@ impl Input {
     ///
     /// # Errors
     /// A trace that cannot be read, or a stop.
-    pub fn thinned(self, part: &Part, monitor: &dyn Monitor) -> anyhow::Result<Self> {
+    pub fn thinned(&self, part: &Part, monitor: &dyn Monitor) -> anyhow::Result<Self> {
         let watched = Watched::new(self.source()?, "drawing a part", None, monitor);
         let trace = MemTrace::capture(&mut Thinned::new(Box::new(watched), part.clone()))?;
         monitor.check()?;
-        Ok(Self { kind: Kind::Memory(trace), ..self })
+        // Page ids are dense by now.
+        Ok(Self { name: self.name.clone(), kind: Kind::Memory(trace), sheet: None })
     }
 
     fn into_memory(self, header: &TraceHeader, monitor: &dyn Monitor) -> anyhow::Result<Self> {

@@ -97,7 +97,6 @@ mod tests {
             fast: None,
             scale: None,
             machine: None,
-            part: None,
         };
         let half = "50%".parse().unwrap();
         Request {

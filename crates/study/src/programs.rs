@@ -2,7 +2,6 @@
 
 use super::input::Input;
 use super::runner::with_seed;
-use crate::advise::Part;
 use frostline_core::consolidation::ConsolidationLimit;
 use frostline_core::spec;
 use frostline_sim::{FastSize, Footprint, GuestSetup, Machine, Scale, SimError, Together};
@@ -39,8 +38,6 @@ pub struct Programs {
     pub scale: Option<Scale>,
     /// Machine, in place of the request's.
     pub machine: Option<Machine>,
-    /// What of the trace is replayed; `None` for all.
-    pub part: Option<Part>,
 }
 
 impl Programs {
@@ -56,7 +53,6 @@ impl Programs {
             fast: None,
             scale: None,
             machine: None,
-            part: None,
         }
     }
 
@@ -169,7 +165,6 @@ mod tests {
             fast: None,
             scale: None,
             machine: None,
-            part: None,
         };
         let others: Vec<String> = programs.others(3).into_iter().map(|(_, name)| name).collect();
         let expected =
@@ -212,7 +207,6 @@ mod tests {
                 fast: None,
                 scale: None,
                 machine: None,
-                part: None,
             };
             let study = study(programs, "", "first-touch");
             let report = study.traces[0].sizes[0].policies[0].first().report.clone();
@@ -241,7 +235,6 @@ mod tests {
             fast: None,
             scale: None,
             machine: None,
-            part: None,
         };
         let study = study(programs, "none,gpac", "memtierd");
         let size = &study.traces[0].sizes[0];

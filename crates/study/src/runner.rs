@@ -20,6 +20,7 @@ use frostline_sim::{
 };
 use frostline_trace::TraceSource;
 use rayon::prelude::*;
+use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -64,9 +65,7 @@ pub fn machine(text: &str) -> Result<Machine, StudyError> {
 /// # Errors
 /// The first error of any run, or [`StudyError::Stopped`].
 pub fn run(request: &Request, monitor: &dyn Monitor) -> anyhow::Result<Study> {
-    let jobs = request.jobs.unwrap_or(0).min(MOST_JOBS);
-    let threads = rayon::ThreadPoolBuilder::new().num_threads(jobs);
-    let threads = threads.build().context("cannot start threads")?;
+    let threads = threads(request.jobs)?;
     let seeds: Vec<u64> =
         (0..request.seeds.max(1)).map(|i| request.options.seed.wrapping_add(i)).collect();
     let mut traces = Vec::new();
@@ -76,6 +75,12 @@ pub fn run(request: &Request, monitor: &dyn Monitor) -> anyhow::Result<Study> {
     }
     let (machine, tlb) = (request.options.machine.clone(), request.options.tlb);
     Ok(Study { machine, tlb, seeds, traces })
+}
+
+/// Threads for as many runs at the same time; `None` for one per core.
+pub(crate) fn threads(jobs: Option<usize>) -> anyhow::Result<ThreadPool> {
+    let threads = ThreadPoolBuilder::new().num_threads(jobs.unwrap_or(0).min(MOST_JOBS));
+    threads.build().context("cannot start threads")
 }
 
 /// A generated trace is generated anew with every seed, unless its description names one: seeds
@@ -133,19 +138,24 @@ fn named(error: anyhow::Error, trace: &str) -> anyhow::Error {
     }
 }
 
+/// A trace that is open, and measured on a machine.
+pub(crate) struct Ready {
+    pub(crate) input: Arc<Input>,
+    pub(crate) footprint: Footprint,
+    /// Where several programs run at once, or in virtual machines.
+    pub(crate) co_runners: Option<CoRunners>,
+}
+
 /// A trace made ready for its runs.
 struct Prepared<'a> {
     request: &'a Request,
     machine: &'a Machine,
     monitor: &'a dyn Monitor,
-    input: Arc<Input>,
-    footprint: Footprint,
+    ready: Ready,
     scale_of: Scale,
     scale: f64,
     matrix: Option<Arc<EpochMatrix>>,
     order: Arc<LazyOrder>,
-    /// Where several programs run at once, or in virtual machines.
-    co_runners: Option<CoRunners>,
 }
 
 struct Job {
@@ -162,17 +172,12 @@ fn run_trace(
     seeds: &[u64],
     monitor: &dyn Monitor,
 ) -> anyhow::Result<TraceStudy> {
-    let name = &programs.trace;
     let kinds = request.guests.len().max(1);
     let passes = 1 + request.sizes.len() * request.policies.len() * kinds * seeds.len();
     let open = |name: &str, times| Input::open(name, times, request.limit, monitor);
-    let mut input = open(name, passes + usize::from(request.bound))?;
-    if let Some(part) = &programs.part {
-        input = input.thinned(part, monitor)?;
-    }
+    let input = open(&programs.trace, passes + usize::from(request.bound))?;
     let machine = programs.machine.as_ref().unwrap_or(&request.options.machine);
     let inside = Together::inside(machine, request.guests.first());
-    let header = input.source()?.header().clone();
     let mut footprint = footprint(&input, &inside, monitor)?;
     let together = programs.are_several() || !request.guests.is_empty();
     let co_runners = match together {
@@ -186,10 +191,35 @@ fn run_trace(
     if let Some(co_runners) = &co_runners {
         footprint = co_runners.footprint(&request.guests);
     }
+    let ready = Ready { input: Arc::new(input), footprint, co_runners };
+    run_ready(request, programs, ready, seeds, monitor)
+}
 
+/// Runs of one trace that is ready, with the request's first seed, on the threads of the caller's pool; the
+/// request's traces and jobs do not matter.
+pub(crate) fn run_one(
+    request: &Request,
+    ready: Ready,
+    monitor: &dyn Monitor,
+) -> anyhow::Result<TraceStudy> {
+    let programs = Programs::alone(ready.input.name());
+    run_ready(request, &programs, ready, &[request.options.seed], monitor)
+}
+
+fn run_ready(
+    request: &Request,
+    programs: &Programs,
+    ready: Ready,
+    seeds: &[u64],
+    monitor: &dyn Monitor,
+) -> anyhow::Result<TraceStudy> {
+    let Ready { input, footprint, co_runners } = &ready;
+    let machine = programs.machine.as_ref().unwrap_or(&request.options.machine);
+    let header = input.source()?.header().clone();
+    let together = co_runners.is_some();
     let wanted = match request.bound {
         true if together => Err(NoBound::Together),
-        true => bounds::applies(machine, &request.options.faults, &footprint),
+        true => bounds::applies(machine, &request.options.faults, footprint),
         false => Err(NoBound::NotAsked),
     };
     let offline = request.policies.iter().any(|policy| is_offline(policy));
@@ -198,18 +228,18 @@ fn run_trace(
         let what = format!("no future is known to programs: {}", NoBound::Together);
         return Err(StudyError::failed(what, hint).into());
     }
-    if offline && let Err(why) = bounds::fits(&footprint) {
+    if offline && let Err(why) = bounds::fits(footprint) {
         let hint = "leave the offline policies out, or take a shorter trace";
         let what = format!("offline policies need to hold the trace: {why}");
         return Err(StudyError::failed(what, hint).into());
     }
     let matrix = match offline || wanted.is_ok() {
-        true => Some(bounds::matrix(&input, &footprint, monitor)?),
+        true => Some(bounds::matrix(input, footprint, monitor)?),
         false => None,
     };
     let mut sizes = Vec::new();
     for &fast in programs.fast.as_ref().map_or(request.sizes.as_slice(), std::slice::from_ref) {
-        let fast_pages = fast.pages(&footprint).0;
+        let fast_pages = fast.pages(footprint).0;
         let bound = match (&wanted, &matrix) {
             (Ok(()), Some(matrix)) => Ok(bounds::compute(matrix, machine, fast_pages, monitor)?),
             (Err(why), _) => Err(why.clone()),
@@ -221,26 +251,15 @@ fn run_trace(
     }
 
     let scale_of = programs.scale.unwrap_or(request.options.scale);
-    let scale = scale_of.factor(&footprint);
+    let scale = scale_of.factor(footprint);
     // The matrix is large; runs need it for offline policies only.
     let matrix = matrix.filter(|_| offline).map(Arc::new);
-    let input = Arc::new(input);
-    let order = Arc::new(LazyOrder::new(Arc::clone(&input)));
-    let prepared = Prepared {
-        request,
-        machine,
-        monitor,
-        input,
-        footprint,
-        scale_of,
-        scale,
-        matrix,
-        order,
-        co_runners,
-    };
+    let order = Arc::new(LazyOrder::new(Arc::clone(input)));
+    let prepared = Prepared { request, machine, monitor, ready, scale_of, scale, matrix, order };
     let outcomes = run_all(&prepared, &sizes, seeds)?;
     collect(&mut sizes, &labels(&request.policies, &request.guests), seeds.len(), outcomes);
-    Ok(TraceStudy { name: name.clone(), header, footprint: prepared.footprint, scale, sizes })
+    let (name, footprint) = (programs.trace.clone(), prepared.ready.footprint);
+    Ok(TraceStudy { name, header, footprint, scale, sizes })
 }
 
 /// What a trace uses of a machine, by a pass over it.
@@ -299,13 +318,13 @@ fn run_all(
         1 => "simulating".to_owned(),
         n => format!("simulating {n} runs"),
     };
-    let total = prepared.footprint.records * jobs.len() as u64;
+    let total = prepared.ready.footprint.records * jobs.len() as u64;
     let pass = prepared.monitor.pass(&what, "accesses", Some(total));
     let finished = AtomicUsize::new(0);
     let outcomes: anyhow::Result<Vec<RunOutcome>> = jobs
         .par_iter()
         .map(|job| {
-            let outcome = prepared.run_one(job, &sizes[job.size], &*pass)?;
+            let outcome = prepared.run_job(job, &sizes[job.size], &*pass)?;
             finished.fetch_add(1, Ordering::Relaxed);
             Ok(outcome)
         })
@@ -319,15 +338,15 @@ fn run_all(
 }
 
 impl Prepared<'_> {
-    fn run_one(&self, job: &Job, size: &SizeStudy, pass: &dyn Pass) -> anyhow::Result<RunOutcome> {
+    fn run_job(&self, job: &Job, size: &SizeStudy, pass: &dyn Pass) -> anyhow::Result<RunOutcome> {
         self.monitor.check()?;
         let spec = &self.request.policies[job.policy];
         let machine = self.machine;
         let context = Offer {
             seed: job.seed,
             scale: self.scale,
-            fast_pages: size.fast.pages(&self.footprint),
-            total_pages_hint: PageCount(self.footprint.peak_resident_pages),
+            fast_pages: size.fast.pages(&self.ready.footprint),
+            total_pages_hint: PageCount(self.ready.footprint.peak_resident_pages),
             oracle: self.matrix.as_ref().filter(|_| is_offline(spec)).map(|matrix| {
                 let model = bounds::model(machine, size.fast_bytes / 4096);
                 let (matrix, order) = (Arc::clone(matrix), Arc::clone(&self.order));
@@ -354,7 +373,7 @@ impl Prepared<'_> {
         };
         let options = SimOptions {
             fast: size.fast,
-            labels: Labels { trace: self.input.name().to_owned(), policy_config },
+            labels: Labels { trace: self.ready.input.name().to_owned(), policy_config },
             seed: job.seed,
             scale: self.scale_of,
             epoch_records,
@@ -367,17 +386,18 @@ impl Prepared<'_> {
             seen = progress.records;
             !self.monitor.stops()
         };
-        let outcome = match &self.co_runners {
+        let outcome = match &self.ready.co_runners {
             Some(co_runners) => {
-                let programs = co_runners.together(&self.input, guest, self.scale, job.seed)?;
-                simulate_together(programs, &self.footprint, policy, &options, &mut observer)
+                let programs =
+                    co_runners.together(&self.ready.input, guest, self.scale, job.seed)?;
+                simulate_together(programs, &self.ready.footprint, policy, &options, &mut observer)
             }
             None => {
-                let mut source = self.input.source()?;
-                simulate(&mut *source, &self.footprint, policy, &options, &mut observer)
+                let mut source = self.ready.input.source()?;
+                simulate(&mut *source, &self.ready.footprint, policy, &options, &mut observer)
             }
         };
-        pass.advance(self.footprint.records.saturating_sub(seen));
+        pass.advance(self.ready.footprint.records.saturating_sub(seen));
         let mut outcome = match outcome {
             Err(SimError::Cancelled) => return Err(StudyError::Stopped { runs: None }.into()),
             other => other.with_context(|| format!("policy {spec} at {}", size.fast))?,

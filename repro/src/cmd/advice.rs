@@ -5,7 +5,7 @@ use frostline_core::spec;
 use frostline_report::table::Table;
 use frostline_report::units::{bytes, percent};
 use frostline_sim::{FastSize, SimOptions};
-use frostline_study::advise::{Curve, Extent, Question, advise};
+use frostline_study::advise::{Curve, Extent, Question, Trace, advise};
 use frostline_study::{Programs, Request, machine};
 use frostline_terminal::progress::Screen;
 use frostline_terminal::{cancel, limit, output};
@@ -98,15 +98,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut cases = Vec::new();
     for trace in traces {
         let question = Question {
-            trace: trace.to_owned(),
             goals: args.max_slowdown.clone(),
-            policy: policy.clone(),
+            policies: vec![policy.clone()],
             extent: if args.drawn { Extent::Part } else { Extent::ByLength },
             jobs: None,
             options: options.clone(),
-            limit: limit::current(),
         };
-        let advice = advise(&question, &Screen)?;
+        let mut opened = Trace::open(trace, limit::current(), &Screen)?;
+        let advice = advise(&mut opened, &question, &Screen)?.remove(0);
+        drop(opened);
         let whole = every_size(trace, &policy, &options)?;
         cases.extend(advice.answers.iter().map(|answer| Case {
             trace: trace.to_owned(),

@@ -546,7 +546,6 @@ impl Experiment {
         quick: bool,
     ) -> anyhow::Result<Programs> {
         Ok(Programs {
-            part: None,
             trace: workload.trace(quick).to_owned(),
             copies: workload.programs.unwrap_or(self.programs).max(1),
             beside: workload.beside.iter().map(|other| other.trace(quick).to_owned()).collect(),

@@ -2,13 +2,13 @@
 
 use anyhow::Context;
 use frostline_core::spec::{Spec, parse_bytes, parse_count};
-use frostline_record::{Options, Progress, RecordError, Recorder, Stop, Tool, record};
+use frostline_record::{Options, Outcome, Progress, RecordError, Recorder, Stop, Tool, record};
 use frostline_terminal::errors::with_code;
 use frostline_terminal::{files, progress};
 use indicatif::ProgressBar;
 use std::ffi::OsString;
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -102,36 +102,71 @@ impl Args {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let options = args.options().map_err(|error| coded(error, 125))?;
     files::check(&args.output).map_err(|error| coded(error, 125))?;
-    let tool = Tool::find(args.from, progress::note).map_err(ours)?;
-    let mut display = Display::new(args.progress);
-    let outcome = record(&tool, &args.command, &args.output, &options, &mut |at, stop| {
-        display.show(at, stop)
+    let how = How { from: args.from, lines: args.progress, most: None };
+    Ok(ExitCode::from(to_file(&args.command, &args.output, &options, &how)?.code))
+}
+
+/// A recording apart from its caches.
+pub struct How {
+    /// What records.
+    pub from: Recorder,
+    /// Lines of progress where there is no terminal.
+    pub lines: bool,
+    /// The program is ended after so long, or as soon as its trace is full; `None`: it runs to its end.
+    pub most: Option<Duration>,
+}
+
+/// Time that a program has to end by itself once it is asked to.
+const TO_END: Duration = Duration::from_secs(10);
+
+/// Records a program into a file, with progress, and says what came of it.
+///
+/// # Errors
+/// Where the program cannot be run or its trace not be written.
+pub fn to_file(
+    command: &[OsString],
+    output: &Path,
+    options: &Options,
+    how: &How,
+) -> anyhow::Result<Outcome> {
+    let tool = Tool::find(how.from, progress::note).map_err(ours)?;
+    let mut display = Display::new(how.lines, how.most.is_some());
+    let mut asked = None;
+    let mut outcome = record(&tool, command, output, options, &mut |at, stop| {
+        display.show(at, stop);
+        let Some(most) = how.most else { return };
+        let full = stop.is_some_and(|stop| !matches!(stop, Stop::Ended));
+        match asked {
+            None if full || at.elapsed >= most => {
+                asked = Some(at.elapsed);
+                if full { at.program.kill() } else { at.program.end() }
+            }
+            Some(then) if at.elapsed >= then + TO_END => at.program.kill(),
+            _ => {}
+        }
     })
     .map_err(ours)?;
     drop(display);
     if !outcome.log.is_empty() {
         progress::note(&outcome.log);
     }
-    match outcome.stop {
-        Stop::Failed(error) => Err(ours(error)),
-        Stop::Ended | Stop::Full => {
-            if let Some(totals) = outcome.totals {
-                progress::note(&format!(
-                    "{}: {} accesses, {} instructions, {}{}",
-                    args.output.display(),
-                    totals.records,
-                    totals.clock_end,
-                    megabytes(outcome.bytes),
-                    if outcome.processes > 1 {
-                        format!(", {} processes", outcome.processes)
-                    } else {
-                        String::new()
-                    },
-                ));
-            }
-            Ok(ExitCode::from(outcome.code))
-        }
+    if let Stop::Failed(error) = std::mem::replace(&mut outcome.stop, Stop::Ended) {
+        return Err(ours(error));
     }
+    if let Some(totals) = outcome.totals {
+        let processes = match outcome.processes {
+            0 | 1 => String::new(),
+            n => format!(", {n} processes"),
+        };
+        progress::note(&format!(
+            "{}: {} accesses, {} instructions, {}{processes}",
+            output.display(),
+            totals.records,
+            totals.clock_end,
+            megabytes(outcome.bytes),
+        ));
+    }
+    Ok(outcome)
 }
 
 fn recorder(text: &str) -> Result<Recorder, String> {
@@ -160,16 +195,19 @@ fn megabytes(bytes: u64) -> String {
 struct Display {
     bar: ProgressBar,
     lines: bool,
+    /// The program does not outlive its recording.
+    ends: bool,
     last_line: Instant,
 }
 
 const LINE_EVERY: Duration = Duration::from_secs(3);
 
 impl Display {
-    fn new(progress: bool) -> Self {
+    fn new(progress: bool, ends: bool) -> Self {
         Self {
             bar: progress::bar("recording", "accesses", None),
             lines: progress && !std::io::stderr().is_terminal(),
+            ends,
             last_line: Instant::now(),
         }
     }
@@ -188,6 +226,9 @@ impl Display {
             ));
         }
         match stop {
+            Some(Stop::Full) if self.ends => {
+                progress::note("the trace is as large as it may be; the program is ended");
+            }
             Some(Stop::Full) => {
                 progress::note("the trace has reached --max-size; the program goes on unrecorded");
             }

@@ -1,5 +1,6 @@
 //! The report: one file with everything in it. It asks nothing of the network and runs no script.
 
+mod advice;
 mod bars;
 mod by_size;
 mod facts;
@@ -16,6 +17,7 @@ pub mod svg;
 
 use crate::summary;
 use crate::units::bytes;
+pub use advice::{Advised, advice};
 use frostline_core::policy::registry;
 use frostline_study::{NoBound, SizeStudy, Study, TraceStudy, is_online};
 use palette::Palette;

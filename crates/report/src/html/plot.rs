@@ -147,6 +147,16 @@ impl Plot {
         );
     }
 
+    /// An interval along x, with a dot in it.
+    pub fn interval(&mut self, class: &str, [low, x, high]: [f64; 3], y: f64) {
+        let (a, b, py) = (self.x.at(low), self.x.at(high), self.y.at(y));
+        let _ = write!(
+            self.over,
+            "<line class=\"whisker\" x1=\"{a:.2}%\" x2=\"{b:.2}%\" y1=\"{py:.1}\" y2=\"{py:.1}\"/>"
+        );
+        self.dot(class, x, y, None);
+    }
+
     /// The chart. `label` names it to a screen reader, `description` says what it shows.
     pub fn show(mut self, label: &str, description: &str) -> String {
         self.place_keys();

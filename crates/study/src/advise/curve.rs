@@ -31,10 +31,11 @@ impl Curve {
         Some(below + (size - below) * (lost - goal) / (lost - loss))
     }
 
-    /// Sizes between which the answer is: the largest with which more than `goal` is lost, and the next.
-    pub fn bracket(&self, goal: f64) -> Option<(f64, f64)> {
+    /// Sizes between which the answer is, and their losses: the largest with which more than `goal` is lost, and
+    /// the next.
+    pub fn bracket(&self, goal: f64) -> Option<((f64, f64), (f64, f64))> {
         let index = self.points.iter().rposition(|(_, loss)| *loss > goal)?;
-        Some((self.points[index].0, self.points.get(index + 1)?.0))
+        Some((self.points[index], *self.points.get(index + 1)?))
     }
 }
 
@@ -47,7 +48,7 @@ mod tests {
     fn an_answer_lies_in_a_straight_line_between_two_points() {
         let curve = Curve::new(vec![(1.0, 0.0), (0.5, 0.02), (0.25, 0.1)]);
         assert_eq!(curve.size_for(0.01), Some(0.75));
-        assert_eq!(curve.bracket(0.01), Some((0.5, 1.0)));
+        assert_eq!(curve.bracket(0.01), Some(((0.5, 0.02), (1.0, 0.0))));
         assert_eq!(curve.size_for(0.2), Some(0.25));
         assert_eq!(curve.bracket(0.2), None);
         assert_eq!(Curve::new(vec![(0.5, 0.2), (1.0, 0.1)]).size_for(0.05), None);
