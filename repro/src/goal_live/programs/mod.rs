@@ -3,23 +3,11 @@
 mod piped;
 mod postgres;
 mod servers;
+mod work;
 
 use crate::validate::programs::recipe::missing_program;
-use anyhow::Context;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-
-/// A program that runs and has loaded its data.
-pub trait Work: Send {
-    /// Process that frostline attaches to.
-    fn pid(&self) -> u32;
-
-    /// Does so many units, and comes back when all are done.
-    ///
-    /// # Errors
-    /// Where the program has ended or answers otherwise than expected.
-    fn work(&mut self, units: u64) -> anyhow::Result<()>;
-}
+use std::path::Path;
+pub use work::Work;
 
 /// A program by name.
 #[derive(Debug)]
@@ -84,32 +72,3 @@ pub static ALL: &[Program] = &[
         start: |dir| Ok(Box::new(piped::xz(dir)?)),
     },
 ];
-
-/// A child that is killed when it goes out of scope.
-#[derive(Debug)]
-struct Owned(Child);
-
-impl Owned {
-    /// Starts it on the last core, with what it says in `dir`.
-    fn start(command: &mut Command, dir: &Path) -> anyhow::Result<Self> {
-        let said = std::fs::File::create(dir.join("said"))?;
-        let child = command.stderr(Stdio::from(said)).spawn();
-        Ok(Self(child.with_context(|| format!("cannot start {command:?}"))?))
-    }
-}
-
-impl Drop for Owned {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// The program on the last core, which those that are compared take in turn; the client has the others.
-fn pinned(program: impl Into<PathBuf>) -> Command {
-    let core = std::thread::available_parallelism().map_or(0, |cores| cores.get() - 1);
-    let mut command = Command::new("taskset");
-    command.args(["-c", &core.to_string()]).arg(program.into());
-    command.stdin(Stdio::null()).stdout(Stdio::null());
-    command
-}

@@ -1,6 +1,6 @@
 //! Programs that read numbers: so many units are asked for by a line.
 
-use super::{Owned, Work, pinned};
+use super::work::{Owned, Work, pinned};
 use crate::validate::programs::h2::{self, TABLE};
 use crate::validate::programs::recipe::missing_program;
 use anyhow::{Context, bail};
@@ -114,4 +114,21 @@ pub fn h2(dir: &Path) -> anyhow::Result<Piped> {
     let words = TABLE.asked(512, 600_000).command(dir)?;
     let (java, arguments) = words.split_first().context("no command")?;
     ready(pinned(java).args(arguments), dir)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_works_when_asked_and_its_end_is_noticed() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let script = "echo ready; while read n; do [ $n = 3 ] && exit; echo noise; echo done; done";
+        let mut command = Command::new("sh");
+        let mut piped = ready(command.args(["-c", script]), dir.path()).expect("it starts");
+        assert!(piped.work(1).is_ok() && piped.work(2).is_ok());
+        assert!(piped.work(3).is_err());
+        let mut command = Command::new("sh");
+        assert!(ready(command.args(["-c", "exit 1"]), dir.path()).is_err());
+    }
 }

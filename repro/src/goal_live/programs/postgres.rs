@@ -1,7 +1,7 @@
 //! PostgreSQL with a table in its shared buffers.
 
 use super::piped::Piped;
-use super::{Owned, Work, pinned};
+use super::work::{Owned, Work, pinned};
 use crate::validate::programs::recipe::missing_program;
 use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! Servers of keys and values.
 
-use super::{Owned, Work, pinned};
+use super::work::{Owned, Work, pinned};
 use crate::validate::programs::connection::Connection;
 use crate::validate::programs::laws::{Keys, Law, shuffled};
 use crate::validate::programs::{memcached, resp};
