@@ -28,6 +28,8 @@ pub(crate) struct Budget {
     pub(crate) ease: f64,
     /// The limit is being lowered: it counts as settling.
     pub(crate) lowers: bool,
+    /// Much comes back at once: it counts as settling, too.
+    pub(crate) rushes: bool,
 }
 
 impl Budget {
@@ -43,6 +45,7 @@ impl Budget {
             settling_since: None,
             ease: 1.0,
             lowers: false,
+            rushes: false,
         }
     }
 
@@ -57,7 +60,7 @@ impl Budget {
     pub(crate) fn share(&mut self, now: Nanos, settings: &Settings, used: u64, limit: u64) {
         let settled = used as f64 <= limit as f64 * SETTLING;
         self.settling_since = if settled { None } else { self.settling_since.or(Some(now)) };
-        let settling = self.lowers || !settled && self.over_limit(now) < SETTLES;
+        let settling = self.rushes || self.lowers || !settled && self.over_limit(now) < SETTLES;
         let Settings { cpu_share, settling_cpu_share, .. } = *settings;
         let share = if settling { settling_cpu_share.max(cpu_share) } else { cpu_share };
         // The audit's part is everybody's while it rests.

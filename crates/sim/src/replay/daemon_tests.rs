@@ -142,3 +142,35 @@ fn a_daemon_with_a_goal_finds_the_size_by_itself() {
     assert!(little.1 > some.1 && some.1 > much.1, "{little:?} {some:?} {much:?}");
     assert!(little.1 > 1500.0 && much.1 < 1800.0, "{little:?} {much:?}");
 }
+
+/// A run of half a minute in which some of 8000 pages are used, and then pages in that order.
+fn rush_after(then: &[u32], goal: Option<Goal>) -> RunOutcome {
+    let mut steps: Vec<Step> = (0..8000).map(load).collect();
+    steps.extend((0..800_000_u32).map(|i| load(i.wrapping_mul(7919) % 400)));
+    steps.extend(then.iter().map(|page| load(*page)));
+    let mut options = hosted(8000, 8000, 0.5);
+    let machine = "dram-zram:thp=off:costs.fault_base_ns=0:tiers.dram.read_ns=40us\
+                   :costs.refault_ns=280us";
+    options.machine = Machine::parse(machine).expect("a machine");
+    options.daemon.as_mut().expect("there is one").goal = goal;
+    let policy = registry::make("frost", &Offer::default()).expect("it is listed");
+    replay_steps(&steps, policy, &options, false)
+}
+
+#[test]
+fn in_a_rush_most_pages_are_back_before_they_are_touched() {
+    let goal = Some(Goal { most_loss: 0.5, floor: None, ceiling: None });
+    let refaults = |run: &RunOutcome| run.report.counters["machine.refaults"];
+    let quiet = rush_after(&[], goal);
+    let out = (quiet.report.tiers[1].resident_bytes / PAGE_BYTES) as f64;
+    assert!(out > 1500.0, "{out} of 8000 pages have left");
+    let in_turn: Vec<u32> = (0..8000).collect();
+    let scattered: Vec<u32> = (0..8000).map(|i| i * 2671 % 8000).collect();
+    for order in [in_turn, scattered] {
+        let run = rush_after(&order, goal);
+        let came = refaults(&run) - refaults(&quiet);
+        // Each page that is out takes one refault where nothing is brought in.
+        assert!(came > 50.0 && came < out / 2.0, "{came} of {out}");
+        assert_eq!(run.report.tiers[1].resident_bytes, 0, "all is fast");
+    }
+}
