@@ -15,6 +15,8 @@ use frostline_core::types::*;
 const BLOCK: u32 = 16;
 /// Time for which a rush lasts after the last sign of it.
 const LASTS: Nanos = Nanos(1_000_000_000);
+/// Time from its beginning for which it has a larger share of a core.
+const HURRIES: Nanos = Nanos(5_000_000_000);
 /// Pages that come back within a step, from which on a rush goes on: some percent of the step's time.
 const GOES_ON: usize = 128;
 /// Most times that the reach is doubled.
@@ -25,6 +27,7 @@ const LOOKED: u32 = 1 << 16;
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rush {
+    began: Nanos,
     /// Nothing is prefetched from then on.
     ends: Nanos,
     /// Steps in a row in which much came back, as was told last.
@@ -36,9 +39,13 @@ pub(crate) struct Rush {
 }
 
 impl Rush {
-    /// Takes in that much came back in `steps` steps in a row up to `now`; whether a rush lasts.
+    /// Takes in that much came back in `steps` steps in a row up to `now`; whether a rush has begun within the last
+    /// seconds, and lasts.
     pub(crate) fn follow(&mut self, now: Nanos, steps: u32) -> bool {
         let before = core::mem::replace(&mut self.steps, steps);
+        if steps > before && !self.lasts(now) {
+            self.began = now;
+        }
         if steps > before || self.lasts(now) && self.came.len() >= GOES_ON {
             self.ends = now.saturating_add(LASTS);
         }
@@ -47,7 +54,7 @@ impl Rush {
         } else {
             self.doubled = 0;
         }
-        self.lasts(now)
+        self.lasts(now) && now.saturating_sub(self.began) < HURRIES
     }
 
     fn lasts(&self, now: Nanos) -> bool {
@@ -217,5 +224,8 @@ mod tests {
         rush.came.clear();
         assert!(rush.follow(at(2149), 0));
         assert!(!rush.follow(at(2150), 0) && rush.doubled == 0);
+        let hurries = |ms: &u64| rush.follow(at(*ms), *ms as u32);
+        assert_eq!((3000..9000).filter(hurries).count(), 5000, "for some seconds");
+        assert!(rush.lasts(at(9000)));
     }
 }
