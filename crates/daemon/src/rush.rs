@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn the_nearest_come_first_and_none_twice() {
         let came: Vec<PageId> = [3, 100, 117, 990].map(PageId).to_vec();
-        let out = |page: PageId| page.0 % 3 != 0 && !came.contains(&page);
+        let out = |page: PageId| !page.0.is_multiple_of(3) && !came.contains(&page);
         let all = near(&came, 1000, usize::MAX, out);
         let set: BTreeSet<PageId> = all.iter().copied().collect();
         assert_eq!(set.len(), all.len());
