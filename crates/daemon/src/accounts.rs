@@ -44,7 +44,7 @@ const MOST_PAGES: u64 = MOST_BYTES / PAGE_BYTES;
 /// All moves since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accounts {
-    /// Towards faster tiers, by the policy.
+    /// Towards faster tiers, by the policy, or ahead of touches in a rush.
     pub promotions: Account,
     /// Towards slower tiers, by the policy.
     pub demotions: Account,

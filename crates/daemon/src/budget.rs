@@ -12,6 +12,11 @@ const SETTLING: f64 = 1.02;
 /// longer does not count as settling.
 const SETTLES: Nanos = Nanos(60_000_000_000);
 
+/// What becomes of the settling share in a rush, and the largest share that it becomes: a page costs us about what its
+/// fault would cost the program, which is far ahead of who has less of a core.
+const HURRIED: f64 = 8.0;
+const MOST_HURRIED: f64 = 0.5;
+
 /// Processor time that may be used, and when to use it.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
@@ -28,6 +33,8 @@ pub(crate) struct Budget {
     pub(crate) ease: f64,
     /// The limit is being lowered: it counts as settling.
     pub(crate) lowers: bool,
+    /// Much comes back at once, since a few seconds at most.
+    pub(crate) rushes: bool,
 }
 
 impl Budget {
@@ -43,6 +50,7 @@ impl Budget {
             settling_since: None,
             ease: 1.0,
             lowers: false,
+            rushes: false,
         }
     }
 
@@ -60,6 +68,8 @@ impl Budget {
         let settling = self.lowers || !settled && self.over_limit(now) < SETTLES;
         let Settings { cpu_share, settling_cpu_share, .. } = *settings;
         let share = if settling { settling_cpu_share.max(cpu_share) } else { cpu_share };
+        let hurried = (settling_cpu_share * HURRIED).min(MOST_HURRIED);
+        let share = if self.rushes { hurried.max(share) } else { share };
         // The audit's part is everybody's while it rests.
         let audit = if self.rounds.allows(now) { cpu_share * AUDIT_PART } else { 0.0 };
         self.pacer.set_share((share - audit) * self.ease);

@@ -13,6 +13,7 @@ use crate::loss::Loss;
 use crate::losses::Losses;
 use crate::moving::Wanted;
 use crate::observer::Observer;
+use crate::rush::Rush;
 use crate::settings::{REPORT, STEP, Settings};
 use crate::space::Space;
 use crate::spaces::{Audits, Spaces};
@@ -37,6 +38,7 @@ pub struct Daemon {
     limits: Limits,
     observer: Observer,
     losses: Losses,
+    rush: Rush,
     now: Nanos,
     report_due: Nanos,
 }
@@ -48,6 +50,7 @@ struct Parts<'a> {
     limits: &'a mut Limits,
     observer: &'a mut Observer,
     losses: &'a mut Losses,
+    rush: &'a mut Rush,
 }
 
 impl Daemon {
@@ -56,6 +59,7 @@ impl Daemon {
         let period = engine.facts().needs.load_sample_period;
         Self {
             losses: Losses::new(settings.goal, period),
+            rush: Rush::default(),
             ledger: Ledger::new(engine),
             budget: Budget::new(&settings, system.cpu()),
             spaces: Spaces::default(),
@@ -83,12 +87,13 @@ impl Daemon {
             self.report_due = now.saturating_add(REPORT);
         }
         let limited = self.keep_goal(now, reports, system)?;
-        let (cx, Parts { spaces, audit, limits, observer, losses }) = &mut self.parts(system);
+        let (cx, Parts { spaces, audit, limits, observer, losses, rush }) = &mut self.parts(system);
         spaces.follow(cx)?;
         let mut events = Vec::new();
         if cx.budget.refreshes.allows(now) {
             cx.budget.refreshes.begin(now, cx.system.cpu());
             spaces.refresh(cx, &mut events)?;
+            rush.note(now, &events);
             // Limits are shares of what the engine knows to be there.
             cx.tell(core::mem::take(&mut events))?;
             cx.budget.refreshes.end(cx.system.cpu());
@@ -108,8 +113,10 @@ impl Daemon {
         observer.listen(cx, &mut limits.referenced, &mut events)?;
         cx.system.hear(now, &mut events)?;
         audit.go_on(cx, spaces, &mut events)?;
+        rush.note(now, &events);
         cx.tell(events)?;
         cx.charge_hearing();
+        rush.bring_in(cx)?;
         work(cx, spaces, observer, losses)?;
         limits.keep(cx)?;
         limits.probe(cx, passed)?;
@@ -168,7 +175,8 @@ impl Daemon {
         reports: bool,
         system: &mut S,
     ) -> Result<bool, S::Error> {
-        let rush = self.losses.step(now, &self.ledger);
+        let raised = self.losses.step(now, &self.ledger);
+        self.budget.rushes = self.rush.follow(now, self.losses.rushes());
         let limit = match reports {
             true => {
                 let limit = self.losses.second(now, &self.settings, &self.ledger, system)?;
@@ -179,7 +187,7 @@ impl Daemon {
             }
             false => None,
         };
-        let Some(limit) = limit.or(rush) else { return Ok(false) };
+        let Some(limit) = limit.or(raised) else { return Ok(false) };
         if let Some(fast) = self.settings.tiers.first_mut() {
             fast.limit = Some(limit);
         }
@@ -188,10 +196,21 @@ impl Daemon {
 
     /// The context of a step, and the parts that are not in it.
     fn parts<'a, S: System>(&'a mut self, system: &'a mut S) -> (Cx<'a, S>, Parts<'a>) {
-        let Self { settings, ledger, budget, spaces, audit, limits, observer, losses, now, .. } =
-            self;
+        let Self {
+            settings,
+            ledger,
+            budget,
+            spaces,
+            audit,
+            limits,
+            observer,
+            losses,
+            rush,
+            now,
+            ..
+        } = self;
         let cx = Cx { now: *now, settings, system, ledger, budget };
-        (cx, Parts { spaces, audit, limits, observer, losses })
+        (cx, Parts { spaces, audit, limits, observer, losses, rush })
     }
 
     /// Another limit of fast memory, which is one above that of the goal where there is one, and `least` the one below;

@@ -141,6 +141,11 @@ impl Controller {
         self.lowered.back().is_some_and(|pages| *pages > 0.0)
     }
 
+    /// Steps in a row in which much came back; one without any return ends the row.
+    pub(crate) fn rushes(&self) -> u32 {
+        self.rushes
+    }
+
     /// Looks at the second that `meter` has taken in last, in which `returned` pages came back; the limit.
     pub fn second(&mut self, now: Nanos, meter: &Meter, returned: u64, memory: Memory) -> Bytes {
         let Stretch { useful, lost } = meter.last(1);

@@ -37,6 +37,7 @@ mod reconcile;
 mod refreshes;
 mod rotation;
 mod rounds;
+mod rush;
 mod scans;
 mod settings;
 mod space;

@@ -80,6 +80,11 @@ impl Losses {
         self.controller.as_ref().is_some_and(Controller::lowers)
     }
 
+    /// Steps in a row in which much came back.
+    pub(crate) fn rushes(&self) -> u32 {
+        self.controller.as_ref().map_or(0, Controller::rushes)
+    }
+
     /// Looks at what came back since the last step; the limit of fast memory where it is another one now.
     pub(crate) fn step(&mut self, now: Nanos, ledger: &Ledger) -> Option<Limit> {
         let refaults = ledger.accounts.refaults;

@@ -142,3 +142,41 @@ fn a_daemon_with_a_goal_finds_the_size_by_itself() {
     assert!(little.1 > some.1 && some.1 > much.1, "{little:?} {some:?} {much:?}");
     assert!(little.1 > 1500.0 && much.1 < 1800.0, "{little:?} {much:?}");
 }
+
+/// A run of more than a minute in which some of 30 000 pages are used, others now and then, and after that pages in that order.
+fn rush_after(then: &[u32], goal: Goal) -> RunOutcome {
+    let mut steps: Vec<Step> = (0..30_000).map(load).collect();
+    // What comes back meanwhile teaches the time of a refault.
+    let page = |i: u32| match i % 1000 {
+        0 => 400 + i / 1000 * 7 % 29_600,
+        _ => i.wrapping_mul(7919) % 400,
+    };
+    steps.extend((0..2_000_000).map(|i| load(page(i))));
+    steps.extend(then.iter().map(|page| load(*page)));
+    let mut options = hosted(30_000, 30_000, 0.5);
+    let machine = "dram-zram:thp=off:costs.fault_base_ns=0:tiers.dram.read_ns=40us\
+                   :costs.refault_ns=280us";
+    options.machine = Machine::parse(machine).expect("a machine");
+    options.daemon.as_mut().expect("there is one").goal = Some(goal);
+    let policy = registry::make("frost", &Offer::default()).expect("it is listed");
+    replay_steps(&steps, policy, &options, false)
+}
+
+#[test]
+fn in_a_rush_most_pages_are_back_before_they_are_touched() {
+    let goal = Goal { most_loss: 0.02, floor: None, ceiling: None };
+    let refaults = |run: &RunOutcome| run.report.counters["machine.refaults"];
+    let quiet = rush_after(&[], goal);
+    let out = (quiet.report.tiers[1].resident_bytes / PAGE_BYTES) as f64;
+    assert!(out > 3000.0, "{out} of 30 000 pages have left");
+    let in_turn: Vec<u32> = (0..30_000).collect();
+    let scattered: Vec<u32> = (0..30_000).map(|i| i * 2671 % 30_000).collect();
+    for order in [in_turn, scattered] {
+        let run = rush_after(&order, goal);
+        let came = refaults(&run) - refaults(&quiet);
+        // Two thirds take one where nothing is brought in ahead of touches; the policy brings in the others.
+        assert!(came > 50.0 && came < out / 3.0, "{came} of {out}");
+        let left = (run.report.tiers[1].resident_bytes / PAGE_BYTES) as f64;
+        assert!(left < out / 20.0, "{left}");
+    }
+}
