@@ -21,6 +21,7 @@ mod losses;
 pub mod options;
 pub mod owner;
 pub mod place;
+pub mod probes;
 pub mod source;
 mod spending;
 pub mod start;

@@ -5,6 +5,7 @@
 
 mod blocks;
 mod curve;
+pub mod probed;
 mod search;
 #[cfg(test)]
 mod tests;

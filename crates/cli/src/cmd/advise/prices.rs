@@ -37,17 +37,26 @@ pub(super) struct Prices {
 impl Prices {
     /// Those of a machine; none where none are given.
     pub(super) fn of(machine: &Machine, given: &[Price]) -> anyhow::Result<Option<Self>> {
+        let (fast, slow) = (&machine.tiers[0].name, &machine.tiers[machine.tiers.len() - 1].name);
+        Self::of_names([fast, slow], &machine.name, given)
+    }
+
+    /// Those of a fast and a slow tier of a machine.
+    pub(super) fn of_names(
+        [fast, slow]: [&str; 2],
+        machine: &str,
+        given: &[Price],
+    ) -> anyhow::Result<Option<Self>> {
         if given.is_empty() {
             return Ok(None);
         }
         let price = |tier: &str| {
             let price = given.iter().find(|price| price.tier == tier).map(|price| price.per_gib);
             price.ok_or_else(|| {
-                let what = format!("--price says nothing of {tier}, a tier of {}", machine.name);
+                let what = format!("--price says nothing of {tier}, a tier of {machine}");
                 usage(what, format!("add {tier}=PRICE"))
             })
         };
-        let (fast, slow) = (&machine.tiers[0].name, &machine.tiers[machine.tiers.len() - 1].name);
         Ok(Some(Self { fast: price(fast)?, slow: price(slow)? }))
     }
 

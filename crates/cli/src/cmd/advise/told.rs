@@ -1,9 +1,8 @@
 //! Advice in bytes, as it is printed.
 
 use super::Prices;
-use frostline_report::table::Table;
+use frostline_report::table::{Table, wrap};
 use frostline_report::units::{bytes, percent};
-use frostline_sim::Machine;
 use frostline_study::advise::{Advice, Answer};
 use serde::Serialize;
 use std::fmt::Write;
@@ -50,7 +49,12 @@ struct Point {
 }
 
 /// Advice with a trace on a machine.
-pub(super) fn told(trace: &str, machine: &Machine, advice: &Advice, prices: Option<Prices>) -> Run {
+pub(super) fn told(
+    trace: &str,
+    [machine, slow]: [&str; 2],
+    advice: &Advice,
+    prices: Option<Prices>,
+) -> Run {
     let footprint = advice.footprint_bytes;
     let in_bytes = |share: f64| (share * footprint as f64) as u64;
     let answer = |answer: &Answer| {
@@ -68,30 +72,37 @@ pub(super) fn told(trace: &str, machine: &Machine, advice: &Advice, prices: Opti
     let point = |&(share, slowdown): &(f64, f64)| Point { fast_bytes: in_bytes(share), slowdown };
     Run {
         trace: trace.to_owned(),
-        machine: machine.name.clone(),
+        machine: machine.to_owned(),
         policy: advice.policy.clone(),
         footprint_bytes: footprint,
         part: advice.part.unwrap_or(1.0),
         replays: advice.replays,
         answers: advice.answers.iter().map(answer).collect(),
         curve: advice.curve.points().iter().map(point).collect(),
-        slow: machine.tiers[machine.tiers.len() - 1].name.clone(),
+        slow: slow.to_owned(),
     }
 }
 
 /// All of it as text.
-pub(super) fn show(runs: &[Run]) -> String {
+pub(super) fn show(runs: &[Run], based_on: &str) -> String {
     let mut out = String::new();
     let Some(first) = runs.first() else { return out };
-    let _ = writeln!(out, "trace    {}", first.trace);
+    let _ = match first.replays {
+        0 => writeln!(out, "program  {}", first.trace),
+        _ => writeln!(out, "trace    {}", first.trace),
+    };
     let replayed = match first.part {
+        _ if first.replays == 0 => "probed".to_owned(),
         part if part < 1.0 => format!("{} of its regions replayed", percent(part)),
         _ => "all of it replayed".to_owned(),
     };
     let footprint = bytes(first.footprint_bytes as f64);
     let _ = writeln!(out, "         footprint {footprint}, {replayed}");
     for run in runs {
-        let _ = writeln!(out, "\n{} under {}", run.machine, run.policy);
+        let _ = match run.replays {
+            0 => writeln!(out, "\ncoldest pages in {}", run.slow),
+            _ => writeln!(out, "\n{} under {}", run.machine, run.policy),
+        };
         let slow = format!("in {}", run.slow);
         let mut headings = vec!["slower by", "fast", "share", "95 %", &*slow];
         let priced = run.answers.iter().any(|answer| answer.saved.is_some());
@@ -109,7 +120,10 @@ pub(super) fn show(runs: &[Run]) -> String {
         out.push_str(&table.show(2));
         curve(&mut out, run);
     }
-    out.push_str("\nHow far the model itself is off: docs/notes/validation.md.\n");
+    let _ = match first.replays {
+        0 => writeln!(out, "\n{}", wrap(based_on, 0)),
+        _ => writeln!(out, "\nHow far the model itself is off: docs/notes/validation.md."),
+    };
     out
 }
 
