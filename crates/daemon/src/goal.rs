@@ -40,8 +40,6 @@ const RUSH_GOALS: f64 = 3.0;
 const RUSH_LEAST: f64 = 10e6;
 /// Useful time of a busy second counts for that part as much in the next one: programs pause.
 const BUSY: f64 = 0.98;
-/// Seconds in which what was lowered comes back, where it is in use: that is no rush.
-const VENTURES: usize = 4;
 /// A limit from that part of the footprint on is none.
 const BOUND: f64 = 0.995;
 /// What is looked back on for a rush.
@@ -100,8 +98,8 @@ pub struct Controller {
     refused: Option<f64>,
     /// Steps in a row in which much came back.
     rushes: u32,
-    /// Pages by which the limit was lowered in each of the last seconds; none in the last of them where it was not.
-    lowered: VecDeque<f64>,
+    /// The limit was lowered in the last second.
+    lowers: bool,
 }
 
 impl Controller {
@@ -122,7 +120,7 @@ impl Controller {
             pause: PAUSE,
             refused: None,
             rushes: 0,
-            lowered: VecDeque::new(),
+            lowers: false,
         }
     }
 
@@ -138,7 +136,7 @@ impl Controller {
 
     /// Whether memory is on its way out of the fast tier.
     pub fn lowers(&self) -> bool {
-        self.lowered.back().is_some_and(|pages| *pages > 0.0)
+        self.lowers
     }
 
     /// Steps in a row in which much came back; one without any return ends the row.
@@ -166,16 +164,12 @@ impl Controller {
         let seconds = self.since.min(SECONDS);
         let share = meter.last(seconds).share(Lost::to_memory);
         let allowed = if seconds < FRESH { MUCH * most } else { most };
-        let mut lowered = 0.0;
+        self.lowers = false;
         if share > allowed {
             self.raise(now, 1.0 - most / share, seconds, memory);
         } else if now >= self.paused && share < ENOUGH * most && self.credit >= 0.0 {
-            lowered = self.lower(most, share, memory);
+            self.lower(most, share, memory);
         }
-        if self.lowered.len() == VENTURES {
-            self.lowered.pop_front();
-        }
-        self.lowered.push_back(lowered);
         self.bounded(memory)
     }
 
@@ -191,11 +185,9 @@ impl Controller {
         let came: u64 = self.returned.iter().map(|(_, pages)| pages).sum();
         let lost = came as f64 * self.refault;
         let most = RUSH.max(RUSH_GOALS * self.goal.most_loss) * self.busy;
-        let ventured: f64 = self.lowered.iter().sum();
         let before = self.limit?;
         self.follow(memory);
-        let beyond = came as f64 > ventured && lost > most.max(RUSH_LEAST);
-        let rushes = self.is_bound() && beyond;
+        let rushes = self.is_bound() && lost > most.max(RUSH_LEAST);
         if pages == 0 || self.busy == 0.0 || !rushes {
             self.rushes = if pages == 0 { 0 } else { self.rushes };
             return (self.limit != Some(before)).then(|| self.bounded(memory));
@@ -241,18 +233,16 @@ impl Controller {
         self.since = 0;
     }
 
-    /// Lowers the limit; by how many pages.
-    fn lower(&mut self, allowed: f64, share: f64, memory: Memory) -> f64 {
-        let Some(limit) = self.limit else { return 0.0 };
+    fn lower(&mut self, allowed: f64, share: f64, memory: Memory) {
+        let Some(limit) = self.limit else { return };
+        self.lowers = true;
         // What was asked for before has not been done yet.
         if memory.used > limit * REACHED {
-            return (memory.used - limit) / PAGE_BYTES as f64;
+            return;
         }
         let pages = VENTURED * allowed * self.useful / self.refault;
         let most = (pages * PAGE_BYTES as f64).min(LOWERED * memory.footprint);
-        let lowered = most * (1.0 - share / (ENOUGH * allowed));
-        self.limit = Some(limit - lowered);
-        lowered / PAGE_BYTES as f64
+        self.limit = Some(limit - most * (1.0 - share / (ENOUGH * allowed)));
     }
 
     fn bounded(&mut self, memory: Memory) -> Bytes {
