@@ -28,8 +28,8 @@ const REFAULT: Nanos = Nanos(6000);
 /// Refaults from which on their measured mean is one.
 const TOLD: u64 = 20;
 /// Pages that are drawn: so many, and one for so many probes that may be made.
-const PAGES: std::ops::RangeInclusive<u64> = 64..=4096;
-const PROBES_A_PAGE: u64 = 4;
+const PAGES: std::ops::RangeInclusive<u64> = 256..=4096;
+const PROBES_A_PAGE: u64 = 2;
 /// A page that so often did not go, one time after the other, does not go.
 const REFUSALS: u8 = 3;
 /// Largest part of the memory that may be in huge folios.

@@ -11,8 +11,10 @@ use frostline_terminal::progress::Screen;
 use frostline_terminal::{cancel, limit, output};
 use serde::Serialize;
 
-/// Sizes of which every one is replayed.
+/// Sizes of which every one is replayed, and those below a 16th of the memory, where the slowdown falls steeply and
+/// in no straight line.
 const SIZES: u32 = 64;
+const SMALL: u32 = 4 * SIZES;
 
 /// Programs of half a GiB and more, of which a part is drawn, and smaller ones.
 const TRACES: [&str; 12] = [
@@ -37,7 +39,7 @@ Examples:
   frostline-repro advice synth:zipf:pages=64K --max-slowdown 5% --machine dram-nvm
 
 What `frostline advise` says of each program, beside what all of the program with each 64th of its
-memory fast comes to.")]
+memory fast comes to, and each 256th below a 16th.")]
 pub struct Args {
     /// Traces [default: twelve generated ones]
     #[arg(value_name = "TRACE")]
@@ -125,11 +127,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 
 /// Slowdown of all of a program by every size.
 fn every_size(trace: &str, policy: &str, options: &SimOptions) -> anyhow::Result<Curve> {
-    let share = |size: u32| f64::from(size) / f64::from(SIZES);
+    let share = |size: u32, of: u32| f64::from(size) / f64::from(of);
+    let small = (4..16).map(|size| share(size, SMALL));
+    let sizes: Vec<f64> = small.chain((4..=SIZES).map(|size| share(size, SIZES))).collect();
     let request = Request {
         traces: vec![Programs::alone(trace)],
         guests: Vec::new(),
-        sizes: (1..=SIZES).map(|size| FastSize::Percent(100.0 * share(size))).collect(),
+        sizes: sizes.iter().map(|share| FastSize::Percent(100.0 * share)).collect(),
         policies: vec![policy.to_owned()],
         seeds: 1,
         bound: false,
@@ -143,7 +147,7 @@ fn every_size(trace: &str, policy: &str, options: &SimOptions) -> anyhow::Result
         .sizes
         .iter()
         .map(|size| size.policies[0].first().report.slowdown_vs_all_fast - 1.0);
-    Ok(Curve::new((1..=SIZES).map(share).zip(losses).collect()))
+    Ok(Curve::new(sizes.into_iter().zip(losses).collect()))
 }
 
 fn show(cases: &[Case]) -> String {

@@ -1,6 +1,7 @@
 //! Tiering of real programs that check their own memory. Every test needs root and zram, prints
 //! why it is skipped where they are missing, and has the system to itself.
 
+mod advise;
 mod closed_files;
 mod consolidate;
 mod daemon;

@@ -24,7 +24,7 @@ use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use told::{show, told};
+use told::{Measured, show, told};
 
 const SHORT: &str = "\
 Examples:
@@ -193,7 +193,8 @@ fn of_process(pid: u32, args: &Args) -> anyhow::Result<ExitCode> {
     let found = probed::probe(pid, time, &goals, args.seed)?;
     let prices = Prices::of_names(["dram", probed::MACHINE], "this machine", &args.price)?;
     let machine = [probed::MACHINE; 2];
-    tell(args, &found.name, &[(machine, prices, vec![found.advice])], &found.based_on)
+    let advised = [(machine, prices, vec![found.advice])];
+    tell(args, &found.name, &advised, Some(found.measured), &found.based_on)
 }
 
 fn of_trace(args: &Args, name: &str, program: Option<&str>) -> anyhow::Result<ExitCode> {
@@ -225,7 +226,7 @@ fn of_trace(args: &Args, name: &str, program: Option<&str>) -> anyhow::Result<Ex
         let advice = advise(&mut trace, &question, &Screen)?;
         advised.push(([&*machine.name, slow], prices, advice));
     }
-    tell(args, program.unwrap_or(name), &advised, BASED_ON)
+    tell(args, program.unwrap_or(name), &advised, None, BASED_ON)
 }
 
 /// Machine and its slow memory, prices and advice by policy.
@@ -236,6 +237,7 @@ fn tell(
     args: &Args,
     of: &str,
     advised: &[Advised<'_>],
+    probed: Option<Measured>,
     based_on: &str,
 ) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.report {
@@ -246,7 +248,7 @@ fn tell(
         write_report(path, &html::advice(of, &machines.collect::<Vec<_>>(), based_on))?;
     }
     let runs = advised.iter().flat_map(|(machine, prices, advice)| {
-        advice.iter().map(|advice| told(of, *machine, advice, *prices))
+        advice.iter().map(|advice| told(of, *machine, advice, *prices, probed))
     });
     let runs: Vec<_> = runs.collect();
     match args.json {

@@ -1,5 +1,6 @@
 //! Advice on a program that runs, by probes of it.
 
+use super::told::Measured;
 use crate::live::slow::SlowMemory;
 use frostline_core::types::Nanos;
 use frostline_driver::probes::{Asked, Half, Probed, Probes, TICK};
@@ -7,7 +8,7 @@ use frostline_linux::{Root, Target};
 use frostline_report::units::{bytes, percent};
 use frostline_study::advise::Advice;
 use frostline_study::advise::probed;
-use frostline_terminal::errors::failure;
+use frostline_terminal::errors::{ResultExt, failure};
 use frostline_terminal::{cancel, progress};
 use std::time::Duration;
 
@@ -31,6 +32,7 @@ pub(super) const TIME: Nanos = Nanos(60_000_000_000);
 pub(super) struct Found {
     pub(super) name: String,
     pub(super) advice: Advice,
+    pub(super) measured: Measured,
     pub(super) based_on: String,
 }
 
@@ -40,7 +42,12 @@ pub(super) struct Found {
 /// Where it cannot be probed, does nothing, or ends.
 pub(super) fn probe(pid: u32, time: Nanos, goals: &[f64], seed: u64) -> anyhow::Result<Found> {
     let root = Root::system();
-    let name = format!("process {pid} ({})", Target::open(&root, pid)?.comm()?);
+    let target = Target::open(&root, pid).or_hint(
+        format!("cannot probe process {pid}"),
+        "`pidof PROGRAM` tells its number; there is no trace of that name either",
+    )?;
+    let name = format!("process {pid} ({})", target.comm()?);
+    drop(target);
     let least = goals.iter().copied().fold(f64::INFINITY, f64::min);
     let share = (least * COST).min(MOST_COST);
     cancel::install()?;
@@ -49,25 +56,43 @@ pub(super) fn probe(pid: u32, time: Nanos, goals: &[f64], seed: u64) -> anyhow::
     let found = looks(&root, pid, Asked { time, share, seed });
     slow.take_down();
     let found = found?;
-    let busy = busy(&found);
+    let measured = measured(&found);
+    let busy = measured.cores;
     if found.pages.is_empty() || busy < WORKS {
-        let what = format!(
-            "{name} has worked {} of the time: there is nothing to slow down",
-            percent(busy)
-        );
+        let what =
+            format!("{name} has worked {} of the time: nothing is slowed down", percent(busy));
         return Err(failure(what, "ask while it works, or for longer: --for 10min"));
     }
     let half = |half: Half| probed::Half {
         returns: f64::from(half.returns),
         seconds: half.time.as_secs_f64(),
     };
-    let pages = found.pages.iter().map(|halves| halves.map(half)).collect();
-    let unknown = found.huge.0 as f64 / found.memory.0.max(1) as f64;
-    let refault_seconds = found.refault.as_secs_f64();
-    let memory_bytes = found.memory.0;
-    let asked = probed::Probed { pages, memory_bytes, unknown, refault_seconds, busy };
-    let advice = Advice { replays: 0, ..asked.advise(PLACED, goals, seed) };
-    Ok(Found { based_on: based_on(&found, busy), advice, name })
+    let asked = probed::Probed {
+        pages: found.pages.iter().map(|halves| halves.map(half)).collect(),
+        memory_bytes: found.memory.0,
+        unknown: found.huge.0 as f64 / found.memory.0.max(1) as f64,
+        refault_seconds: measured.refault_seconds,
+        busy,
+    };
+    let advice = asked.advise(PLACED, goals, seed);
+    Ok(Found { based_on: based_on(&found, &measured), advice, measured, name })
+}
+
+fn measured(found: &Probed) -> Measured {
+    let refaults = found.pages.iter().flatten().map(|half| u64::from(half.returns)).sum::<u64>();
+    let [refault, cpu, seconds] = [found.refault, found.cpu, found.time].map(Nanos::as_secs_f64);
+    let probes = refaults as f64 * refault;
+    let useful = (cpu - probes).max(0.0);
+    Measured {
+        pages: found.pages.len(),
+        probes: found.probes,
+        refaults,
+        seconds,
+        refault_seconds: refault,
+        is_presumed: found.is_presumed,
+        cores: useful / seconds.max(1e-9),
+        cost: probes / useful.max(1e-9),
+    }
 }
 
 fn looks(root: &Root, pid: u32, asked: Asked) -> anyhow::Result<Probed> {
@@ -84,32 +109,22 @@ fn looks(root: &Root, pid: u32, asked: Asked) -> anyhow::Result<Probed> {
     Ok(found)
 }
 
-/// Cores that the program has used, without what the probes took of it.
-fn busy(found: &Probed) -> f64 {
-    let refaults = found.pages.iter().flatten().map(|half| u64::from(half.returns)).sum::<u64>();
-    let probes = Nanos(refaults * found.refault.0);
-    found.cpu.saturating_sub(probes).as_secs_f64() / found.time.as_secs_f64().max(1e-9)
-}
-
-fn based_on(found: &Probed, busy: f64) -> String {
-    let refaults = found.pages.iter().flatten().map(|half| u64::from(half.returns)).sum::<u64>();
-    let cost =
-        refaults as f64 * found.refault.as_secs_f64() / (busy * found.time.as_secs_f64()).max(1e-9);
-    let told = if found.is_presumed { "presumed" } else { "as measured" };
+fn based_on(found: &Probed, measured: &Measured) -> String {
+    let Measured { pages, probes, refaults, seconds, refault_seconds, cores, cost, .. } = measured;
+    let told =
+        if measured.is_presumed { "presumed: the kernel does not tell" } else { "as measured" };
     let huge = match found.huge.0 {
         0 => String::new(),
         n => format!(" {} in huge folios were left alone and count as needed.", bytes(n as f64)),
     };
     format!(
-        "{} of its pages, drawn at random, were paged out {} times in {:.0} s, and came back {refaults} times, which \
-         cost it {:.2} %. A refault takes {:.1} us ({told}); the program used {busy:.2} cores.{huge} The sizes are \
-         those with which the coldest pages of this time are in compressed memory, however that is decided: what a \
+        "{pages} of its pages, drawn at random, were paged out {probes} times in {seconds:.0} s, and came back {refaults} \
+         times, which cost it {:.2} %. A refault takes {:.1} us ({told}); the program used {cores:.2} cores.{huge} The \
+         sizes are those with which the coldest pages of this time are in compressed memory, however that is decided: what a \
          daemon takes itself, and what it does not foresee, comes on top. The intervals say how much the sizes vary with \
-         the pages that were drawn. Slow nodes are another question: access by access is not seen by probes.",
-        found.pages.len(),
-        found.probes,
-        found.time.as_secs_f64(),
+         the pages that were drawn. Of slow nodes nothing is said: how often a page is accessed is not seen by probes, only \
+         whether it is.",
         cost * 100.0,
-        found.refault.as_secs_f64() * 1e6,
+        refault_seconds * 1e6,
     )
 }

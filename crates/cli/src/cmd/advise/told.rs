@@ -22,8 +22,32 @@ pub(super) struct Run {
     replays: usize,
     answers: Vec<Told>,
     curve: Vec<Point>,
+    /// Of a running program, what was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    probed: Option<Measured>,
     #[serde(skip)]
     slow: String,
+}
+
+/// What probes have measured.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Measured {
+    /// Pages that were drawn.
+    pub(super) pages: usize,
+    /// How often one was paged out.
+    pub(super) probes: u64,
+    /// How often one came back.
+    pub(super) refaults: u64,
+    /// For so long.
+    pub(super) seconds: f64,
+    /// What a refault took, or was presumed to.
+    pub(super) refault_seconds: f64,
+    /// The kernel did not tell.
+    pub(super) is_presumed: bool,
+    /// Cores that the program used, without probes.
+    pub(super) cores: f64,
+    /// Part of its processor time that the probes took.
+    pub(super) cost: f64,
 }
 
 /// Answer in bytes.
@@ -54,6 +78,7 @@ pub(super) fn told(
     [machine, slow]: [&str; 2],
     advice: &Advice,
     prices: Option<Prices>,
+    probed: Option<Measured>,
 ) -> Run {
     let footprint = advice.footprint_bytes;
     let in_bytes = |share: f64| (share * footprint as f64) as u64;
@@ -79,6 +104,7 @@ pub(super) fn told(
         replays: advice.replays,
         answers: advice.answers.iter().map(answer).collect(),
         curve: advice.curve.points().iter().map(point).collect(),
+        probed,
         slow: slow.to_owned(),
     }
 }

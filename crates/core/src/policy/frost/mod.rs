@@ -383,11 +383,13 @@ impl Frost {
         self.sampling.tell = [true; 2];
     }
 
-    /// Half of what chance would leave in slow memory is hit, or there was time to learn.
+    /// All that there is fits into fast memory, half of what chance would leave in slow memory is hit, or there was time
+    /// to learn.
     fn knows(&self, view: &View<'_>) -> bool {
         let resident = view.resident().0;
         let share = view.limits(TierId::FAST).capacity.0 as f64 / resident.max(1) as f64;
-        self.thrift.hit_share() - share >= 0.5 * (1.0 - share)
+        share >= 1.0
+            || self.thrift.hit_share() - share >= 0.5 * (1.0 - share)
             || self.sampling.samples > 8 * resident
     }
 

@@ -147,6 +147,17 @@ fn samples_that_tell_nothing_are_saved() {
 }
 
 #[test]
+fn samples_become_few_where_all_memory_is_fast_anyway() {
+    let mut world = World::new(4200, "frost");
+    world.populate(PageRun::between(0, 4096), false);
+    let mut rng = Rng::new(8);
+    let samples = 24_000;
+    assert!(samples < 8 * 4096, "no more than are enough whatever they tell");
+    run(&mut world, samples, || (rng.below(16) * rng.below(256)) as u32);
+    assert!(world.metric("load_period_accesses") >= 800.0, "fewer than at first");
+}
+
+#[test]
 fn what_becomes_of_memory_is_taken_in() {
     let mut world = World::new(700, "frost");
     let mut rng = Rng::new(6);
