@@ -9,6 +9,7 @@ mod cmd;
 mod experiment;
 mod goal_live;
 mod lines;
+mod names;
 mod parallel;
 mod tournament;
 mod validate;

@@ -3,7 +3,7 @@
 use crate::context::Cx;
 use crate::growth::Growth;
 use crate::ledger::Purpose;
-use crate::moving::Demoted;
+use crate::moving::Relocated;
 use crate::reclaim::Reclaimer;
 use crate::settings::{MOVE_PAGES, Settings};
 use crate::system::System;
@@ -101,7 +101,7 @@ impl Limits {
             cx.charge();
             looked_at += pass.looked_at;
             let done = match pass.taken {
-                0 => Demoted { moved: 0, no_space: room == 0 },
+                0 => Relocated { moved: 0, no_space: room == 0 },
                 _ => cx.demote(&runs, to, Purpose::Limit)?,
             };
             left = left.saturating_sub(done.moved);

@@ -132,22 +132,22 @@ impl Losses {
         self.meter.add(stretch(before, next, slow_loads));
         let Some(controller) = &mut self.controller else { return Ok(None) };
         let ours = self.meter.last(EASED).share(|lost| lost.ours);
-        self.ease = match ours > OURS * controller.goal().most_loss {
-            true => (self.ease * SLOWER).max(LEAST_EASE),
-            false => (self.ease * FASTER).min(1.0),
-        };
+        let most = controller.goal().most_loss;
+        self.ease = adapted(self.ease, ours > OURS * most, LEAST_EASE);
         // Where all may be fast, nothing else is out.
         if !controller.is_bound() {
             let lost = self.meter.last(EASED).share(|lost| lost.swap_ins);
-            self.probes = match lost > PROBES * controller.goal().most_loss {
-                true => (self.probes * SLOWER).max(LEAST_PROBES),
-                false => (self.probes * FASTER).min(1.0),
-            };
+            self.probes = adapted(self.probes, lost > PROBES * most, LEAST_PROBES);
         }
         let returned = next.refaults - before.refaults;
         let limit = controller.second(now, &self.meter, returned, memory(ledger));
         Ok(Some(Limit::Size(limit)))
     }
+}
+
+/// The part of what is usual that follows on `part`: less where that cost too much.
+fn adapted(part: f64, is_too_much: bool, least: f64) -> f64 {
+    if is_too_much { (part * SLOWER).max(least) } else { (part * FASTER).min(1.0) }
 }
 
 fn memory(ledger: &Ledger) -> Memory {

@@ -14,7 +14,7 @@ use frostline_core::types::*;
 
 /// What came of moving pages to a slower tier.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Demoted {
+pub(crate) struct Relocated {
     /// Pages found there.
     pub(crate) moved: u64,
     /// There was no room for some.
@@ -161,19 +161,30 @@ impl<S: System> Cx<'_, S> {
         runs: &[PageRun],
         to: TierId,
         purpose: Purpose,
-    ) -> Result<Demoted, S::Error> {
+    ) -> Result<Relocated, S::Error> {
+        self.relocate(runs, to, purpose, MoveCause::Reclaim)
+    }
+
+    /// Moves pages on the daemon's own account and tells the engine what happened, and by which cause.
+    pub(crate) fn relocate(
+        &mut self,
+        runs: &[PageRun],
+        to: TierId,
+        purpose: Purpose,
+        cause: MoveCause,
+    ) -> Result<Relocated, S::Error> {
         let done = self.migrate(runs, to, purpose)?;
-        let mut result = Demoted::default();
+        let mut result = Relocated::default();
         let mut events = Vec::new();
         for (run, outcome) in done {
             result.no_space |= outcome == MoveOutcome::NoSpace;
             match outcome {
                 MoveOutcome::Moved => {
                     result.moved += u64::from(run.pages);
-                    events.push(Event::Moved { run, to, cause: MoveCause::Reclaim });
+                    events.push(Event::Moved { run, to, cause });
                 }
                 MoveOutcome::Gone => events.push(Event::Freed { run }),
-                // Tried again when the hand comes round.
+                // Who wants them elsewhere comes back to them.
                 _ => {}
             }
         }

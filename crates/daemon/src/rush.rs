@@ -8,7 +8,7 @@ use crate::settings::MOVE_PAGES;
 use crate::system::System;
 use alloc::vec::Vec;
 use core::ops::Range;
-use frostline_core::event::{Event, MoveCause, MoveOutcome};
+use frostline_core::event::{Event, MoveCause};
 use frostline_core::types::*;
 
 /// Pages that are looked at together: 64 KiB.
@@ -96,20 +96,9 @@ impl Rush {
             if !cx.budget.pacer.allows() {
                 break;
             }
-            let mut events = Vec::new();
-            let done = cx.migrate(&runs(batch), TierId::FAST, Purpose::Policy)?;
-            for (run, outcome) in done {
-                match outcome {
-                    MoveOutcome::Moved => {
-                        let (to, cause) = (TierId::FAST, MoveCause::Unknown);
-                        events.push(Event::Moved { run, to, cause });
-                    }
-                    MoveOutcome::Gone => events.push(Event::Freed { run }),
-                    _ => {}
-                }
-            }
-            cx.tell(events)?;
-            cx.charge();
+            let mut runs: Vec<PageRun> = batch.iter().copied().map(PageRun::single).collect();
+            runs.sort_unstable_by_key(|run| run.start);
+            cx.relocate(&runs, TierId::FAST, Purpose::Policy, MoveCause::Unknown)?;
         }
         Ok(())
     }
@@ -158,20 +147,6 @@ fn block_pages(block: u32, pages: u32) -> impl Iterator<Item = PageId> {
     (block * BLOCK..(block + 1).saturating_mul(BLOCK).min(pages)).map(PageId)
 }
 
-/// The same pages, ascending.
-fn runs(pages: &[PageId]) -> Vec<PageRun> {
-    let mut pages = pages.to_vec();
-    pages.sort_unstable();
-    let mut runs: Vec<PageRun> = Vec::new();
-    for page in pages {
-        match runs.last_mut() {
-            Some(last) if last.end() == page.0 => last.pages += 1,
-            _ => runs.push(PageRun::single(page)),
-        }
-    }
-    runs
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -199,13 +174,6 @@ mod tests {
         for most in [0, 1, 20, 400] {
             assert_eq!(near(&came, 1000, most, out), all[..most]);
         }
-    }
-
-    #[test]
-    fn what_follows_on_from_each_other_is_one_run() {
-        let pages = [9, 4, 5, 7, 8].map(PageId);
-        let [first, second] = [(4, 6), (7, 10)].map(|(start, end)| PageRun::between(start, end));
-        assert_eq!(runs(&pages), [first, second]);
     }
 
     #[test]

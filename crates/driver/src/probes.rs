@@ -7,6 +7,7 @@
 
 use crate::DriverError;
 use crate::left_alone::LeftAlone;
+use crate::spending::REFAULT;
 use frostline_core::event::MoveOutcome;
 use frostline_core::rng::Rng;
 use frostline_core::span::Span;
@@ -23,8 +24,6 @@ use frostline_linux::{LinuxError, Root, Target, swap};
 pub const TICK: Nanos = Nanos(200_000_000);
 /// Time of the program that a probe takes: a refault from zram, and the lock while it is paged out.
 const PROBE: Nanos = Nanos(12_000);
-/// What a refault is presumed to take where the kernel does not tell.
-const REFAULT: Nanos = Nanos(6000);
 /// Refaults from which on their measured mean is one.
 const TOLD: u64 = 20;
 /// Pages that are drawn: so many, and one for so many probes that may be made.

@@ -9,7 +9,7 @@ use frostline_linux::process::{Stat, clock};
 use std::collections::BTreeMap;
 
 /// Time that a refault is presumed to take where the kernel does not tell: from zram, with its fault.
-const REFAULT: Nanos = Nanos(6000);
+pub(crate) const REFAULT: Nanos = Nanos(6000);
 
 /// See the module.
 #[derive(Debug)]

@@ -58,6 +58,11 @@ impl Held {
         Ok(Self { changes: changes.clone(), paths })
     }
 
+    /// By whom they are made.
+    pub fn changes(&self) -> &Changes {
+        &self.changes
+    }
+
     fn undo(&self) {
         // What stays on the list is undone by whoever cleans up next.
         let _ = self.changes.release_settings(&self.paths);

@@ -1,11 +1,12 @@
 //! `frostline-repro goal-live`.
 
-use crate::goal_live::programs::{ALL, Program};
+use crate::goal_live::programs::ALL;
 use crate::goal_live::{Case, Spans, measure};
+use crate::names::chosen;
 use frostline_core::spec;
 use frostline_report::table::Table;
 use frostline_report::units::{bytes, percent};
-use frostline_terminal::errors::{self, failure, usage};
+use frostline_terminal::errors::{self, failure};
 use frostline_terminal::progress::note;
 use frostline_terminal::{cancel, output};
 use std::path::PathBuf;
@@ -42,6 +43,8 @@ pub struct Args {
     json: bool,
 }
 
+/// Said of a name that there is not.
+const UNKNOWN: &str = " is no program";
 /// Time before frostline attends to one of two programs, in seconds.
 const BEFORE: u64 = 20;
 
@@ -51,7 +54,7 @@ const BEFORE: u64 = 20;
 /// A name that is not known, no rights, a stop, and, after all others, a case that failed.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     cancel::install()?;
-    let programs = chosen(&args.names)?;
+    let programs = chosen(ALL, |program| program.name, &args.names, UNKNOWN)?;
     let frostline = match &args.frostline {
         Some(path) => path.clone(),
         None => std::env::current_exe()?.with_file_name("frostline"),
@@ -97,19 +100,6 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             Err(failure(what, "messages above say why"))
         }
     }
-}
-
-fn chosen(names: &[String]) -> anyhow::Result<Vec<&'static Program>> {
-    if names.is_empty() {
-        return Ok(ALL.iter().collect());
-    }
-    let find = |name: &String| {
-        ALL.iter().find(|program| program.name == name).ok_or_else(|| {
-            let known: Vec<&str> = ALL.iter().map(|program| program.name).collect();
-            usage(format!("`{name}` is no program"), format!("there are: {}", known.join(", ")))
-        })
-    };
-    names.iter().map(find).collect()
 }
 
 fn told(case: &Case) -> String {
@@ -175,8 +165,9 @@ mod tests {
 
     #[test]
     fn names_are_known() {
-        assert_eq!(chosen(&[]).expect("all").len(), 8);
-        let error = chosen(&["redos".to_owned()]).expect_err("there is none");
+        assert_eq!(chosen(ALL, |program| program.name, &[], UNKNOWN).expect("all").len(), 8);
+        let error = chosen(ALL, |program| program.name, &["redos".to_owned()], UNKNOWN)
+            .expect_err("there is none");
         assert!(errors::text(&error).contains("redis"));
     }
 }

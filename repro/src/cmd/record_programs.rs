@@ -1,9 +1,10 @@
 //! `frostline-repro record-programs`.
 
+use crate::names::chosen;
 use crate::validate::programs::{ALL, Program, Recording, store};
 use anyhow::Context;
 use frostline_report::table::Table;
-use frostline_terminal::errors::{self, failure, usage};
+use frostline_terminal::errors::{self, failure};
 use frostline_terminal::{cancel, output, progress};
 use std::path::{Path, PathBuf};
 
@@ -34,7 +35,8 @@ pub struct Args {
 /// A name that is not known, a stop, and, after all others, a program that could not be recorded.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     cancel::install()?;
-    let programs = chosen(&args.names)?;
+    let programs =
+        chosen(ALL, |program| program.recording, &args.names, ": there is no recipe for it")?;
     let keep = args.keep.clone().map_or_else(store::folder, Ok)?;
     let making = || format!("cannot make {}", args.output.display());
     std::fs::create_dir_all(&args.output).with_context(making)?;
@@ -67,20 +69,6 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             Err(failure(what, "the others play without them; messages above say why"))
         }
     }
-}
-
-fn chosen(names: &[String]) -> anyhow::Result<Vec<&'static Program>> {
-    if names.is_empty() {
-        return Ok(ALL.iter().collect());
-    }
-    let find = |name: &String| {
-        ALL.iter().find(|program| program.recording == name).ok_or_else(|| {
-            let known: Vec<&str> = ALL.iter().map(|program| program.recording).collect();
-            let hint = format!("there are: {}", known.join(", "));
-            usage(format!("`{name}`: there is no recipe for it"), hint)
-        })
-    };
-    names.iter().map(find).collect()
 }
 
 /// Records the program, or takes what is kept, and copies it to the folder; says what came of it.

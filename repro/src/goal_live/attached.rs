@@ -1,6 +1,7 @@
 //! `frostline attach` beside a program, and the numbers that it writes every second.
 
 use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, kill_process};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -67,7 +68,7 @@ impl Attached {
 
     fn end(&mut self) -> anyhow::Result<()> {
         let Some(mut child) = self.child.take() else { return Ok(()) };
-        Command::new("kill").args(["-INT", &child.id().to_string()]).status()?;
+        kill_process(Pid::from_child(&child), Signal::INT)?;
         child.wait()?;
         Ok(())
     }

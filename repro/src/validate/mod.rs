@@ -5,7 +5,8 @@ pub mod programs;
 pub mod report;
 pub mod show;
 
-use frostline_terminal::errors::{failure, usage};
+use crate::names::chosen;
+use frostline_terminal::errors::failure;
 use pairs::{Nothing, Pair};
 use programs::{ALL, Program};
 use std::path::Path;
@@ -16,10 +17,8 @@ use std::path::Path;
 /// A name that has no program beside it, and a stop by the user. What is missing or fails is in
 /// the pairs.
 pub fn validate(names: &[String], dir: &Path) -> anyhow::Result<Vec<Pair>> {
-    let programs: Vec<&'static Program> = match names {
-        [] => ALL.iter().collect(),
-        names => names.iter().map(|name| find(name)).collect::<Result<_, _>>()?,
-    };
+    let unknown = ": no real program is known to be held against it";
+    let programs = chosen(ALL, |program: &Program| program.name, names, unknown)?;
     programs.into_iter().map(|program| Pair::of(program, dir)).collect()
 }
 
@@ -40,14 +39,4 @@ pub fn check(pairs: Vec<Pair>, named: bool) -> anyhow::Result<()> {
         }
     }
     Ok(())
-}
-
-fn find(name: &str) -> anyhow::Result<&'static Program> {
-    let known: Vec<&str> = ALL.iter().map(|program| program.name).collect();
-    ALL.iter().find(|program| program.name == name).ok_or_else(|| {
-        usage(
-            format!("`{name}`: no real program is known to be held against it"),
-            format!("there are: {}", known.join(", ")),
-        )
-    })
 }

@@ -62,9 +62,7 @@ pub struct DelayAccounting {
     socket: OwnedFd,
     family: u16,
     /// Refaults are counted as long as it is there.
-    _counting: Option<Arc<Held>>,
-    /// Who has it on.
-    changes: Option<Changes>,
+    counting: Option<Arc<Held>>,
 }
 
 impl DelayAccounting {
@@ -76,8 +74,7 @@ impl DelayAccounting {
         let mut this = Self::open()?;
         this.of(std::process::id())?;
         let settings = || Ok(vec![(SETTING, ON.to_owned())]);
-        this._counting = Some(Held::make(changes, SETTING, settings)?);
-        this.changes = Some(changes.clone());
+        this.counting = Some(Held::make(changes, SETTING, settings)?);
         Ok(this)
     }
 
@@ -86,7 +83,7 @@ impl DelayAccounting {
     /// # Errors
     /// Without the right to change settings.
     pub fn renew(&self) -> Result<bool, LinuxError> {
-        let Some(changes) = &self.changes else { return Ok(false) };
+        let Some(changes) = self.counting.as_deref().map(Held::changes) else { return Ok(false) };
         let lapsed = changes.root().read(SETTING)? != ON;
         if lapsed {
             changes.set(SETTING, ON)?;
@@ -104,7 +101,7 @@ impl DelayAccounting {
         .map_err(|errno| failed(0, errno))?;
         set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE)).map_err(|e| failed(0, e))?;
         connect(&socket, &SocketAddrNetlink::new(0, 0)).map_err(|errno| failed(0, errno))?;
-        let mut this = Self { socket, family: GENL_ID_CTRL, _counting: None, changes: None };
+        let mut this = Self { socket, family: GENL_ID_CTRL, counting: None };
         let name = attribute(CTRL_ATTR_FAMILY_NAME, b"TASKSTATS\0");
         let answer = this.ask(0, CTRL_CMD_GETFAMILY, &name)?;
         let family = find(&answer, CTRL_ATTR_FAMILY_ID).and_then(|id| u16_at(id, 0));

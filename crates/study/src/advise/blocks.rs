@@ -7,7 +7,7 @@ use frostline_sim::SeriesPoint;
 /// Stretches that a run is divided into.
 const BLOCKS: usize = 50;
 /// Resamplings.
-const RESAMPLED: usize = 200;
+pub const RESAMPLED: usize = 200;
 /// Part of them that an interval leaves out at each end.
 const LEFT_OUT: f64 = 0.025;
 
@@ -56,17 +56,18 @@ pub fn interval(
     seed: u64,
 ) -> (Option<f64>, Option<f64>) {
     let mut rng = Rng::new(seed);
-    let mut found: Vec<f64> = (0..RESAMPLED)
-        .map(|_| {
-            let drawn: Vec<usize> =
-                (0..BLOCKS).map(|_| rng.below(BLOCKS as u64) as usize).collect();
-            let sum = |blocks: &Blocks| drawn.iter().map(|block| blocks.0[*block]).sum::<f64>();
-            let all_fast = sum(fast);
-            let loss = |(size, blocks): &(f64, Blocks)| (*size, sum(blocks) / all_fast - 1.0);
-            let size = Curve::new(runs.iter().map(loss).collect()).size_for(goal);
-            size.unwrap_or(f64::INFINITY)
-        })
-        .collect();
+    ends((0..RESAMPLED).map(|_| {
+        let drawn: Vec<usize> = (0..BLOCKS).map(|_| rng.below(BLOCKS as u64) as usize).collect();
+        let sum = |blocks: &Blocks| drawn.iter().map(|block| blocks.0[*block]).sum::<f64>();
+        let all_fast = sum(fast);
+        let loss = |(size, blocks): &(f64, Blocks)| (*size, sum(blocks) / all_fast - 1.0);
+        Curve::new(runs.iter().map(loss).collect()).size_for(goal)
+    }))
+}
+
+/// Ends of the interval that holds 95 of 100 sizes, of [`RESAMPLED`] of them; `None` for no size that is enough.
+pub fn ends(sizes: impl Iterator<Item = Option<f64>>) -> (Option<f64>, Option<f64>) {
+    let mut found: Vec<f64> = sizes.map(|size| size.unwrap_or(f64::INFINITY)).collect();
     found.sort_by(f64::total_cmp);
     let at =
         |part: f64| Some(found[(part * (RESAMPLED - 1) as f64) as usize]).filter(|s| s.is_finite());

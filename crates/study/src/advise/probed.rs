@@ -1,18 +1,15 @@
 //! Advice by probes of a running program: how often pages come back that are out of memory.
 //!
-//! What is lost at a size is the sum of the rates of the coldest pages, which are out, times what a refault takes.
+//! The loss at a size is the sum of the rates of the coldest pages, which are out, times what a refault takes.
 //! Which pages are the coldest is judged by one half of the time and their rates are those of the other, both
 //! ways round: who sorts by the very numbers that are added up finds the luckiest pages, not the coldest.
 
+use super::blocks::{RESAMPLED, ends};
 use super::curve::Curve;
 use super::{Advice, Answer};
 use frostline_core::rng::Rng;
 use frostline_core::types::PAGE_BYTES;
 
-/// Resamplings of pages.
-const RESAMPLED: usize = 200;
-/// Part of them that an interval leaves out at each end.
-const LEFT_OUT: f64 = 0.025;
 /// Pages, of those that are judged to be about as cold, whose rates are one: at least so many, and one in so many.
 const ALIKE: usize = 16;
 const GROUPS: usize = 50;
@@ -66,20 +63,12 @@ impl Probed {
             .collect();
         let answer = |goal: &f64| {
             let size = curve.size_for(*goal);
-            let mut found: Vec<f64> = resampled
-                .iter()
-                .map(|curve| curve.size_for(*goal).unwrap_or(f64::INFINITY))
-                .collect();
-            found.sort_by(f64::total_cmp);
-            let at = |part: f64| {
-                Some(found[(part * (RESAMPLED - 1) as f64) as usize]).filter(|s| s.is_finite())
-            };
             let is_least = size.is_some() && size == curve.points().first().map(|(size, _)| *size);
             Answer {
                 goal: *goal,
                 size,
                 is_least,
-                interval: Some((at(LEFT_OUT), at(1.0 - LEFT_OUT))),
+                interval: Some(ends(resampled.iter().map(|curve| curve.size_for(*goal)))),
             }
         };
         let answers = goals.iter().map(answer).collect();

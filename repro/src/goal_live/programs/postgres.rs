@@ -4,6 +4,7 @@ use super::piped::Piped;
 use super::work::{Owned, Work, pinned};
 use crate::validate::programs::recipe::missing_program;
 use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -81,7 +82,7 @@ pub fn start(dir: &Path) -> anyhow::Result<Postgres> {
 impl Drop for Postgres {
     /// Has it give back its shared memory.
     fn drop(&mut self) {
-        let _ = Command::new("kill").args(["-QUIT", &self.server.0.id().to_string()]).status();
+        let _ = kill_process(Pid::from_child(&self.server.0), Signal::QUIT);
         let _ = self.server.0.wait();
     }
 }
