@@ -2,6 +2,7 @@
 
 use crate::action::MoveId;
 use crate::types::*;
+use core::num::NonZeroU32;
 
 /// One sampled access, as a PMU or a stand-in reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,12 +20,14 @@ pub struct Sample {
     pub missed: Option<bool>,
     /// Whether it walked the page table, where that is known.
     pub walked: Option<bool>,
+    /// Time from one touch of the page to the next in the mean (ms), where that was measured.
+    pub gap_ms: Option<NonZeroU32>,
 }
 
 impl Sample {
     /// A sample of which no more is known.
     pub const fn new(page: PageId, kind: SampleKind, tier: TierId, process: ProcessId) -> Self {
-        Self { page, kind, tier, process, missed: None, walked: None }
+        Self { page, kind, tier, process, missed: None, walked: None, gap_ms: None }
     }
 }
 

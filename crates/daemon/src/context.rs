@@ -31,6 +31,10 @@ impl<S: System> Cx<'_, S> {
             LogEntry::Timeout(self.now)
         } else {
             engine.handle_events(self.now, &events);
+            if let (Some(exposures), Some(swap)) = (&mut self.ledger.exposures, self.settings.swap)
+            {
+                exposures.follow(self.now, &events, &engine.view(), swap);
+            }
             LogEntry::Events(self.now, &events)
         };
         let actions: Vec<Action> = core::iter::from_fn(|| engine.poll_action()).collect();

@@ -60,7 +60,7 @@ impl Daemon {
         Self {
             losses: Losses::new(settings.goal, period),
             rush: Rush::default(),
-            ledger: Ledger::new(engine),
+            ledger: Ledger::new(engine, &settings),
             budget: Budget::new(&settings, system.cpu()),
             spaces: Spaces::default(),
             audit: Audit::default(),

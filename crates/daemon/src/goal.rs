@@ -4,12 +4,16 @@
 //! leaves it alone in between. It says how much may be fast. What is fast is the policy's.
 
 use crate::limit::Limit;
-use crate::loss::{Lost, Meter, Stretch};
+use crate::loss::{Lost, Meter, REFAULT, Stretch};
 use alloc::collections::VecDeque;
 use frostline_core::types::*;
 
 /// Part of the footprint by which the limit is lowered in a second, at most.
 const LOWERED: f64 = 0.01;
+/// Part of what is out by which more goes out in a second, at most, once a limit has been too small; of the footprint, where
+/// little is out.
+const CREEPS: f64 = 0.02;
+const CREEPS_LEAST: f64 = 0.001;
 /// What leaves fast memory in a second may cost so many times the goal if all of it came back at once.
 const VENTURED: f64 = 2.0;
 /// From this part of the goal on the limit is no longer lowered.
@@ -28,8 +32,8 @@ const RAISED_LEAST: f64 = 0.005;
 /// Pause after the limit was raised; doubled where lowering it to about the same was in vain again.
 const PAUSE: Nanos = Nanos(20_000_000_000);
 const MOST_PAUSE: Nanos = Nanos(640_000_000_000);
-/// Limits that differ by less are about the same.
-const SAME: f64 = 0.05;
+/// Limits are about the same where no more is out by one than so many times what is by the other.
+const SAME: f64 = 1.1;
 /// Fast memory within so much of its limit has reached it.
 const REACHED: f64 = 1.02;
 /// Loss within a second from which on the program has changed: nothing is waited for then.
@@ -44,8 +48,6 @@ const BUSY: f64 = 0.98;
 const BOUND: f64 = 0.995;
 /// What is looked back on for a rush.
 const RUSH_SPAN: Nanos = Nanos(1_000_000_000);
-/// Time that a refault takes where none was measured yet (ns).
-const REFAULT: f64 = 6000.0;
 /// Part of the footprint that is always fast.
 const LEAST: f64 = 1.0 / 64.0;
 
@@ -94,7 +96,7 @@ pub struct Controller {
     /// It is not lowered before.
     paused: Nanos,
     pause: Nanos,
-    /// Limit that was too small last time.
+    /// What was out when the limit was too small last time.
     refused: Option<f64>,
     /// Steps in a row in which much came back.
     rushes: u32,
@@ -222,13 +224,15 @@ impl Controller {
 
     fn raise(&mut self, now: Nanos, excess: f64, seconds: usize, memory: Memory) {
         let Some(limit) = self.limit.filter(|_| self.is_bound()) else { return };
-        let again = self.refused.is_some_and(|refused| limit > refused * (1.0 - SAME));
+        let out = (self.footprint - limit).max(0.0);
+        let again = self.refused.is_some_and(|refused| out < refused * SAME);
         self.pause = if again { Nanos(self.pause.0 * 2).min(MOST_PAUSE) } else { PAUSE };
         self.paused = now.saturating_add(self.pause);
-        self.refused = Some(limit);
+        self.refused = Some(out);
         let pages: u64 = self.returns.iter().rev().take(seconds).sum();
-        // Who loads from where pages are has none come back.
-        let wanted = (pages as f64 * PAGE_BYTES as f64).max(RAISED * memory.footprint);
+        // Who loads from where pages are has none come back; others may come back again and again.
+        let came = (pages as f64 * PAGE_BYTES as f64).max(RAISED * memory.footprint);
+        let wanted = came.min(out);
         self.limit = Some(limit + (wanted * excess).max(RAISED_LEAST * memory.footprint));
         self.since = 0;
     }
@@ -241,7 +245,12 @@ impl Controller {
             return;
         }
         let pages = VENTURED * allowed * self.useful / self.refault;
-        let most = (pages * PAGE_BYTES as f64).min(LOWERED * memory.footprint);
+        let out = (self.footprint - limit).max(0.0);
+        let step = match self.refused {
+            Some(_) => (CREEPS * out).max(CREEPS_LEAST * memory.footprint),
+            None => LOWERED * memory.footprint,
+        };
+        let most = (pages * PAGE_BYTES as f64).min(step).min(LOWERED * memory.footprint);
         self.limit = Some(limit - most * (1.0 - share / (ENOUGH * allowed)));
     }
 

@@ -148,7 +148,9 @@ fn a_rush_opens_fast_memory_within_two_steps() {
         let at = Nanos(300_000_000_000 + step * 50_000_000);
         limits.push(controller.step(at, 8000, program.memory()).map(|limit| limit.pages().0));
     }
-    assert!(limits[0].is_some_and(|limit| limit >= before as u64 + 16_000), "{limits:?}");
+    // The first 48 ms alone are not yet a twentieth of a second.
+    let second = limits[..2].iter().flatten().max();
+    assert!(second.is_some_and(|limit| *limit >= before as u64 + 16_000), "{limits:?}");
     assert_eq!(limits[2], Some(131_072), "{limits:?}");
 }
 

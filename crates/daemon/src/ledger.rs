@@ -2,7 +2,9 @@
 
 use crate::accounts::{Account, Accounts};
 use crate::address_map::AddressMap;
+use crate::exposures::Exposures;
 use crate::queue::Queue;
+use crate::settings::Settings;
 use crate::touches::SlowTouches;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -33,11 +35,17 @@ pub(crate) struct Ledger {
     pub(crate) slow_touches: SlowTouches,
     /// Moves towards each tier.
     pub(crate) arrivals: Vec<Account>,
+    /// Pages that came back though they seemed to have left for good.
+    pub(crate) late_refaults: u64,
+    /// Runs of pages that were paged out: the cores of their program forget translations for each.
+    pub(crate) interruptions: u64,
+    /// Pages in swap, where touches are seen there alone.
+    pub(crate) exposures: Option<Exposures>,
 }
 
 impl Ledger {
     /// Nothing is known yet.
-    pub(crate) fn new(engine: Engine) -> Self {
+    pub(crate) fn new(engine: Engine, settings: &Settings) -> Self {
         let tiers = engine.view().tiers();
         Self {
             engine,
@@ -46,6 +54,9 @@ impl Ledger {
             accounts: Accounts::default(),
             slow_touches: SlowTouches::default(),
             arrivals: vec![Account::default(); tiers],
+            late_refaults: 0,
+            interruptions: 0,
+            exposures: settings.probes.then(Exposures::default),
         }
     }
 

@@ -16,6 +16,7 @@ mod backoff;
 mod budget;
 mod context;
 mod daemon;
+mod exposures;
 mod folios;
 mod goal;
 #[cfg(test)]
@@ -53,7 +54,7 @@ pub use daemon::Daemon;
 pub use goal::{Controller, Goal, Memory};
 pub use growth::Growth;
 pub use limit::Limit;
-pub use loss::{Loss, Lost, Meter, Spent, Stretch};
+pub use loss::{Loss, Lost, Meter, REFAULT, Spent, Stretch};
 pub use pacer::Pacer;
 pub use queue::Queue;
 pub use reclaim::{Pass, Reclaimer};

@@ -12,6 +12,13 @@ const BLOCK: u32 = 5;
 /// Half width of an interval that holds the mean in 95 of 100 cases, in standard errors.
 const WIDTH: f64 = 1.96;
 
+/// Time that a refault takes where few or none were measured: from zram, with its fault (ns).
+pub const REFAULT: f64 = 6000.0;
+/// Time of a refault beside that of reading the page: the fault, and room that is freed in swap (ns).
+pub(crate) const REFAULT_BESIDES: f64 = 1600.0;
+/// Refaults from which on their measured mean is one.
+const MEASURED: u64 = 1000;
+
 /// Time of the targets' threads, as a system counts it, since the daemon began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
@@ -21,10 +28,26 @@ pub struct Spent {
     pub core_wait: Nanos,
     /// In refaults.
     pub swap_in: Nanos,
+    /// Refaults that this is the time of; `None` where it is that of all.
+    pub swap_ins: Option<u64>,
     /// On processors in the kernel: refaults from compressed memory are part of it.
     pub kernel: Nanos,
     /// Of all processors together, on whatever they ran.
     pub machine: Nanos,
+}
+
+impl Spent {
+    /// Refaults since `before` whose time is known; `None` where that of all is.
+    pub fn timed(&self, before: Self) -> Option<u64> {
+        Some(self.swap_ins?.saturating_sub(before.swap_ins?))
+    }
+
+    /// What a refault takes in the mean, as far as that was measured (ns).
+    pub(crate) fn refault(&self) -> f64 {
+        let measured = self.swap_ins.filter(|refaults| *refaults >= MEASURED);
+        measured
+            .map_or(REFAULT, |refaults| self.swap_in.0 as f64 / refaults as f64 + REFAULT_BESIDES)
+    }
 }
 
 /// Time that was lost, in nanoseconds of a thread.

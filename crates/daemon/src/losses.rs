@@ -3,7 +3,7 @@
 use crate::goal::{Controller, Goal, Memory};
 use crate::ledger::Ledger;
 use crate::limit::Limit;
-use crate::loss::{Lost, Meter, Spent, Stretch};
+use crate::loss::{Lost, Meter, REFAULT_BESIDES, Spent, Stretch};
 use crate::settings::Settings;
 use crate::system::System;
 use crate::touches::Touched;
@@ -13,6 +13,9 @@ use frostline_core::types::*;
 const FAULT: f64 = 1100.0;
 /// Time of a touch of a page that was taken out of its place (ns): a thread of the program puts it back.
 const ARMED_TOUCH: f64 = 20_000.0;
+/// Time that a running thread loses where a run of its pages is paged out: an interrupt, and translations that it has to
+/// look up again (ns). 10 us in a virtual machine, for single pages.
+const INTERRUPTION: f64 = 10_000.0;
 /// Targets that use less of a core count as using that much: a loss of hardly any time is none.
 const LEAST_USED: f64 = 0.02;
 /// Part of the goal that our own time may come to.
@@ -33,7 +36,7 @@ pub(crate) struct Losses {
     pub(crate) meter: Meter,
     pub(crate) controller: Option<Controller>,
     before: Option<Before>,
-    /// Refaults when the last step was made.
+    /// Pages that had come back late when the last step was made.
     refaults: u64,
     /// Loads for each that is sampled.
     period: f64,
@@ -54,6 +57,7 @@ struct Before {
     armed_touched: u64,
     slow_samples: u64,
     slow_touches: Touched,
+    interruptions: u64,
 }
 
 impl Losses {
@@ -87,7 +91,7 @@ impl Losses {
 
     /// Looks at what came back since the last step; the limit of fast memory where it is another one now.
     pub(crate) fn step(&mut self, now: Nanos, ledger: &Ledger) -> Option<Limit> {
-        let refaults = ledger.accounts.refaults;
+        let refaults = ledger.late_refaults;
         let came = refaults - core::mem::replace(&mut self.refaults, refaults);
         let limit = self.controller.as_mut()?.step(now, came, memory(ledger))?;
         Some(Limit::Size(limit))
@@ -115,6 +119,7 @@ impl Losses {
             armed_touched: accounts.armed_touched,
             slow_samples: accounts.sampled - accounts.sampled_fast,
             slow_touches: ledger.slow_touches.sums,
+            interruptions: ledger.interruptions,
         };
         let Some(before) = self.before.replace(next) else { return Ok(None) };
         let slow_loads = settings.node_loads.map_or(0.0, |loads| match loads.sampled {
@@ -163,7 +168,8 @@ fn stretch(before: Before, next: Before, slow_loads: f64) -> Stretch {
     let own = next.own.saturating_sub(before.own).0 as f64;
     let busy = passed(|spent| spent.busy);
     let others = (passed(|spent| spent.machine) - busy).max(own).max(1.0);
-    let lost = Lost {
+    let elapsed = next.now.saturating_sub(before.now).0.max(1) as f64;
+    let mut lost = Lost {
         swap_ins: passed(|spent| spent.swap_in),
         slow_loads,
         faults: (next.faults - before.faults) as f64 * FAULT
@@ -171,8 +177,15 @@ fn stretch(before: Before, next: Before, slow_loads: f64) -> Stretch {
         // Who waits for a core waits for those who have one, for each by its part.
         ours: (passed(|spent| spent.core_wait) * own / others).min(own),
     };
+    // A model has all of it in its times. The kernel times no refaults of threads that began before it was told to.
+    if let Some(timed) = next.spent.timed(before.spent) {
+        let untimed = (next.refaults - before.refaults).saturating_sub(timed);
+        lost.swap_ins += timed as f64 * REFAULT_BESIDES + untimed as f64 * next.spent.refault();
+        // Only who runs is interrupted.
+        let interruptions = (next.interruptions - before.interruptions) as f64;
+        lost.ours += interruptions * INTERRUPTION * (busy / elapsed);
+    }
     let within = lost.swap_ins.min(passed(|spent| spent.kernel)) + lost.faults + lost.slow_loads;
-    let least =
-        (LEAST_USED * next.now.saturating_sub(before.now).0 as f64).max(LEAST_USEFUL * busy);
+    let least = (LEAST_USED * elapsed).max(LEAST_USEFUL * busy);
     Stretch { useful: (busy - within).max(least), lost }
 }

@@ -14,6 +14,9 @@ use frostline_core::types::*;
 /// Pages about which a policy is told in one step, at most, where nobody has to look.
 const MOST_ANSWERED: usize = 4096;
 
+/// Pages that are out for so long have left for good, as it seemed.
+const SETTLED: Nanos = Nanos(5_000_000_000);
+
 /// See the module.
 pub(crate) struct Observer {
     pub(crate) scans: Scans,
@@ -98,6 +101,7 @@ impl Observer {
         let is_huge = cx.ledger.engine.view().state(page).is_huge();
         let (accounts, slow) = (&mut cx.ledger.accounts, &mut cx.ledger.slow_touches);
         let direct = cx.settings.is_direct(tier);
+        let mut gap_ms = None;
         let Sampled { kind, missed, walked } = match touch.kind {
             TouchKind::Sample(sampled) => {
                 accounts.sampled += 1;
@@ -116,6 +120,11 @@ impl Observer {
             TouchKind::Refault => {
                 accounts.refaults += 1;
                 if !direct {
+                    let exposures = cx.ledger.exposures.as_mut();
+                    let touched = exposures.and_then(|exposures| exposures.touched(cx.now, page));
+                    gap_ms = touched.map(|touched| touched.gap_ms);
+                    let is_late = touched.is_none_or(|touched| touched.after >= SETTLED);
+                    cx.ledger.late_refaults += u64::from(is_late);
                     let run = PageRun::single(page);
                     let fault = Fault { page, tier, write: false, process, thread: 0 };
                     events.push(Event::Fault(fault));
@@ -126,7 +135,15 @@ impl Observer {
             }
         };
         if cx.settings.wants_samples {
-            events.push(Event::Sample(Sample { page, kind, tier, process, missed, walked }));
+            events.push(Event::Sample(Sample {
+                page,
+                kind,
+                tier,
+                process,
+                missed,
+                walked,
+                gap_ms,
+            }));
         }
     }
 

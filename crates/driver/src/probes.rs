@@ -7,11 +7,11 @@
 
 use crate::DriverError;
 use crate::left_alone::LeftAlone;
-use crate::spending::REFAULT;
 use frostline_core::event::MoveOutcome;
 use frostline_core::rng::Rng;
 use frostline_core::span::Span;
 use frostline_core::types::{Bytes, Nanos, PAGE_BYTES, Vpn};
+use frostline_daemon::REFAULT;
 use frostline_linux::changes::Changes;
 use frostline_linux::moves::advise::{bring_in_verified, page_out_verified};
 use frostline_linux::pages::pagemap::{Categories, Pagemap};
@@ -248,7 +248,7 @@ impl Probes {
             cpu: spent,
             time: now.saturating_sub(self.began),
             probes: self.probes,
-            refault: told.unwrap_or(REFAULT),
+            refault: told.unwrap_or(Nanos(REFAULT as u64)),
             is_presumed: told.is_none(),
         })
     }

@@ -8,8 +8,8 @@ use frostline_linux::process::delays::{DelayAccounting, Delays};
 use frostline_linux::process::{Stat, clock};
 use std::collections::BTreeMap;
 
-/// Time that a refault is presumed to take where the kernel does not tell: from zram, with its fault.
-pub(crate) const REFAULT: Nanos = Nanos(6000);
+/// Part of the major faults of a second that are timed where all refaults are; the others read files.
+const TIMED: f64 = 0.75;
 
 /// See the module.
 #[derive(Debug)]
@@ -17,19 +17,21 @@ pub(crate) struct Spending {
     /// Where the kernel tells.
     accounting: Option<DelayAccounting>,
     root: Root,
-    /// Refaults of the last second were not counted.
+    /// Refaults of the last second were not timed, or not all.
     lapsed: bool,
-    known: BTreeMap<u32, Spent>,
+    /// With all major faults so far.
+    known: BTreeMap<u32, (Spent, u64)>,
     sum: Spent,
 }
 
 impl Spending {
     /// Nobody is known yet.
     pub(crate) fn new(root: Root, accounting: Option<DelayAccounting>) -> Self {
-        Self { accounting, root, lapsed: false, known: BTreeMap::new(), sum: Spent::default() }
+        let sum = Spent { swap_ins: Some(0), ..Spent::default() };
+        Self { accounting, root, lapsed: false, known: BTreeMap::new(), sum }
     }
 
-    /// Whether refaults are counted and not timed.
+    /// Whether refaults are counted and not timed, or some of them.
     pub(crate) fn is_estimate(&self) -> bool {
         self.accounting.is_none() || self.lapsed
     }
@@ -39,15 +41,20 @@ impl Spending {
         self.known.retain(|pid, _| watched.contains_key(pid));
         // Another program may have had them counted before us, and ended that.
         self.lapsed = self.accounting.as_ref().is_some_and(|all| !matches!(all.renew(), Ok(false)));
+        let (mut major, before) = (0, self.sum);
         for (pid, watched) in watched {
             // Whoever has ended is told of otherwise.
             let Ok(stat) = watched.target.stat() else { continue };
             let delays = self.accounting.as_mut().and_then(|all| all.of(*pid).ok());
             let now = spent(&stat, delays);
-            if let Some(before) = self.known.insert(*pid, now) {
-                self.sum = added(self.sum, now, before);
+            let known = (now, stat.major_faults);
+            if let Some((spent, faults)) = self.known.insert(*pid, known) {
+                self.sum = added(self.sum, now, spent);
+                major += stat.major_faults.saturating_sub(faults);
             }
         }
+        let timed = self.sum.timed(before).unwrap_or(major);
+        self.lapsed |= (timed as f64) < TIMED * major as f64;
         self.sum.machine = clock::machine(&self.root);
         self.sum
     }
@@ -57,16 +64,14 @@ fn spent(stat: &Stat, delays: Option<Delays>) -> Spent {
     let tick = clock::tick().0;
     let kernel = Nanos((stat.cpu_ticks - stat.user_ticks) * tick);
     match delays {
-        Some(Delays { cpu, core_wait, swap_in, .. }) => {
-            Spent { busy: cpu, core_wait, swap_in, kernel, ..Spent::default() }
+        Some(Delays { cpu, core_wait, swap_in, swap_ins }) => {
+            let swap_ins = Some(swap_ins);
+            Spent { busy: cpu, core_wait, swap_in, swap_ins, kernel, machine: Nanos::ZERO }
         }
-        None => Spent {
-            busy: Nanos(stat.cpu_ticks * tick),
-            core_wait: Nanos::ZERO,
-            swap_in: Nanos(stat.major_faults * REFAULT.0),
-            kernel,
-            ..Spent::default()
-        },
+        None => {
+            let busy = Nanos(stat.cpu_ticks * tick);
+            Spent { busy, swap_ins: Some(0), kernel, ..Spent::default() }
+        }
     }
 }
 
@@ -78,6 +83,7 @@ fn added(sum: Spent, now: Spent, before: Spent) -> Spent {
         busy: add(|spent| spent.busy),
         core_wait: add(|spent| spent.core_wait),
         swap_in: add(|spent| spent.swap_in),
+        swap_ins: now.timed(before).map(|timed| sum.swap_ins.unwrap_or(0) + timed),
         kernel: add(|spent| spent.kernel),
         machine: sum.machine,
     }

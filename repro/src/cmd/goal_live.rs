@@ -1,5 +1,6 @@
 //! `frostline-repro goal-live`.
 
+use crate::goal_live::attendant::Kind;
 use crate::goal_live::programs::ALL;
 use crate::goal_live::{Case, Spans, measure};
 use crate::names::chosen;
@@ -17,9 +18,10 @@ use std::time::Duration;
 Examples:
   frostline-repro goal-live                            # eight programs, 1, 2 and 5 %: an hour and a half
   frostline-repro goal-live redis node --max-slowdown 2%
+  frostline-repro goal-live --by frostline,senpai --max-slowdown 2%
 
-Each program runs twice on the last core. Both work in turn for some milliseconds; frostline attends to one of
-them. What it needs more for the same work is the slowdown. Needs root and zram. What is not installed is
+Each program runs twice on the last core. Both work in turn for some milliseconds; frostline, or Senpai's rule,
+attends to one of them. What it needs more for the same work is the slowdown. Needs root and zram. What is not installed is
 named with the command that installs it, and left out.")]
 pub struct Args {
     /// Programs [default: all that are installed]
@@ -29,6 +31,9 @@ pub struct Args {
     #[arg(long, default_value = "1%,2%,5%", value_name = "LIST", value_delimiter = ',')]
     #[arg(value_parser = spec::parse_ratio)]
     max_slowdown: Vec<f64>,
+    /// What takes memory from the programs, separated by commas
+    #[arg(long, default_value = "frostline", value_name = "LIST", value_delimiter = ',')]
+    by: Vec<Kind>,
     /// Seconds in which the size of fast memory settles
     #[arg(long, default_value_t = 120, value_name = "N")]
     settle: u64,
@@ -75,8 +80,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             continue;
         }
         note(&format!("{}: {}", program.name, program.about));
-        for goal in &args.max_slowdown {
-            match measure(program, *goal, spans, &frostline) {
+        let cases_of = |goal: &f64| args.by.iter().map(|by| (*goal, *by)).collect::<Vec<_>>();
+        for (goal, by) in args.max_slowdown.iter().flat_map(cases_of) {
+            match measure(program, goal, by, spans, &frostline) {
                 Ok(case) => {
                     note(&told(&case));
                     cases.push(case);
@@ -104,9 +110,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 
 fn told(case: &Case) -> String {
     format!(
-        "{} at {}: slower by {}, reported {}, saved {}",
+        "{} at {} by {}: slower by {}, reported {}, saved {}",
         case.program,
         percent(case.goal),
+        case.by,
         percent(case.slowdown.mean),
         percent(case.reported),
         percent(case.saved_share())
@@ -114,13 +121,24 @@ fn told(case: &Case) -> String {
 }
 
 fn show(cases: &[Case]) -> String {
-    let headings =
-        ["program", "goal", "slower by", "95 %", "reported", "memory", "saved", "share", "own"];
-    let mut table = Table::new(&headings).left(1);
+    let headings = [
+        "program",
+        "by",
+        "goal",
+        "slower by",
+        "95 %",
+        "reported",
+        "memory",
+        "saved",
+        "share",
+        "own",
+    ];
+    let mut table = Table::new(&headings).left(2);
     for case in cases {
         let Case { slowdown, .. } = case;
         table.row(vec![
             case.program.clone(),
+            case.by.clone(),
             percent(case.goal),
             percent(slowdown.mean),
             format!("{} to {}", percent(slowdown.low), percent(slowdown.high)),
@@ -131,15 +149,25 @@ fn show(cases: &[Case]) -> String {
             percent(case.cpu_share),
         ]);
     }
-    let count = |of: fn(&Case) -> bool| cases.iter().filter(|case| of(case)).count();
-    format!(
-        "{}\nat most half a point beyond the goal: {} of {}\nreported within a point: {} of {}\n",
+    let by = |kind: Kind| cases.iter().filter(move |case| case.by == kind.name());
+    let ours = by(Kind::Frostline).count();
+    let count = |of: fn(&Case) -> bool| by(Kind::Frostline).filter(|case| of(case)).count();
+    let mut text = format!(
+        "{}\nfrostline: at most half a point beyond the goal: {} of {ours}; reported within a point: {} of {ours}\n",
         table.show(0),
         count(Case::keeps),
-        cases.len(),
         count(Case::tells),
-        cases.len()
-    )
+    );
+    let pairs = by(Kind::Frostline).flat_map(|case| {
+        by(Kind::Senpai).filter(|other| other.asks_as_much_as(case)).map(move |other| (case, other))
+    });
+    let pairs: Vec<(&Case, &Case)> = pairs.collect();
+    if !pairs.is_empty() {
+        let saves = |(case, other): &&(&Case, &Case)| case.saved_share() >= other.saved_share();
+        let more = pairs.iter().filter(saves).count();
+        text += &format!("saved no less than by senpai: {more} of {}\n", pairs.len());
+    }
+    text
 }
 
 #[cfg(test)]
@@ -151,6 +179,7 @@ mod tests {
     fn a_case_keeps_to_its_goal_or_does_not() {
         let case = |mean, reported| Case {
             program: "p".into(),
+            by: "frostline".into(),
             goal: 0.02,
             slowdown: Share { mean, low: mean - 0.001, high: mean + 0.001 },
             reported,
@@ -159,8 +188,17 @@ mod tests {
             cpu_share: 0.01,
         };
         let text = show(&[case(0.024, 0.016), case(0.026, 0.0), case(0.0, 0.005)]);
-        assert!(text.contains("goal: 2 of 3") && text.contains("point: 2 of 3"), "{text}");
+        assert!(
+            text.contains("goal: 2 of 3")
+                && text.contains("point: 2 of 3")
+                && !text.contains("senpai"),
+            "{text}"
+        );
         assert!(text.contains("25.0"), "{text}");
+        let by_senpai = Case { by: "senpai".into(), saved_bytes: 3e8, ..case(0.0, 0.0) };
+        let other = Case { program: "q".into(), ..by_senpai.clone() };
+        let text = show(&[case(0.024, 0.016), by_senpai, other]);
+        assert!(text.contains("goal: 1 of 1") && text.contains("senpai: 0 of 1"), "{text}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `frostline attach` beside a program, and the numbers that it writes every second.
 
+use super::attendant::Line;
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::HashMap;
@@ -8,15 +9,6 @@ use std::process::{Child, Command, Stdio};
 
 /// Lines of a series that the loss of each is of.
 pub const LATEST: usize = 30;
-
-/// A second.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Line {
-    pub footprint: f64,
-    pub saved: f64,
-    pub loss: f64,
-    pub cpu_share: f64,
-}
 
 /// A frostline at work; it is interrupted when it goes out of scope.
 #[derive(Debug)]

@@ -2,6 +2,7 @@
 //! disturbs the other as much.
 
 use super::programs::{Program, Work};
+use super::senpai::Group;
 use anyhow::{Context, anyhow};
 use frostline_core::rng::Rng;
 use frostline_terminal::cancel;
@@ -38,11 +39,11 @@ pub struct Share {
 }
 
 impl Pair {
-    /// Starts both, with files in two folders of `dir`.
+    /// Starts both, with files in two folders of `dir`, one of them in that control group.
     ///
     /// # Errors
     /// Where one does not start.
-    pub fn start(program: &Program, dir: &Path) -> anyhow::Result<Self> {
+    pub fn start(program: &Program, dir: &Path, group: Option<&Group>) -> anyhow::Result<Self> {
         let one = |name: &str| {
             let dir = dir.join(name);
             std::fs::create_dir(&dir)?;
@@ -50,7 +51,7 @@ impl Pair {
         };
         let (tiered, alone) = std::thread::scope(|scope| {
             let other = scope.spawn(|| one("alone"));
-            let tiered = one("tiered");
+            let tiered = Group::within(group, || one("tiered"));
             (tiered, other.join().unwrap_or_else(|_| Err(anyhow!("the start failed"))))
         });
         leave_last_core()?;

@@ -91,6 +91,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "frostline-sim",
             "frostline-study",
             "frostline-report",
+            "frostline-linux",
             "frostline-terminal",
         ],
     ),

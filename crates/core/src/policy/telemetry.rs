@@ -45,6 +45,11 @@ impl Sampling {
         matches!(self.origin, Origin::HintFaults | Origin::InTurn)
     }
 
+    /// Whether pages are seen as they come to fast memory by a touch, and only then.
+    pub fn comes_by_touches(&self) -> bool {
+        self.origin == Origin::Refaults
+    }
+
     /// Whether a sample stands for as many accesses as the period says, whichever tier served them.
     pub fn counts_accesses(&self) -> bool {
         self.origin == Origin::Hardware

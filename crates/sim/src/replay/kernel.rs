@@ -349,6 +349,7 @@ impl<'a> Kernel<'a> {
                 tier,
                 process: process_of(batch.streams.get(i)),
                 missed: Some(true),
+                gap_ms: None,
                 walked: self.translations.walked(i),
             });
         });

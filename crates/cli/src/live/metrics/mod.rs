@@ -7,7 +7,7 @@ mod tests;
 use frostline_core::types::PAGE_BYTES;
 use frostline_driver::Account;
 use frostline_driver::Status;
-use frostline_driver::status::Lost;
+use frostline_driver::status::{Lost, Unmanaged};
 use frostline_linux::process::clock;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
@@ -60,6 +60,34 @@ const FAMILIES: &[Family] = &[
     gauge("frostline_saved_bytes", "Paged out, less what zram takes for it.", |s, to| {
         to(&[], s.saved_bytes as f64);
     }),
+    gauge("frostline_saving_asked_bytes", "Memory that shall be in slow tiers.", |s, to| {
+        s.saving.iter().for_each(|saving| to(&[], saving.asked_bytes as f64));
+    }),
+    gauge("frostline_unmanaged_bytes", "Memory that is not moved, by reason.", |s, to| {
+        let Unmanaged {
+            file_bytes,
+            shared_bytes,
+            locked_bytes,
+            reserved_bytes,
+            incompressible_bytes,
+        } = s.unmanaged;
+        for (reason, bytes) in [
+            ("file", file_bytes),
+            ("shared", shared_bytes),
+            ("locked", locked_bytes),
+            ("reserved", reserved_bytes),
+            ("incompressible", incompressible_bytes),
+        ] {
+            to(&[("reason", reason)], bytes as f64);
+        }
+    }),
+    counter(
+        "frostline_pressure_seconds_total",
+        "Time in which a task of the control group waited for memory.",
+        |s, to| {
+            s.pressure.iter().for_each(|pressure| to(&[], pressure.some_seconds));
+        },
+    ),
     gauge(
         "frostline_slowdown_ratio",
         "Time lost in the last half minute, for each second without loss, by what it was lost to.",

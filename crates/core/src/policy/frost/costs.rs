@@ -67,13 +67,17 @@ impl Tariff {
             true => (2.0, 2.0 * costs.base_move_ns),
             false => (margin, 0.0),
         };
-        let split = if settings.switch("split") { costs.split_ns * margin } else { f64::INFINITY };
+        let changes = match settings.switch("split") {
+            true => [costs.split_ns * margin, costs.collapse_ns],
+            false => [f64::INFINITY; 2],
+        };
+        let [split, collapse] = changes.map(|price| price as f32);
         Self {
             base: settings.duration("margin-base").0 as f32,
             page: page as f32,
             folio: (costs.folio_move_ns * of_folio) as f32,
             there_and_back: 2.0 * costs.folio_move_ns as f32,
-            changes: Prices { split: split as f32, collapse: costs.collapse_ns as f32 },
+            changes: Prices { split, collapse },
             interruption: costs.interruption_ns as f32,
             others: 0.0,
         }

@@ -310,6 +310,17 @@ impl Densities {
         self.pass(spans);
     }
 
+    /// Has what is known of a page be that it has so many samples, over both horizons.
+    pub(super) fn set(&mut self, page: PageId, density: f32, spans: Spans) {
+        let own = self.own(page);
+        self.scores[page.index()] = self.now.wrapping_add_signed(self.tables.score(density));
+        let Known { samples, .. } = &mut self.regions[page.region().index()];
+        for (unit, samples) in self.units.iter().zip(samples) {
+            *samples = (*samples + (density - own) * *unit as f32).max(0.0);
+        }
+        self.pass(spans);
+    }
+
     /// Lets time pass by a sample.
     #[inline]
     fn pass(&mut self, spans: Spans) {
@@ -406,6 +417,24 @@ mod tests {
             let ratio = f64::from(densities.mean(Region(region))) / mean;
             assert!(libm::fabs(ratio - 1.0) < 0.01, "{ratio}");
         }
+    }
+
+    #[test]
+    fn what_is_set_is_known_of_page_and_region() {
+        let mut densities = Densities::new();
+        densities.grow(1024);
+        let mut sum = 0.0;
+        for page in 512..1024 {
+            densities.add(PageId(page), [1e9; 2]);
+            let density = (page % 7) as f32 * 1000.0;
+            densities.set(PageId(page), density, [1e9; 2]);
+            let own = densities.own(PageId(page));
+            assert!((own - density).abs() <= density / 32.0 + 1e-6, "{own} for {density}");
+            sum += own;
+        }
+        let mean = densities.mean(Region(1));
+        assert!((mean / (sum / 512.0) - 1.0).abs() < 0.01, "{mean}");
+        assert_eq!(densities.mean(Region(0)), 0.0);
     }
 
     #[test]

@@ -114,14 +114,17 @@ pub(super) struct Exchange {
     leaving: Vec<PageRun>,
     landing: Landing,
     pub balance: Balance,
+    /// Whether pages that are touched come by themselves, so that nothing leaves for those that are brought.
+    comes_by_touches: bool,
     pub promoted: u64,
     pub demoted: u64,
 }
 
 impl Exchange {
-    pub(super) fn new(balance: Balance) -> Self {
+    pub(super) fn new(balance: Balance, comes_by_touches: bool) -> Self {
         Self {
             balance,
+            comes_by_touches,
             candidates: Queue::new(),
             victims: Queue::new(),
             waiting: Vec::new(),
@@ -316,7 +319,7 @@ impl Exchange {
                 false => (margin.base / company as f32 + margin.page).max(margin.folio),
             };
             let before = deal;
-            while deal.room < need {
+            while deal.room < need && !self.comes_by_touches {
                 if deal.taken == spare.len() {
                     let Some(victim) = self.victim(view, densities, rent, sweeps) else { break };
                     spare.push(victim);

@@ -104,7 +104,7 @@ pub const ENTRY: Entry = Entry {
             "",
             "that a folio's move, or a split, has to gain, of what it costs",
         ),
-        Param::fixed("split", Kind::Switch, "on", "", "split folios by value"),
+        Param::fixed("split", Kind::Switch, "on", "", "split folios, and collapse pages, by value"),
         Param::scaled("wakeup", Kind::Duration, "40ms", "", "interval of moves"),
         Param::fixed("looks", Kind::Count, "32", "pages", "looked at per sample"),
         Param::fixed("streams", Kind::Switch, "on", "", "bring in ahead what is swept"),
@@ -134,6 +134,8 @@ const PREFETCHED: usize = 8;
 const COMMON_SAVING: f64 = 55.0;
 /// By how much the period is longer or shorter at most where an access saves less or more.
 const MOST_PERIODS: f64 = 4.0;
+/// Density of a page that is touched every millisecond, where that is measured.
+const MEASURED: f32 = 1e6;
 /// Shortest interval of moves.
 const LEAST_WAKEUP: Nanos = Nanos(40_000);
 /// Samples from one plan to the next, at most.
@@ -161,6 +163,12 @@ fn suits(offer: &Offer) -> Vec<Suited> {
     if loads.looks_in_turn() {
         // Who looks at pages in turn sees sweeps of its own.
         suited.push(Suited::to("streams", "off"));
+    }
+    if loads.comes_by_touches() {
+        // How often pages are touched is measured, which does not change within few samples.
+        suited.push(Suited::to("short", "0"));
+        // Of pages in memory nothing is seen, and what comes back of a folio are base pages.
+        suited.push(Suited::to("split", "off"));
     }
     if loads.per_second.is_some() {
         // Another period would not change how many come.
@@ -240,6 +248,7 @@ impl Frost {
             [fast, next, ..] => (next.load_ns - fast.load_ns) / offer.parallelism.unwrap_or(1.0),
             _ => 0.0,
         };
+        let comes_by_touches = offer.telemetry.loads.is_some_and(|loads| loads.comes_by_touches());
         let asked = settings.period("period");
         // Nobody knows what is saved where nobody knows how many accesses are in flight.
         let period = offer.parallelism.map_or(asked, |_| suited_period(asked, saving));
@@ -265,7 +274,7 @@ impl Frost {
             densities: Densities::new(),
             choice: Choice::new([LEAST_HORIZON; 2]),
             hand: Hand::new(),
-            exchange: Exchange::new(Balance::new(offer)),
+            exchange: Exchange::new(Balance::new(offer), comes_by_touches),
             granularity: Granularity::new(tariff.changes()),
             walks: Walks::new(offer.translation),
             newborn: Newborn::default(),
@@ -328,7 +337,10 @@ impl Frost {
         }
         let density = if huge { mean } else { base };
         self.thrift.sample(page, huge, hits(density), self.choice.spans);
-        self.densities.add(page, self.choice.spans);
+        match sample.gap_ms {
+            Some(gap) => self.densities.set(page, MEASURED / gap.get() as f32, self.choice.spans),
+            None => self.densities.add(page, self.choice.spans),
+        }
         if tier != TierId::FAST && !state.is_in_flight() {
             self.exchange.offer(unit, false, self.densities.density(page, huge), rent.bin);
         }
