@@ -36,7 +36,11 @@ const ROOM: Bytes = Bytes(4 << 30);
 
 /// A control group of version 1 for one program; it is removed when it goes out of scope.
 #[derive(Debug)]
-pub struct Group(PathBuf);
+pub struct Group {
+    path: PathBuf,
+    /// Refaults are timed of threads that begin while this is there.
+    _timing: DelayAccounting,
+}
 
 impl Group {
     /// # Errors
@@ -47,7 +51,14 @@ impl Group {
             let what = format!("no control group {}: {error}", path.display());
             failure(what, "Senpai's rule needs the memory controller of version 1, and root")
         })?;
-        Ok(Self(path))
+        let changes = Changes::of_this_process(&Root::system())?;
+        match DelayAccounting::begin(&changes) {
+            Ok(timing) => Ok(Self { path, _timing: timing }),
+            Err(error) => {
+                let _ = fs::remove_dir(&path);
+                Err(error.into())
+            }
+        }
     }
 
     /// This thread, and what it starts from now on, belongs to it.
@@ -64,12 +75,12 @@ impl Group {
     }
 
     fn write(&self, file: &str, text: &str) -> anyhow::Result<()> {
-        let path = self.0.join(file);
+        let path = self.path.join(file);
         fs::write(&path, text).with_context(|| path.display().to_string())
     }
 
     fn usage(&self) -> anyhow::Result<f64> {
-        let path = self.0.join("memory.usage_in_bytes");
+        let path = self.path.join("memory.usage_in_bytes");
         let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
         Ok(text.trim().parse()?)
     }
@@ -78,7 +89,7 @@ impl Group {
     fn reclaim(&self, bytes: f64) -> anyhow::Result<()> {
         let wanted = (self.usage()? - bytes).max(0.0) as u64;
         // Busy: less was found.
-        let _ = fs::write(self.0.join(LIMIT), wanted.to_string());
+        let _ = fs::write(self.path.join(LIMIT), wanted.to_string());
         self.write(LIMIT, "-1")
     }
 
@@ -103,7 +114,7 @@ impl Drop for Group {
     fn drop(&mut self) {
         // A killed program leaves it some milliseconds later.
         for _ in 0..100 {
-            if fs::remove_dir(&self.0).is_ok() {
+            if fs::remove_dir(&self.path).is_ok() {
                 return;
             }
             std::thread::sleep(Duration::from_millis(20));
