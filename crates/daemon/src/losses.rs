@@ -189,3 +189,41 @@ fn stretch(before: Before, next: Before, slow_loads: f64) -> Stretch {
     let least = (LEAST_USED * elapsed).max(LEAST_USEFUL * busy);
     Stretch { useful: (busy - within).max(least), lost }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a second has lost in which so many refaults were timed, 4 us each, of 1000; half of a core was used.
+    fn lost(timed: Option<u64>, interruptions: u64) -> Lost {
+        let spent = Spent {
+            busy: Nanos(500_000_000),
+            swap_in: Nanos(timed.unwrap_or(1000) * 4000),
+            swap_ins: timed,
+            kernel: Nanos(100_000_000),
+            ..Spent::default()
+        };
+        let before = Before {
+            spent: Spent { swap_ins: timed.map(|_| 0), ..Spent::default() },
+            ..Before::default()
+        };
+        let now = Nanos(1_000_000_000);
+        let next = Before { now, spent, refaults: 1000, interruptions, ..Before::default() };
+        stretch(before, next, 0.0).lost
+    }
+
+    #[test]
+    fn refaults_that_nobody_timed_are_presumed_to_take_as_long_as_others() {
+        let is = |lost: Lost, ms: f64| assert!((lost.swap_ins / 1e6 - ms).abs() < 1e-6, "{lost:?}");
+        is(lost(None, 0), 4.0);
+        is(lost(Some(0), 0), 6.0);
+        is(lost(Some(1000), 0), 5.6);
+        is(lost(Some(500), 0), 0.5 * 5.6 + 0.5 * 6.0);
+    }
+
+    #[test]
+    fn page_outs_interrupt_who_runs() {
+        assert!((lost(Some(0), 300).ours / 1e6 - 1.5).abs() < 1e-6, "{:?}", lost(Some(0), 300));
+        assert_eq!(lost(None, 300).ours, 0.0);
+    }
+}

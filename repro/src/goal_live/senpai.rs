@@ -62,16 +62,8 @@ impl Group {
     }
 
     /// This thread, and what it starts from now on, belongs to it.
-    ///
-    /// # Errors
-    /// Where the kernel refuses.
-    pub fn enter(&self) -> anyhow::Result<()> {
+    fn enter(&self) -> anyhow::Result<()> {
         self.write("tasks", "0")
-    }
-
-    fn leave(&self) {
-        // It may have ended.
-        let _ = fs::write(Path::new(HIERARCHY).join("tasks"), "0");
     }
 
     fn write(&self, file: &str, text: &str) -> anyhow::Result<()> {
@@ -101,9 +93,7 @@ impl Group {
         std::thread::scope(|scope| {
             let inside = scope.spawn(|| {
                 group.map_or(Ok(()), Self::enter)?;
-                let started = start();
-                group.inspect(|group| group.leave());
-                started
+                start()
             });
             inside.join().unwrap_or_else(|_| bail!("the start failed"))
         })

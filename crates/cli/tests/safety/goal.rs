@@ -1,9 +1,10 @@
 //! Programs that are told how much they may lose, and not how much memory may be fast.
 
-use crate::load::{load_program, run_load_until};
-use crate::support::{EAGER, Run, frostline, text};
+use crate::load::{Load, load_program, run_load_until};
+use crate::support::{EAGER, Run, Running, attach, frostline, status_of, text, wait_until};
 use crate::system::{System, number};
 use frostline_testing::delays;
+use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
 
@@ -41,6 +42,27 @@ fn a_program_gives_up_what_it_does_not_miss() {
         assert_eq!(loss["is_estimate"], false, "{loss}");
         assert_eq!(fs::read_to_string(SETTING).ok(), setting, "as it was before");
     }
+    system.finish();
+}
+
+/// The kernel times no refaults of threads that began before it was told to.
+#[test]
+fn what_is_lost_is_seen_of_a_program_that_was_there_before() {
+    let Some(system) = System::take() else { return };
+    let timed = fs::read_to_string(SETTING).is_ok_and(|setting| setting.trim() != "0");
+    let load = Load::start("--size 64MiB --hot 100% --checksums");
+    let options = format!("--slow zram:size=256MiB --max-slowdown 5% {EAGER}");
+    let mut driver = Running::start(&mut attach(load.pid(), &options));
+    wait_until("refaults are counted as a loss", || {
+        let Some(status) = status_of(driver.pid()) else { return false };
+        let loss = &status["loss"];
+        let lost = loss["whole"]["parts"]["swap_ins"].as_f64().unwrap_or(0.0);
+        let refaults = number(&status["accounts"], "refaults");
+        refaults > 100 && lost > 1e-5 && (timed || loss["is_estimate"] == true)
+    });
+    driver.signal(Signal::INT);
+    assert_eq!(driver.end().code(), Some(0));
+    load.end();
     system.finish();
 }
 
