@@ -15,23 +15,20 @@ const UNIT_BITS: u32 = 24;
 const TIME_BITS: u32 = 23;
 const TIMES: u32 = (1 << TIME_BITS) - 1;
 const OUT: u32 = 1 << TIME_BITS;
-/// Bits below the point of a logarithm.
-const FRACTION: u32 = 3;
-/// Part of a new time in the mean of the logarithms, as a power of two.
-const SHARE: u32 = 1;
+/// Bits of a float that a logarithm leaves out: it has three below the point.
+const LEFT_OUT: u32 = f32::MANTISSA_DIGITS - 1 - 3;
+/// Upper bits of 1, less one: logarithms begin at 1, and 0 is none.
+const NONE: u32 = (1f32.to_bits() >> LEFT_OUT) - 1;
 
-/// Logarithm of a time, in eighths of an octave, and one; 0 is none.
+/// Logarithm of a time, in eighths of an octave, and one.
 fn logarithm(units: u32) -> u32 {
-    let units = units.clamp(1, TIMES);
-    let octave = units.ilog2();
-    (octave << FRACTION | (units << FRACTION >> octave) & ((1 << FRACTION) - 1)) + 1
+    ((units.clamp(1, TIMES) as f32).to_bits() >> LEFT_OUT) - NONE
 }
 
 /// A time of that logarithm, above 0 (ms).
 fn milliseconds(logarithm: u32) -> NonZeroU32 {
-    let steps = logarithm.saturating_sub(1);
-    let mantissa = u64::from(1 << FRACTION | steps & ((1 << FRACTION) - 1));
-    let time = (mantissa << (steps >> FRACTION) << UNIT_BITS >> FRACTION) / 1_000_000;
+    let units = f32::from_bits((logarithm.max(1) + NONE) << LEFT_OUT);
+    let time = f64::from(units) * f64::from(1 << UNIT_BITS) / 1e6;
     NonZeroU32::new(time as u32).unwrap_or(NonZeroU32::MIN)
 }
 
@@ -61,15 +58,15 @@ impl Stamp {
         let new = logarithm(self.since(now));
         let mean = match self.mean() {
             0 => new,
-            old => (old * ((1 << SHARE) - 1) + new) >> SHARE,
+            old => u32::midpoint(old, new),
         };
         Self::new(now, false, mean)
     }
 }
 
-/// A touch.
+/// A page that has come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Touched {
+pub(crate) struct Returned {
     /// Time for which the page was out, within 17 ms.
     pub(crate) after: Nanos,
     /// Mean time for which it is out (ms).
@@ -110,11 +107,11 @@ impl Exposures {
     }
 
     /// Takes in that a page has come back because it was touched. `None` where it is not known when it left.
-    pub(crate) fn touched(&mut self, now: Nanos, page: PageId) -> Option<Touched> {
+    pub(crate) fn touched(&mut self, now: Nanos, page: PageId) -> Option<Returned> {
         let stamp = self.0.get_mut(page.index()).filter(|stamp| stamp.is_out())?;
         let after = Nanos(u64::from(stamp.since(units(now))) << UNIT_BITS);
         *stamp = stamp.touched(units(now));
-        Some(Touched { after, gap_ms: milliseconds(stamp.mean()) })
+        Some(Returned { after, gap_ms: milliseconds(stamp.mean()) })
     }
 }
 

@@ -222,9 +222,14 @@ impl Controller {
         (goal - meter.last(SECONDS).share(|lost| lost.ours)).max(goal / 2.0)
     }
 
+    /// Bytes that are out where so many may be fast.
+    fn out_at(&self, limit: f64) -> f64 {
+        (self.footprint - limit).max(0.0)
+    }
+
     fn raise(&mut self, now: Nanos, excess: f64, seconds: usize, memory: Memory) {
         let Some(limit) = self.limit.filter(|_| self.is_bound()) else { return };
-        let out = (self.footprint - limit).max(0.0);
+        let out = self.out_at(limit);
         let again = self.refused.is_some_and(|refused| out < refused * SAME);
         self.pause = if again { Nanos(self.pause.0 * 2).min(MOST_PAUSE) } else { PAUSE };
         self.paused = now.saturating_add(self.pause);
@@ -245,7 +250,7 @@ impl Controller {
             return;
         }
         let pages = VENTURED * allowed * self.useful / self.refault;
-        let out = (self.footprint - limit).max(0.0);
+        let out = self.out_at(limit);
         let step = match self.refused {
             Some(_) => (CREEPS * out).max(CREEPS_LEAST * memory.footprint),
             None => LOWERED * memory.footprint,

@@ -7,31 +7,30 @@
 //! accepted. Pressure is the time in refaults over the last 6 s, by the kernel's accounts of delays: control groups of
 //! version 1 have none of their own.
 
+use super::attached::LATEST;
 use super::attendant::Line;
 use anyhow::{Context, bail};
-use frostline_core::types::{Bytes, Nanos};
+use frostline_core::types::Bytes;
+use frostline_daemon::{Lost, Meter, Stretch};
 use frostline_linux::Root;
 use frostline_linux::changes::{Changes, SwapOff};
+use frostline_linux::groups::{Trees, Version};
+use frostline_linux::process::clock::thread_cpu;
 use frostline_linux::process::delays::{DelayAccounting, Delays};
 use frostline_linux::swap::zram::{Zram, ZramOptions};
 use frostline_terminal::errors::failure;
-use std::collections::VecDeque;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Hierarchy of version 1 in which memory is limited.
-const HIERARCHY: &str = "/sys/fs/cgroup/memory";
 const LIMIT: &str = "memory.limit_in_bytes";
 /// Part of the memory that is reclaimed in a second where nothing is waited for.
 const RATIO: f64 = 0.01;
 /// Seconds over which pressure is a mean.
 const WINDOW: usize = 6;
-/// Seconds of the loss that is told.
-const TOLD: usize = 30;
 const ROOM: Bytes = Bytes(4 << 30);
 
 /// A control group of version 1 for one program; it is removed when it goes out of scope.
@@ -46,12 +45,16 @@ impl Group {
     /// # Errors
     /// Without rights, or without such a hierarchy.
     pub fn create() -> anyhow::Result<Self> {
-        let path = Path::new(HIERARCHY).join(format!("frostline-goal-{}", std::process::id()));
+        const NEEDS: &str = "Senpai's rule needs the memory controller of version 1, and root";
+        let root = Root::system();
+        let roots = Trees::read(&root)?.memory_roots();
+        let first = roots.iter().find(|group| group.version() == Version::One);
+        let first = first.ok_or_else(|| failure("memory is limited by no such groups", NEEDS))?;
+        let path = first.folder().join(format!("frostline-goal-{}", std::process::id()));
         fs::create_dir(&path).map_err(|error| {
-            let what = format!("no control group {}: {error}", path.display());
-            failure(what, "Senpai's rule needs the memory controller of version 1, and root")
+            failure(format!("no control group {}: {error}", path.display()), NEEDS)
         })?;
-        let changes = Changes::of_this_process(&Root::system())?;
+        let changes = Changes::of_this_process(&root)?;
         match DelayAccounting::begin(&changes) {
             Ok(timing) => Ok(Self { path, _timing: timing }),
             Err(error) => {
@@ -132,7 +135,7 @@ impl Senpai {
         let delays = DelayAccounting::begin(&changes)?;
         let zram = Zram::create(&changes, &ZramOptions { size: ROOM, algorithm: None })?;
         let (ends, lines) = (Arc::new(AtomicBool::new(false)), Arc::default());
-        let rule = Rule { group, pid, goal, delays, zram, changes, seconds: VecDeque::new() };
+        let rule = Rule { group, pid, goal, delays, zram, changes, meter: Meter::default() };
         let (told, until) = (Arc::clone(&lines), Arc::clone(&ends));
         let thread = std::thread::spawn(move || rule.go_on(&until, &told));
         Ok(Self { thread: Some(thread), ends, lines })
@@ -155,28 +158,24 @@ impl Senpai {
     pub fn stop(mut self) -> anyhow::Result<Vec<Line>> {
         self.check()?;
         let lines = self.lines();
-        self.ends.store(true, Ordering::Relaxed);
-        self.thread.take().map_or(Ok(()), join)?;
+        self.end()?;
         Ok(lines)
+    }
+
+    fn end(&mut self) -> anyhow::Result<()> {
+        self.ends.store(true, Ordering::Relaxed);
+        self.thread.take().map_or(Ok(()), join)
     }
 }
 
 impl Drop for Senpai {
     fn drop(&mut self) {
-        self.ends.store(true, Ordering::Relaxed);
-        let _ = self.thread.take().map_or(Ok(()), join);
+        let _ = self.end();
     }
 }
 
 fn join(thread: JoinHandle<anyhow::Result<()>>) -> anyhow::Result<()> {
     thread.join().unwrap_or_else(|_| bail!("a thread has failed"))
-}
-
-/// What a second has cost.
-#[derive(Clone, Copy, Debug, Default)]
-struct Second {
-    useful: f64,
-    lost: f64,
 }
 
 struct Rule {
@@ -186,7 +185,7 @@ struct Rule {
     delays: DelayAccounting,
     zram: Zram,
     changes: Changes,
-    seconds: VecDeque<Second>,
+    meter: Meter,
 }
 
 impl Rule {
@@ -204,14 +203,14 @@ impl Rule {
             self.note(now, before);
             before = now;
             let memory = self.group.usage()?;
-            let began = own_cpu();
+            let began = thread_cpu();
             self.group.reclaim(wanted(memory, self.loss(WINDOW), self.goal))?;
             let used = self.zram.usage()?;
             let line = Line {
                 footprint: memory + used.original.0 as f64,
                 saved: used.original.saturating_sub(used.memory).0 as f64,
-                loss: self.loss(TOLD),
-                cpu_share: own_cpu().saturating_sub(began).as_secs_f64(),
+                loss: self.loss(LATEST),
+                cpu_share: thread_cpu().saturating_sub(began).as_secs_f64(),
             };
             lines.lock().unwrap_or_else(PoisonError::into_inner).push(line);
         }
@@ -219,27 +218,16 @@ impl Rule {
     }
 
     fn note(&mut self, now: Delays, before: Delays) {
-        let lost = now.swap_in.saturating_sub(before.swap_in).as_secs_f64();
-        let cpu = now.cpu.saturating_sub(before.cpu).as_secs_f64();
-        self.seconds.push_front(Second { useful: (cpu - lost).max(0.0), lost });
-        self.seconds.truncate(TOLD);
+        let lost = now.swap_in.saturating_sub(before.swap_in).0 as f64;
+        let cpu = now.cpu.saturating_sub(before.cpu).0 as f64;
+        let lost_to = Lost { swap_ins: lost, ..Lost::default() };
+        self.meter.add(Stretch { useful: (cpu - lost).max(0.0), lost: lost_to });
     }
 
     /// Share of the useful time that was lost in the last seconds.
     fn loss(&self, seconds: usize) -> f64 {
-        let last = self.seconds.iter().take(seconds);
-        let sum = last.fold(Second::default(), |sum, second| Second {
-            useful: sum.useful + second.useful,
-            lost: sum.lost + second.lost,
-        });
-        sum.lost / sum.useful.max(1e-3)
+        self.meter.last(seconds).share(Lost::total)
     }
-}
-
-/// Processor time of this thread.
-fn own_cpu() -> Nanos {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
 #[cfg(test)]

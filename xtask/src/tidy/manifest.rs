@@ -84,6 +84,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "frostline-repro",
         &[
             "frostline-core",
+            "frostline-daemon",
             "frostline-trace",
             "frostline-workloads",
             "frostline-record",
