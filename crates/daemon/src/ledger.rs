@@ -39,7 +39,9 @@ pub(crate) struct Ledger {
     pub(crate) late_refaults: u64,
     /// Runs of pages that were paged out: the cores of their program forget translations for each.
     pub(crate) interruptions: u64,
-    /// Pages in swap, where touches are seen there alone.
+    /// Access bits that were cleared and found set again.
+    pub(crate) bits: u64,
+    /// Pages in swap.
     pub(crate) exposures: Option<Exposures>,
 }
 
@@ -56,7 +58,8 @@ impl Ledger {
             arrivals: vec![Account::default(); tiers],
             late_refaults: 0,
             interruptions: 0,
-            exposures: settings.probes.then(Exposures::default),
+            bits: 0,
+            exposures: settings.swap.map(|_| Exposures::default()),
         }
     }
 

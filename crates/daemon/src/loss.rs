@@ -59,7 +59,7 @@ pub struct Lost {
     pub slow_loads: f64,
     /// To faults by which accesses are seen.
     pub faults: f64,
-    /// To our own processor time.
+    /// To our own processor time, and to being interrupted and looked at by us.
     pub ours: f64,
 }
 

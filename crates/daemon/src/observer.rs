@@ -24,6 +24,8 @@ pub(crate) struct Observer {
     rotations: Vec<Rotation>,
     /// Pages that came back since they were last asked about, where that stands for access bits.
     returned: Option<Bitmap>,
+    /// Pages that came back since the last sweep over access bits, which it finds set.
+    fresh: Bitmap,
     /// Samples that were lost, as was told.
     lost: u64,
     /// When costs were told, and of what processor time.
@@ -39,6 +41,7 @@ impl Observer {
             scans: Scans::default(),
             rotations: vec![Rotation::default(); watchers],
             returned: settings.returns.then(Bitmap::default),
+            fresh: Bitmap::default(),
             lost: 0,
             told_cpu: (Nanos::ZERO, Nanos::ZERO),
             touch_log: None,
@@ -111,6 +114,22 @@ impl Observer {
                 }
                 sampled
             }
+            TouchKind::Accessed(before) => {
+                cx.ledger.bits += 1;
+                if tier != TierId::FAST && direct {
+                    if cx.system.sees_slower_tiers() {
+                        return;
+                    }
+                    slow.swept(page, before);
+                }
+                if self.fresh.contains(page.0) {
+                    self.fresh.remove(page.0);
+                    return;
+                }
+                accounts.sampled += 1;
+                accounts.sampled_fast += u64::from(tier == TierId::FAST);
+                SampleKind::LoadMiss.into()
+            }
             TouchKind::Fault if tier == TierId::FAST || !direct => return,
             TouchKind::Fault => {
                 accounts.hint_faults += 1;
@@ -119,10 +138,12 @@ impl Observer {
             }
             TouchKind::Refault => {
                 accounts.refaults += 1;
+                self.fresh.insert(page.0);
                 if !direct {
                     let exposures = cx.ledger.exposures.as_mut();
                     let touched = exposures.and_then(|exposures| exposures.touched(cx.now, page));
-                    gap_ms = touched.map(|touched| touched.gap_ms);
+                    // Whose touches are seen in memory as well are counted.
+                    gap_ms = touched.map(|touched| touched.gap_ms).filter(|_| cx.settings.probes);
                     let is_late = touched.is_none_or(|touched| touched.after >= SETTLED);
                     cx.ledger.late_refaults += u64::from(is_late);
                     let run = PageRun::single(page);

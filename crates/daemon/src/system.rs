@@ -57,6 +57,8 @@ pub enum TouchKind {
     Refault,
     /// It was sampled.
     Sample(Sampled),
+    /// Its access bit was found set, which had been cleared this long before.
+    Accessed(Nanos),
     /// It made a fault that needed no I/O. Says something of pages in slower tiers only: others
     /// fault when they are mapped for the first time, too.
     Fault,

@@ -43,6 +43,8 @@ pub(crate) struct SlowTouches {
     recent: [Bitmap; 2],
     /// Length of a round (s).
     round: f64,
+    /// Time between two sweeps of access bits (s).
+    sweep: f64,
     /// `recent` is forgotten by and by.
     ages: Nanos,
     /// Page-seconds that an access bit stands for.
@@ -55,7 +57,8 @@ impl SlowTouches {
     /// The size of slow and of all memory, from which the length of a round follows.
     pub(crate) fn follow(&mut self, now: Nanos, slow: PageCount, all: PageCount) {
         let bytes = |pages: PageCount| pages.bytes().0 as f64;
-        self.round = ROUND.max(bytes(slow) / SCANNED_SLOW).max(bytes(all) / SCANNED);
+        self.round =
+            ROUND.max(bytes(slow) / SCANNED_SLOW).max(bytes(all) / SCANNED).max(self.sweep);
         if now >= self.ages {
             self.recent.swap(0, 1);
             self.recent[0] = Bitmap::default();
@@ -70,6 +73,17 @@ impl SlowTouches {
         let pages = if is_huge { f64::from(HUGE_PAGES) } else { 1.0 };
         match again {
             true => self.sums.constant += pages * self.round,
+            false => self.sums.once += 1.0,
+        }
+    }
+
+    /// An access bit of a slow page, which all are read of in turn, and was cleared so long `before`.
+    pub(crate) fn swept(&mut self, page: PageId, before: Nanos) {
+        self.sweep = before.as_secs_f64();
+        let again = self.recent.iter().any(|recent| recent.contains(page.0));
+        self.recent[0].insert(page.0);
+        match again {
+            true => self.sums.constant += self.sweep,
             false => self.sums.once += 1.0,
         }
     }

@@ -40,7 +40,7 @@ impl Losses {
         let nodes = (1..places.tiers.len()).any(|tier| places.is_direct(TierId(tier as u8)));
         let known = choice.loads.and_then(|loads| match loads.origin {
             Origin::Hardware => Some(true),
-            Origin::HintFaults | Origin::InTurn => Some(false),
+            Origin::HintFaults | Origin::InTurn | Origin::Sweeps => Some(false),
             Origin::Refaults => None,
         });
         let why = match (moves, nodes && known.is_none()) {

@@ -8,8 +8,10 @@ use frostline_linux::process::delays::{DelayAccounting, Delays};
 use frostline_linux::process::{Stat, clock};
 use std::collections::BTreeMap;
 
-/// Part of the major faults of a second that are timed where all refaults are; the others read files.
+/// Part of the major faults that are timed where all refaults are; the others read files.
 const TIMED: f64 = 0.75;
+/// What a fault still counts for a second later.
+const FADES: f64 = 0.95;
 
 /// See the module.
 #[derive(Debug)]
@@ -17,8 +19,10 @@ pub(crate) struct Spending {
     /// Where the kernel tells.
     accounting: Option<DelayAccounting>,
     root: Root,
-    /// Refaults of the last second were not timed, or not all.
+    /// Nobody has refaults timed any more, or had not in the last second.
     lapsed: bool,
+    /// Recent major faults: those that were timed, and all.
+    recent: (f64, f64),
     /// With all major faults so far.
     known: BTreeMap<u32, (Spent, u64)>,
     sum: Spent,
@@ -28,12 +32,12 @@ impl Spending {
     /// Nobody is known yet.
     pub(crate) fn new(root: Root, accounting: Option<DelayAccounting>) -> Self {
         let sum = Spent { swap_ins: Some(0), ..Spent::default() };
-        Self { accounting, root, lapsed: false, known: BTreeMap::new(), sum }
+        Self { accounting, root, lapsed: false, recent: (0.0, 0.0), known: BTreeMap::new(), sum }
     }
 
     /// Whether refaults are counted and not timed, or some of them.
     pub(crate) fn is_estimate(&self) -> bool {
-        self.accounting.is_none() || self.lapsed
+        self.accounting.is_none() || self.lapsed || self.recent.0 < TIMED * self.recent.1
     }
 
     /// Sums over all targets since each was first asked for.
@@ -54,7 +58,8 @@ impl Spending {
             }
         }
         let timed = self.sum.timed(before).unwrap_or(major);
-        self.lapsed |= (timed as f64) < TIMED * major as f64;
+        let (timed_before, before) = self.recent;
+        self.recent = (timed_before * FADES + timed as f64, before * FADES + major as f64);
         self.sum.machine = clock::machine(&self.root);
         self.sum
     }

@@ -123,7 +123,7 @@ fn begin(
     }
     let mut needs = known.facts.needs;
     needs.allocation_extents |= options.extents;
-    let mut choice = choose(&root, needs, &options, &places)?;
+    let mut choice = choose(&root, needs, &options, &places, own.is_some())?;
     offer.telemetry.closed_files = choice.closings.is_some() || choice.files.is_none();
     offer.telemetry.loads = choice.loads;
     offer.brief = choice.brief;

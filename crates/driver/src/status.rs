@@ -5,6 +5,7 @@ use crate::groups::{GroupStatus, Groups};
 use crate::host::Linux;
 use crate::options::ANY_LOSS;
 use crate::place::Place;
+pub use crate::source::WorkingSet;
 pub use crate::watched::Unmanaged;
 use crate::watched::Watched;
 use frostline_core::Foreign;
@@ -198,6 +199,9 @@ pub struct SourceStatus {
     /// Pages that it has looked at; 0 for a source that is told.
     #[serde(default)]
     pub pages_looked_at: u64,
+    /// Memory that was in use, where it looks at all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub working_set: Option<WorkingSet>,
 }
 
 impl Driver {
@@ -263,6 +267,7 @@ impl Driver {
                         lost: stats.lost,
                         cpu_seconds: stats.cpu.as_secs_f64(),
                         pages_looked_at: source.pages_looked_at(),
+                        working_set: source.working_set(),
                     }
                 })
                 .collect(),

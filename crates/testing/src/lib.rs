@@ -84,6 +84,8 @@ requirements! {
     Caches "caches",
     /// Delays of processes are counted, and told.
     Delays "delays",
+    /// Page tables of processes may be read.
+    PageTables "page-tables",
     /// Threads of the kernel are to be seen.
     KernelThreads "kernel-threads",
     /// setsid(1) that gives a program a terminal.

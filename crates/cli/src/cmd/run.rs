@@ -6,6 +6,8 @@ use crate::live::session::Session;
 use frostline_core::consolidation::ConsolidationLimit;
 use frostline_driver::Selection;
 use frostline_linux::Root;
+use frostline_linux::changes::Changes;
+use frostline_linux::process::delays::DelayAccounting;
 use frostline_record::{CtrlC, Running};
 use frostline_terminal::errors::{failure, with_code};
 use frostline_terminal::progress::note;
@@ -81,7 +83,7 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let root = Root::system();
     // Better said before the program runs.
-    args.tiering.resolve(&root)?;
+    let (options, _) = args.tiering.resolve(&root)?;
     let (program, rest) = args.command.split_first().expect("clap demands one");
     let name = program.to_string_lossy().into_owned();
     let mut command = Command::new(program);
@@ -102,6 +104,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         let hint = "give --in-process or --consolidate, too";
         return Err(failure("--agent names the library for what is done from inside", hint));
     }
+    // The kernel times no refaults of threads that begin before it is told to.
+    let moves = !options.dry_run && !options.tiers().is_empty();
+    let changes = moves.then(|| Changes::of_this_process(&root));
+    let timing =
+        changes.map(|changes| changes.and_then(|changes| DelayAccounting::begin(&changes)));
     let program = start(&mut command, &name)?;
     let who = Selection::Process { pid: program.id(), tree: !args.no_children };
     match Session::begin(&root, &args.tiering, who, &name) {
@@ -110,6 +117,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Err(_) if program.has_ended() => {}
         Err(error) => note(&format!("{name} runs without tiering: {error:#}")),
     }
+    drop(timing);
     Ok(code_of(program.wait()?))
 }
 

@@ -57,7 +57,7 @@ pub struct Tiering {
     /// Share of one core until then, for a minute at most
     #[arg(long, value_name = "SHARE", default_value = default::SETTLING_CPU_LIMIT, hide_short_help = true)]
     pub settling_cpu_limit: String,
-    /// Source of samples: pmu, hint-faults, damon, page-idle, refaults, or auto
+    /// Source of samples: pmu, hint-faults, page-tables, damon, page-idle, refaults, or auto
     ///
     /// auto is the best that there is.
     #[arg(long, value_name = "SOURCE", default_value = default::SAMPLES)]

@@ -122,6 +122,14 @@ fn beside(status: &Status) -> String {
     let kinds = kinds.into_iter().filter(|(_, n)| *n >= LITTLE_UNMANAGED);
     let kinds: Vec<String> = kinds.map(|(what, n)| format!("{what} {}", bytes(n as f64))).collect();
     let mut text = String::new();
+    if let Some(set) = status.sources.iter().find_map(|source| source.working_set) {
+        text += &format!(
+            "\nin use: {} of {} in memory, within {:.0} s",
+            bytes(set.touched_bytes as f64),
+            bytes(set.resident_bytes as f64),
+            set.within.as_secs_f64().ceil(),
+        );
+    }
     if !kinds.is_empty() {
         text += &format!("\nnot managed: {}", kinds.join(", "));
     }
@@ -212,7 +220,9 @@ impl Series {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use frostline_core::types::Nanos;
     use frostline_driver::groups::GroupStatus;
+    use frostline_driver::status::{SourceStatus, WorkingSet};
 
     #[test]
     fn a_control_group_that_is_full_is_named() {
@@ -250,6 +260,16 @@ mod tests {
         assert!(told.contains("group: 1.5 % of the last 10 s"), "{told}");
         let told = text(&Status { pressure: Some(PressureStatus::default()), ..Status::default() });
         assert!(!told.contains("not managed") && !told.contains("pressure"), "{told}");
+    }
+
+    #[test]
+    fn what_is_in_use_is_told_where_all_is_looked_at() {
+        let (touched_bytes, resident_bytes) = (3 << 20, 1 << 30);
+        let set = WorkingSet { touched_bytes, resident_bytes, within: Nanos(12_000_000_000) };
+        let source = SourceStatus { working_set: Some(set), ..SourceStatus::default() };
+        let told = text(&Status { sources: vec![source], ..Status::default() });
+        assert!(told.contains("\nin use: 3.00 MiB of 1.00 GiB in memory, within 12 s\n"), "{told}");
+        assert!(!text(&Status::default()).contains("in use"));
     }
 
     #[test]

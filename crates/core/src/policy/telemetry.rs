@@ -10,6 +10,8 @@ pub enum Origin {
     HintFaults,
     /// Access bits of some pages at a time are read in turn.
     InTurn,
+    /// Access bits of all pages in memory are read, again and again.
+    Sweeps,
     /// Pages come back from swap space.
     Refaults,
 }
@@ -42,7 +44,7 @@ impl Sampling {
     /// Whether a page is looked at only now and then, so that what was moved is not seen again soon
     /// enough to judge by it whether that has paid.
     pub fn looks_in_turn(&self) -> bool {
-        matches!(self.origin, Origin::HintFaults | Origin::InTurn)
+        matches!(self.origin, Origin::HintFaults | Origin::InTurn | Origin::Sweeps)
     }
 
     /// Whether pages are seen as they come to fast memory by a touch, and only then.

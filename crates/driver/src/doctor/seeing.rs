@@ -11,8 +11,9 @@ use frostline_linux::Root;
 use frostline_linux::accesses::balancing::{self, Availability};
 use frostline_linux::accesses::damon;
 use frostline_linux::accesses::idle::IdleBitmap;
+use frostline_linux::accesses::page_tables::PageTables;
 use frostline_linux::files::closings::Closings;
-use frostline_linux::moves::advise::{drain_page_lists, page_out_verified};
+use frostline_linux::moves::advise::{cold, drain_page_lists, page_out_verified};
 use frostline_linux::pages::pagemap::{PageEntry, Pagemap};
 use frostline_linux::perf::Start;
 use frostline_linux::perf::faults::{FaultKind, FaultSampler};
@@ -45,6 +46,7 @@ pub fn examine(root: &Root, child: &mut Probed<'_>) -> Vec<Capability> {
         on_child("page-frames", child, page_frames),
         on_child("pagemap-scan", child, pagemap_scan),
         on_child("soft-dirty", child, |child| soft_dirty(root, child)),
+        on_child("page-tables", child, |child| page_tables(root, child)),
         on_child("page-idle", child, |child| page_idle(root, child)),
         Capability::of("damon", damon(root)),
         on_child("hint-faults", child, |child| hint_faults(root, child)),
@@ -221,6 +223,30 @@ fn soft_dirty(root: &Root, child: &mut Child) -> Result<Capability, LinuxError> 
     } else {
         Capability::no(name, format!("{before} written pages are marked, {after} after clearing"))
             .hint("needs CONFIG_MEM_SOFT_DIRTY")
+    })
+}
+
+/// Access bits that are cleared are set where pages are read.
+fn page_tables(root: &Root, child: &mut Child) -> Result<Capability, LinuxError> {
+    let name = "page-tables";
+    let mut reader = PageTables::open(root)?;
+    let memory = child.memory();
+    let mut tables = reader.of(child.target())?;
+    reader.check(&mut tables, memory)?;
+    cold(child.target(), &[memory])?;
+    let mut runs = Vec::new();
+    let cleared = reader.accessed(&tables, memory, &mut runs)?;
+    child.tell(Order::Read)?;
+    let read = reader.accessed(&tables, memory, &mut runs)?;
+    let why = format!(
+        "access bits of {} pages of a child cleared, {} set after they were read",
+        cleared.present - cleared.accessed,
+        read.accessed
+    );
+    Ok(if read.accessed > cleared.accessed {
+        Capability::yes(name, why)
+    } else {
+        Capability::no(name, why)
     })
 }
 

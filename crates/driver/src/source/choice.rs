@@ -7,6 +7,7 @@ use super::hint_faults::HintFaults;
 use super::idle::IdlePages;
 use super::pmu::Pmu;
 use super::refaults::Refaults;
+use super::sweeps::Sweeps;
 use super::writes::Writes;
 use crate::options::Options;
 use crate::place::{Place, Places};
@@ -38,17 +39,20 @@ pub enum Samples {
     Damon,
     /// Idle page tracking.
     PageIdle,
+    /// Access bits in page tables, of all pages again and again.
+    PageTables,
     /// Pages that come back from swap.
     Refaults,
 }
 
 impl Samples {
-    const ALL: [(Self, &'static str); 6] = [
+    const ALL: [(Self, &'static str); 7] = [
         (Self::Auto, "auto"),
         (Self::Pmu, "pmu"),
         (Self::HintFaults, "hint-faults"),
         (Self::Damon, "damon"),
         (Self::PageIdle, "page-idle"),
+        (Self::PageTables, Sweeps::NAME),
         (Self::Refaults, "refaults"),
     ];
 }
@@ -96,6 +100,8 @@ fn loads_of(sources: &[Box<dyn Source>]) -> Sampling {
         Sampling::HARDWARE
     } else if has(&["hint-faults"]) {
         of(Origin::HintFaults, Some(2500.0))
+    } else if has(&[Sweeps::NAME]) {
+        of(Origin::Sweeps, Some(10_000.0))
     } else if has(&["damon", "page-idle"]) {
         of(Origin::InTurn, Some(1000.0))
     } else {
@@ -103,7 +109,8 @@ fn loads_of(sources: &[Box<dyn Source>]) -> Sampling {
     }
 }
 
-/// Chooses sources. With a swap tier, refaults are always among them: they are moves, too.
+/// Chooses sources, `inside` the only target or beside all of them. With a swap tier, refaults are always among them:
+/// they are moves, too.
 ///
 /// # Errors
 /// Where what is wanted cannot be had, and where the kernel refuses a source that it claims to
@@ -114,8 +121,9 @@ pub fn choose(
     needs: Telemetry,
     options: &Options,
     places: &Places,
+    inside: bool,
 ) -> Result<Choice, LinuxError> {
-    let mut choice = of_loads(root, needs, options, places)?;
+    let mut choice = of_loads(needs, options, &Here::new(root, places, options, inside))?;
     let counts_stores = |name| name == Pmu::STORES || name == super::LAB_PMU;
     let sampled = choice.sources.iter().any(|source| counts_stores(source.name()));
     if needs.store_sample_period > 0
@@ -196,21 +204,15 @@ fn add_bits(
     Ok(())
 }
 
-fn of_loads(
-    root: &Root,
-    needs: Telemetry,
-    options: &Options,
-    places: &Places,
-) -> Result<Choice, LinuxError> {
-    let swap = places.swap().is_some();
+fn of_loads(needs: Telemetry, options: &Options, here: &Here<'_>) -> Result<Choice, LinuxError> {
+    let swap = here.places.swap().is_some();
     let mut choice = Choice::default();
     if swap {
-        choice.sources.push(Box::new(Refaults::new(root)?));
+        choice.sources.push(Box::new(Refaults::new(here.root)?));
     }
     if needs.load_sample_period == 0 {
         return Ok(choice);
     }
-    let here = Here { root, places, cpu_share: options.cpu_limit.get(), dry_run: options.dry_run };
     let (sources, why) = match *options.samples {
         Samples::Auto => here.best(needs)?,
         Samples::Pmu => here
@@ -219,6 +221,7 @@ fn of_loads(
         Samples::HintFaults => here.hint_faults(true)?,
         Samples::Damon => here.damon()?,
         Samples::PageIdle => here.page_idle()?,
+        Samples::PageTables => here.page_tables()?,
         Samples::Refaults if swap => here.refaults(),
         Samples::Refaults => {
             return Err(unsupported(
@@ -254,16 +257,23 @@ struct Here<'a> {
     places: &'a Places,
     cpu_share: f64,
     dry_run: bool,
+    /// We live in the only target.
+    inside: bool,
 }
 
-impl Here<'_> {
+impl<'a> Here<'a> {
+    fn new(root: &'a Root, places: &'a Places, options: &Options, inside: bool) -> Self {
+        let (cpu_share, dry_run) = (options.cpu_limit.get(), options.dry_run);
+        Self { root, places, cpu_share, dry_run, inside }
+    }
+
     fn best(&self, needs: Telemetry) -> Result<Found, LinuxError> {
         if let Some(found) = self.pmu(needs)? {
             return Ok(found);
         }
         let swap = self.places.swap().is_some();
         if !self.places.tiers.iter().skip(1).any(|place| matches!(place, Place::Node(_))) {
-            return Ok(self.refaults());
+            return self.page_tables().or_else(|_| Ok(self.refaults()));
         }
         let (sources, mut text) = self.for_nodes();
         if swap {
@@ -278,7 +288,8 @@ impl Here<'_> {
             Ok(found) => return found,
             Err(error) => briefly(&error),
         };
-        let (sources, mut text) = match self.damon().or_else(|_| self.page_idle()) {
+        let looks = self.page_tables().or_else(|_| self.damon()).or_else(|_| self.page_idle());
+        let (sources, mut text) = match looks {
             Ok(found) => found,
             Err(_) => {
                 let text = "no source of samples for nodes: the policy will not learn which pages \
@@ -369,7 +380,10 @@ impl Here<'_> {
             text += ", as soon as less fast memory is free";
         }
         let mut sources: Vec<Box<dyn Source>> = vec![Box::new(faults)];
-        if let Ok((others, _)) = self.damon() {
+        if let Ok((others, _)) = self.page_tables() {
+            sources.extend(others);
+            text += ", and from access bits in page tables for fast pages";
+        } else if let Ok((others, _)) = self.damon() {
             sources.extend(others);
             text += ", and from DAMON for fast pages";
         } else if let Ok((others, _)) = self.page_idle() {
@@ -384,6 +398,19 @@ impl Here<'_> {
         let changes = Changes::of_this_process(self.root)?;
         let source = DamonPages::new(changes, self.cpu_share);
         let text = "samples come from DAMON, which looks at some pages at a time";
+        Ok((vec![Box::new(source)], text.into()))
+    }
+
+    fn page_tables(&self) -> Result<Found, LinuxError> {
+        if self.inside {
+            // The kernel's types take more memory than an agent may.
+            return Err(unsupported(
+                "page tables are not read from inside",
+                "take --samples auto, or attach from outside",
+            ));
+        }
+        let source = Sweeps::new(self.root, self.cpu_share)?;
+        let text = "samples come from access bits in page tables, which are read again and again";
         Ok((vec![Box::new(source)], text.into()))
     }
 
@@ -420,7 +447,7 @@ mod tests {
             ..Options::default()
         };
         let places = Places { tiers: places.to_vec(), device: None, planned: None, frames: None };
-        match choose(root, needs, &options, &places) {
+        match choose(root, needs, &options, &places, false) {
             Err(error) => format!("error: {error}"),
             Ok(choice) => {
                 let names: Vec<&str> = choice.sources.iter().map(|s| s.name()).collect();

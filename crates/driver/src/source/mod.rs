@@ -10,6 +10,7 @@ pub mod idle;
 pub mod lab_pmu;
 pub mod pmu;
 pub mod refaults;
+pub mod sweeps;
 #[cfg(test)]
 mod testing;
 pub mod writes;
@@ -17,6 +18,7 @@ pub mod writes;
 use frostline_core::event::SampleKind;
 use frostline_core::types::Nanos;
 use frostline_linux::{LinuxError, Root};
+use serde::{Deserialize, Serialize};
 
 pub use frostline_daemon::{Assignment, Sampled, Touch, TouchKind};
 
@@ -54,6 +56,17 @@ pub struct SourceStats {
     pub lost: u64,
     /// Processor time that it has taken, in our process or in the kernel's thread for us.
     pub cpu: Nanos,
+}
+
+/// Memory that was in use of late.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkingSet {
+    /// Touched within the time (bytes).
+    pub touched_bytes: u64,
+    /// All that was in memory (bytes).
+    pub resident_bytes: u64,
+    /// The time.
+    pub within: Nanos,
 }
 
 /// A source of knowledge about accesses.
@@ -113,6 +126,11 @@ pub trait Source {
     /// Pages that it has looked at so far, to know what one costs; 0 for a source that is told.
     fn pages_looked_at(&self) -> u64 {
         0
+    }
+
+    /// Memory that was in use in its last look at all pages, where it looks at all of them.
+    fn working_set(&self) -> Option<WorkingSet> {
+        None
     }
 
     /// Memory that it shares with the kernel, beside what it allocates.

@@ -9,7 +9,7 @@ use crate::sys::pagemap::{PageRegion, ScanMasks, scan};
 use crate::{LinuxError, Root};
 use frostline_core::span::{REGION_PAGES, Span, push_run};
 use frostline_core::types::{PAGE_BYTES, Vpn};
-use rustix::fd::AsFd;
+use rustix::fd::{AsFd, BorrowedFd};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
@@ -138,6 +138,12 @@ pub struct Pagemap {
     regions: Vec<PageRegion>,
     /// [`Categories::GUARD`], unless the kernel does not know it.
     guard: Categories,
+}
+
+impl AsFd for Pagemap {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
 }
 
 impl Pagemap {

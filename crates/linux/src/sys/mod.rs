@@ -2,6 +2,7 @@
 //!
 //! Every function here is safe to call with any argument; what makes it so stands at each block.
 
+pub mod bpf;
 pub mod cache;
 pub mod file_window;
 pub mod fork;

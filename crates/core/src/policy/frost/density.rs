@@ -156,12 +156,24 @@ pub(super) struct Densities {
     now: u16,
     /// Source of chance for roundings.
     dither: u32,
+    /// Shape that all regions have, where it is not learned.
+    shape: Option<f32>,
     tables: Box<Tables>,
 }
 
 impl Densities {
     pub(super) fn new() -> Self {
+        Self::with_shape(None)
+    }
+
+    /// Every page is looked at as often as others: what was seen of it says all.
+    pub(super) fn of_all_pages() -> Self {
+        Self::with_shape(Some(SHAPES.0))
+    }
+
+    fn with_shape(shape: Option<f32>) -> Self {
         Self {
+            shape,
             scores: Vec::new(),
             regions: Vec::new(),
             units: [1.0; 2],
@@ -178,7 +190,7 @@ impl Densities {
         let pages = pages as usize;
         if pages > self.scores.len() {
             self.scores.resize(pages, self.now.wrapping_add_signed(NONE));
-            let nothing = Known { samples: [0.0; 2], shape: SHAPE };
+            let nothing = Known { samples: [0.0; 2], shape: self.shape.unwrap_or(SHAPE) };
             self.regions.resize(pages / HUGE_PAGES as usize, nothing);
         }
     }
@@ -282,6 +294,9 @@ impl Densities {
 
     /// Learns how different the pages of a region are: by how much their samples vary beyond chance.
     pub(super) fn learn_shape(&mut self, region: Region, tally: &Tally) {
+        if self.shape.is_some() {
+            return;
+        }
         let mean = self.mean_over(region, Horizon::Long);
         let squares: f32 = self.tallied(tally).map(|(own, pages)| own * own * pages as f32).sum();
         let pages = HUGE_PAGES as f32;

@@ -37,6 +37,7 @@ use super::facts::{Facts, Telemetry};
 use super::offer::Offer;
 use super::settings::Settings;
 use super::suited::{Suited, period_of_brief_programs};
+use super::telemetry::{Faults, Origin};
 use crate::action::{Action, Plan};
 use crate::budget::Budget;
 use crate::event::{Event, MoveOutcome, Sample, SampleKind};
@@ -142,6 +143,8 @@ const LEAST_WAKEUP: Nanos = Nanos(40_000);
 const TICK: u64 = 32;
 /// Times as many samples as that for which a plan looks at pages, where the world calls seldom.
 const MOST_TICKS: u64 = 4;
+/// Times as many pages are looked at where pages have to leave and none is known that may: the limit was lowered.
+const HURRY: u64 = 64;
 /// Plans in a horizon, at least.
 const PLANS_IN_A_HORIZON: f32 = 8.0;
 /// Longest time between two plans, where samples are rare.
@@ -164,10 +167,14 @@ fn suits(offer: &Offer) -> Vec<Suited> {
         // Who looks at pages in turn sees sweeps of its own.
         suited.push(Suited::to("streams", "off"));
     }
-    if loads.comes_by_touches() {
-        // How often pages are touched is measured, which does not change within few samples.
+    let sweeps = loads.origin == Origin::Sweeps;
+    if loads.comes_by_touches() || sweeps {
+        // Pages come in the order of their addresses; or how often they are touched is measured, which
+        // does not change within few samples.
         suited.push(Suited::to("short", "0"));
-        // Of pages in memory nothing is seen, and what comes back of a folio are base pages.
+    }
+    if loads.comes_by_touches() || sweeps && offer.telemetry.faults == Faults::Swap {
+        // Of parts of a folio in memory nothing is seen, and what comes back of one are base pages.
         suited.push(Suited::to("split", "off"));
     }
     if loads.per_second.is_some() {
@@ -248,7 +255,10 @@ impl Frost {
             [fast, next, ..] => (next.load_ns - fast.load_ns) / offer.parallelism.unwrap_or(1.0),
             _ => 0.0,
         };
-        let comes_by_touches = offer.telemetry.loads.is_some_and(|loads| loads.comes_by_touches());
+        let loads = offer.telemetry.loads;
+        let sweeps = loads.is_some_and(|loads| loads.origin == Origin::Sweeps);
+        let comes_by_touches = loads.is_some_and(|loads| loads.comes_by_touches())
+            || sweeps && offer.telemetry.faults == Faults::Swap;
         let asked = settings.period("period");
         // Nobody knows what is saved where nobody knows how many accesses are in flight.
         let period = offer.parallelism.map_or(asked, |_| suited_period(asked, saving));
@@ -271,7 +281,7 @@ impl Frost {
                 tell: [period != asked, false],
                 ..Sampling::default()
             },
-            densities: Densities::new(),
+            densities: if sweeps { Densities::of_all_pages() } else { Densities::new() },
             choice: Choice::new([LEAST_HORIZON; 2]),
             hand: Hand::new(),
             exchange: Exchange::new(Balance::new(offer), comes_by_touches),
@@ -449,7 +459,8 @@ impl Frost {
         let came = self.sampling.samples
             - core::mem::replace(&mut self.due.planned, self.sampling.samples);
         let ticks = came.clamp(tick, tick * MOST_TICKS);
-        let looks = self.rules.looks.saturating_mul(ticks.min(1 << 20) as u32);
+        let hurry = if self.exchange.lacks { HURRY } else { 1 };
+        let looks = self.rules.looks.saturating_mul((ticks * hurry).min(1 << 20) as u32);
         let mut around = Around {
             view,
             densities: &mut self.densities,

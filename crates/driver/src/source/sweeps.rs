@@ -1,0 +1,330 @@
+//! Accesses to all pages in memory, by the access bits in page tables, which are read and cleared in
+//! turn, again and again.
+//!
+//! Needs no support for it in the kernel but BPF. A page is told where its bit was found set; that
+//! it was not touched is known of all others. Reading takes 2 ns a page, clearing 70 ns and hearing of
+//! a touch some hundred, so that rounds are as far apart as our share of a core asks for.
+
+use super::{Source, SourceStats, Touch, TouchKind, WorkingSet};
+use frostline_core::span::{REGION_PAGES, Span, joined};
+use frostline_core::types::{Nanos, PageCount, Vpn};
+use frostline_linux::accesses::page_tables::{Looked, PageTables, Tables};
+use frostline_linux::moves::advise;
+use frostline_linux::process::maps::{MapsReader, tierable};
+use frostline_linux::process::{Target, clock};
+use frostline_linux::{LinuxError, Root};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Time from one round to the next: part of the time for which we have watched, since what is hot shows at once and
+/// what is touched once in a minute after minutes; and its bounds. A page that is touched in each round takes 200 ns of
+/// the program each time.
+const INTERVAL: f64 = 0.2;
+const INTERVALS: (Nanos, Nanos) = (Nanos(2_000_000_000), Nanos(20_000_000_000));
+/// Pages that are looked at in one piece, and in one poll.
+const PIECE: u64 = 8 * REGION_PAGES;
+const POLL: u64 = 64 * REGION_PAGES;
+/// What it costs to tell of a touch (ns).
+const HEARD: u64 = 300;
+/// Part of our share of a core that goes into looking and hearing; the rest is for moves.
+const PART: f64 = 0.5;
+
+/// A process in a round.
+#[derive(Debug)]
+struct Seen {
+    target: Target,
+    tables: Tables,
+    /// Its bits were cleared in the round before.
+    cleared: bool,
+}
+
+/// A round over all pages.
+#[derive(Debug, Default)]
+struct Round {
+    began: Nanos,
+    /// Time since the round before began.
+    interval: Nanos,
+    /// What looking and hearing have cost so far.
+    cost: Nanos,
+    /// What was found of processes whose bits had been cleared.
+    found: Looked,
+    seen: BTreeMap<u32, Seen>,
+    pieces: VecDeque<(u32, Span)>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Sweeps {
+    reader: PageTables,
+    maps: MapsReader,
+    share: f64,
+    /// When the last process came.
+    began: Nanos,
+    /// Processes, and whether their bits were cleared in the last round.
+    processes: BTreeMap<u32, bool>,
+    round: Round,
+    working_set: Option<WorkingSet>,
+    touches: u64,
+    looked_at: u64,
+    cpu: Nanos,
+}
+
+impl Sweeps {
+    /// As users see it.
+    pub const NAME: &'static str = "page-tables";
+
+    /// Watches nobody yet, and will take about half of `share` of a core.
+    ///
+    /// # Errors
+    /// Where page tables cannot be read.
+    pub fn new(root: &Root, share: f64) -> Result<Self, LinuxError> {
+        Ok(Self {
+            reader: PageTables::open(root)?,
+            maps: MapsReader::new(),
+            share: share * PART,
+            began: clock::monotonic(),
+            processes: BTreeMap::new(),
+            round: Round::default(),
+            working_set: None,
+            touches: 0,
+            looked_at: 0,
+            cpu: Nanos::ZERO,
+        })
+    }
+
+    /// When the next round begins.
+    fn next_round(&self) -> Nanos {
+        let for_share = Nanos((self.round.cost.0 as f64 / self.share.max(1e-4)) as u64);
+        let watched = self.round.began.saturating_sub(self.began).0 as f64;
+        let interval = Nanos((watched * INTERVAL) as u64).clamp(INTERVALS.0, INTERVALS.1);
+        self.round.began.saturating_add(for_share.max(interval))
+    }
+
+    fn begin(&mut self, root: &Root, now: Nanos) -> Result<(), LinuxError> {
+        let interval = now.saturating_sub(self.round.began);
+        self.round = Round { began: now, interval, ..Round::default() };
+        let mut mappings = Vec::new();
+        for (&pid, cleared) in &mut self.processes {
+            let opened = Target::open(root, pid).and_then(|target| {
+                let mut tables = self.reader.of(&target)?;
+                self.maps.read(&target, &mut mappings)?;
+                let spans: Vec<Span> = tierable(&mappings).map(|(span, _)| span).collect();
+                if !*cleared {
+                    for span in &spans {
+                        if self.reader.check(&mut tables, *span)? {
+                            break;
+                        }
+                    }
+                }
+                Ok((target, tables, spans))
+            });
+            let (target, tables, spans) = match opened {
+                Ok(opened) => opened,
+                // Whose tables cannot be read is seen by refaults.
+                Err(LinuxError::Unsupported { .. }) => continue,
+                Err(error) if error.is_gone() || error.is_not_found() => continue,
+                Err(error) => return Err(error),
+            };
+            let pieces = spans.into_iter().flat_map(|span| pieces(span).map(move |p| (pid, p)));
+            self.round.pieces.extend(pieces);
+            let cleared = std::mem::replace(cleared, true);
+            self.round.seen.insert(pid, Seen { target, tables, cleared });
+        }
+        Ok(())
+    }
+
+    /// Looks at a piece, and clears its bits; gives the number of touches.
+    fn look(
+        &mut self,
+        pid: u32,
+        piece: Span,
+        sink: &mut dyn FnMut(Touch),
+    ) -> Result<u64, LinuxError> {
+        let Some(Seen { target, tables, cleared }) = self.round.seen.get(&pid) else {
+            return Ok(0);
+        };
+        let mut runs = Vec::new();
+        let looked = self.reader.accessed(tables, piece, &mut runs)?;
+        self.looked_at += looked.present;
+        if *cleared {
+            self.round.found.present += looked.present;
+            self.round.found.accessed += looked.accessed;
+        }
+        if runs.is_empty() {
+            return Ok(0);
+        }
+        // Whole regions: a range that ends within a folio would split it.
+        let mut last = None;
+        let regions = runs.iter().flat_map(|run| {
+            let (first, end) = (run.start.0 / REGION_PAGES, run.end().0.div_ceil(REGION_PAGES));
+            first..end
+        });
+        let regions = regions.filter(|region| last.replace(*region) != Some(*region));
+        let regions = regions.map(|region| Span::new(Vpn(region * REGION_PAGES), REGION_PAGES));
+        let touched = joined(regions.map(|region| region.intersect(piece)));
+        match advise::cold(target, &touched) {
+            Err(error) if !error.is_gone() => return Err(error),
+            _ => {}
+        }
+        if !cleared {
+            return Ok(0);
+        }
+        let kind = TouchKind::Accessed(self.round.interval);
+        runs.iter().flat_map(|run| run.iter()).for_each(|page| sink(Touch { pid, page, kind }));
+        Ok(looked.accessed)
+    }
+}
+
+/// Pieces of a span, cut between regions.
+fn pieces(span: Span) -> impl Iterator<Item = Span> {
+    let head = (PIECE - span.start.0 % PIECE).min(span.pages);
+    let head = Span::new(span.start, head);
+    let tail = Span::between(head.end(), span.end());
+    std::iter::once(head).chain(tail.pieces(PIECE)).filter(|piece| !piece.is_empty())
+}
+
+impl Source for Sweeps {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn attach(&mut self, _: &Root, pid: u32, _: bool) -> Result<(), LinuxError> {
+        self.processes.insert(pid, false);
+        self.began = clock::monotonic();
+        Ok(())
+    }
+
+    fn detach(&mut self, _: &Root, pid: u32) {
+        self.processes.remove(&pid);
+        self.round.seen.remove(&pid);
+    }
+
+    fn poll(&mut self, root: &Root, sink: &mut dyn FnMut(Touch)) -> Result<(), LinuxError> {
+        let now = clock::monotonic();
+        let began = clock::thread_cpu();
+        if self.round.pieces.is_empty() {
+            if now < self.next_round() {
+                return Ok(());
+            }
+            self.begin(root, now)?;
+        }
+        let (mut looked_at, mut heard) = (0, 0);
+        while looked_at < POLL
+            && let Some((pid, piece)) = self.round.pieces.pop_front()
+        {
+            looked_at += piece.pages;
+            heard += self.look(pid, piece, sink)?;
+        }
+        if self.round.pieces.is_empty() {
+            self.processes.retain(|pid, _| self.round.seen.contains_key(pid));
+            let all_cleared = self.round.seen.values().all(|seen| seen.cleared);
+            self.round.seen.clear();
+            let Looked { present, accessed } = self.round.found;
+            self.working_set = Some(WorkingSet {
+                touched_bytes: PageCount(accessed).bytes().0,
+                resident_bytes: PageCount(present).bytes().0,
+                within: self.round.interval,
+            })
+            .filter(|_| all_cleared && present > 0);
+        }
+        let used = clock::thread_cpu().saturating_sub(began);
+        self.touches += heard;
+        self.cpu = self.cpu.saturating_add(used);
+        self.round.cost = self.round.cost.saturating_add(used).saturating_add(Nanos(heard * HEARD));
+        Ok(())
+    }
+
+    fn working_set(&self) -> Option<WorkingSet> {
+        self.working_set
+    }
+
+    fn pages_looked_at(&self) -> u64 {
+        self.looked_at
+    }
+
+    fn stats(&self) -> SourceStats {
+        SourceStats { touches: self.touches, lost: 0, cpu: self.cpu }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use frostline_core::types::PAGE_BYTES;
+    use frostline_testing::{Requirement, skip};
+    use memmap2::{Advice, MmapMut};
+    use std::collections::BTreeSet;
+
+    const PAGES: u64 = 3 * REGION_PAGES;
+
+    /// Goes on until a round has ended; the touches in `all`.
+    fn round(sweeps: &mut Sweeps, root: &Root, all: Span) -> BTreeSet<u64> {
+        let mut seen = BTreeSet::new();
+        let due = sweeps.next_round();
+        while clock::monotonic() < due {
+            sweeps.poll(root, &mut |touch| panic!("{touch:?} between two rounds")).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        loop {
+            sweeps
+                .poll(root, &mut |touch| {
+                    assert!(
+                        matches!(touch.kind, TouchKind::Accessed(before) if before >= INTERVALS.0)
+                    );
+                    if all.contains(touch.page) {
+                        seen.insert(touch.page.0 - all.start.0);
+                    }
+                })
+                .unwrap();
+            if sweeps.round.pieces.is_empty() {
+                return seen;
+            }
+        }
+    }
+
+    #[test]
+    fn a_round_shows_what_was_touched_since_the_one_before() {
+        let root = Root::system();
+        let mut sweeps = match Sweeps::new(&root, 1.0) {
+            Ok(sweeps) => sweeps,
+            Err(error) => return skip(Requirement::PageTables, error),
+        };
+        let mut memory = MmapMut::map_anon((PAGES * PAGE_BYTES) as usize).unwrap();
+        memory.advise(Advice::NoHugePage).unwrap();
+        memory.fill(1);
+        let all = Span::new(Vpn(memory.as_ptr().addr() as u64 / PAGE_BYTES), PAGES);
+        let own = std::process::id();
+        sweeps.attach(&root, own, false).unwrap();
+        assert!(round(&mut sweeps, &root, all).is_empty(), "bits of any age say nothing");
+        assert_eq!(sweeps.working_set(), None);
+        for touched in [&[3, 700, 1535][..], &[], &[700]] {
+            // Another observer of the whole machine's access bits may take one before us.
+            let mut seen = BTreeSet::new();
+            for _ in 0..4 {
+                touched.iter().for_each(|page| {
+                    std::hint::black_box(memory[(page * PAGE_BYTES) as usize]);
+                });
+                seen.append(&mut round(&mut sweeps, &root, all));
+                let set = sweeps.working_set().expect("all was looked at");
+                assert!(set.resident_bytes >= all.bytes().0 + set.touched_bytes, "{set:?}");
+                if seen.iter().eq(touched) {
+                    break;
+                }
+            }
+            assert!(seen.iter().eq(touched), "{seen:?} in place of {touched:?}");
+        }
+        assert!(sweeps.stats().touches >= 4 && sweeps.pages_looked_at() >= 4 * PAGES);
+        sweeps.detach(&root, own);
+        assert!(round(&mut sweeps, &root, all).is_empty());
+    }
+
+    #[test]
+    fn pieces_are_cut_between_regions() {
+        for (start, pages) in [(0, 1), (5, 10_000), (PIECE - 1, 2), (PIECE, PIECE), (7, 0)] {
+            let span = Span::new(Vpn(start), pages);
+            let cut: Vec<Span> = pieces(span).collect();
+            assert!(cut.iter().all(|piece| !piece.is_empty() && piece.pages <= PIECE));
+            assert!(cut.windows(2).all(|two| two[1].start.0.is_multiple_of(REGION_PAGES)));
+            assert_eq!(joined(cut.into_iter()), if pages > 0 { vec![span] } else { vec![] });
+        }
+    }
+}
