@@ -63,7 +63,7 @@ pub use settings::{NodeLoads, STEP, Settings, Tier};
 pub use space::Space;
 pub use spaces::Audits;
 pub use system::{
-    ArmedTouch, Assignment, Change, LogEntry, Refreshed, Sampled, Sampling, System, Touch,
+    ArmedTouch, Assignment, Change, Drawn, LogEntry, Refreshed, Sampled, Sampling, System, Touch,
     TouchKind,
 };
 pub use unit::{Found, Unit};

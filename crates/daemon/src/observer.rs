@@ -4,7 +4,7 @@ use crate::context::Cx;
 use crate::rotation::Rotation;
 use crate::scans::Scans;
 use crate::settings::Settings;
-use crate::system::{Assignment, Sampled, System, Touch, TouchKind};
+use crate::system::{Assignment, Drawn, Sampled, System, Touch, TouchKind};
 use alloc::vec;
 use alloc::vec::Vec;
 use frostline_core::event::{Event, Fault, MoveCause, Sample, SampleKind};
@@ -178,6 +178,7 @@ impl Observer {
         }
         let only_fast = cx.system.sees_slower_tiers();
         let view = cx.ledger.engine.view();
+        let drawn = if only_fast { Drawn::FromFast } else { Drawn::FromAll };
         let counts = |tier: TierId| match only_fast {
             true => tier == TierId::FAST,
             false => cx.settings.is_direct(tier),
@@ -196,7 +197,7 @@ impl Observer {
                 counts(tier).then_some((process.0, vpn))
             });
             cx.ledger.slow_touches.assign(cx.now, pages.len() as u64, of);
-            cx.system.watch(watcher, cx.now, Assignment { pages: &pages, of, only_fast })?;
+            cx.system.watch(watcher, cx.now, Assignment { pages: &pages, of, drawn })?;
         }
         Ok(())
     }
@@ -216,7 +217,7 @@ impl Observer {
             let places = pages.iter().filter_map(|page| cx.ledger.map.place(*page));
             let places: Vec<(u32, Vpn)> = places.map(|(process, vpn)| (process.0, vpn)).collect();
             let of = places.len() as u64;
-            let assigned = Assignment { pages: &places, of, only_fast: false };
+            let assigned = Assignment { pages: &places, of, drawn: Drawn::Asked };
             return cx.system.watch(watcher, cx.now, assigned);
         }
         Ok(())

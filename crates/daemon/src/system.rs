@@ -89,8 +89,20 @@ pub struct Assignment<'a> {
     pub pages: &'a [(u32, Vpn)],
     /// Number of pages from which these were taken.
     pub of: u64,
-    /// These are pages of the fastest tier. Somebody else sees the others all the time.
-    pub only_fast: bool,
+    /// How they were taken.
+    pub drawn: Drawn,
+}
+
+/// How pages to look at were taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Drawn {
+    /// In turn, from all that are in memory.
+    #[default]
+    FromAll,
+    /// In turn, from those in the fastest tier. Somebody else sees the others all the time.
+    FromFast,
+    /// The policy has asked for them.
+    Asked,
 }
 
 /// Costs and losses of sampling since the start.

@@ -32,12 +32,7 @@ impl Instance {
     pub fn claim(root: &Root, status: &Status) -> Result<Self, DriverError> {
         let folder = own_files::folder(root, FOLDER)?;
         let _lock = Lock::take(root, "instances")?;
-        for other in list(root)? {
-            let taken = |pid: u32| other.targets.iter().any(|target| target.pid == pid);
-            if let Some(mine) = status.targets.iter().find(|mine| taken(mine.pid)) {
-                return Err(DriverError::Managed { pid: mine.pid, owner: other.pid });
-            }
-        }
+        check_free(root, status.targets.iter().map(|target| target.pid))?;
         let number = TAKEN.fetch_add(1, Ordering::Relaxed);
         let instance = Self { file: folder.join(format!("{}-{number}.json", status.pid)) };
         instance.publish(status)?;
@@ -70,6 +65,22 @@ pub fn forget(root: &Root, pid: u32) {
             let _ = fs::remove_file(root.path(format!("{FOLDER}/{name}")));
         }
     }
+}
+
+/// Whether nobody manages any of these processes. Who wants to [claims](Instance::claim) them, too: somebody else
+/// may be faster.
+///
+/// # Errors
+/// [`DriverError::Managed`] where somebody does; where the folder cannot be read.
+pub fn check_free(root: &Root, pids: impl IntoIterator<Item = u32>) -> Result<(), DriverError> {
+    let others = list(root)?;
+    for pid in pids {
+        let manages = |other: &&Status| other.targets.iter().any(|target| target.pid == pid);
+        if let Some(other) = others.iter().find(manages) {
+            return Err(DriverError::Managed { pid, owner: other.pid });
+        }
+    }
+    Ok(())
 }
 
 /// All that run, by number of their process and by name.

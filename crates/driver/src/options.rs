@@ -218,7 +218,7 @@ impl Options {
         too_much(*saved, memory)
     }
 
-    /// Gives up a goal that nobody asked for by name: a size takes its place.
+    /// Gives up a goal that nobody asked for by name: a size takes its place, which is everything where nothing moves.
     ///
     /// # Errors
     /// Where a slowdown is asked for.
@@ -228,7 +228,8 @@ impl Options {
             return Err(SpecError::new(what, "give --fast in its place"));
         }
         if self.fast.is_none() {
-            self.fast = Some(default::FAST.parse()?);
+            let fast = if self.tiers().is_empty() { "100%" } else { default::FAST };
+            self.fast = Some(fast.parse()?);
         }
         Ok(())
     }
@@ -353,9 +354,10 @@ mod tests {
             }
             (options.goal(), options.without_goal().is_ok(), options.most_fast())
         };
-        let (by_default, gives_way, size) = goal(&[]);
+        let (by_default, gives_way, size) = goal(&[("slow", "zram")]);
         assert_eq!(by_default.map(|goal| (goal.most_loss, goal.ceiling)), Some((0.01, None)));
         assert_eq!((gives_way, size), (true, Limit::Share(0.5)));
+        assert_eq!(goal(&[]).2, Limit::Share(1.0), "nothing is moved");
         assert_eq!(goal(&[("fast", "40%")]), (None, true, Limit::Share(0.4)));
         let saved = Limit::AllBut(Bytes(1 << 30));
         let any = Goal { most_loss: ANY_LOSS, floor: Some(saved), ceiling: None };

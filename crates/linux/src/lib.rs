@@ -5,6 +5,7 @@
 #![deny(unsafe_code)]
 
 pub mod accesses;
+mod btf;
 pub mod changes;
 mod error;
 pub mod files;

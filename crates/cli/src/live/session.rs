@@ -4,7 +4,7 @@ use super::options::{Outputs, Tiering};
 use super::slow::SlowMemory;
 use super::summary;
 use frostline_core::types::Nanos;
-use frostline_driver::instances::Instance;
+use frostline_driver::instances::{Instance, check_free};
 use frostline_driver::start::Stopwatch;
 use frostline_driver::{Driver, DriverError, Limit, Options, Selection, Status, start};
 use frostline_linux::Root;
@@ -56,6 +56,10 @@ impl Session {
         name: &str,
     ) -> anyhow::Result<Self> {
         let (mut options, why) = tiering.resolve(root)?;
+        // Before anything is set up, on which pages of theirs would lie.
+        if let Selection::Process { pid, .. } = &who {
+            check_free(root, [*pid])?;
+        }
         if let Some(why) = why {
             if options.tiers().is_empty() && !options.dry_run {
                 return Err(failure(why, "run as root, or choose --slow none to watch only"));

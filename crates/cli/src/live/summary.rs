@@ -25,17 +25,20 @@ pub fn text(status: &Status) -> String {
     let size = |n: u64| bytes(n as f64);
     let accounts = &status.accounts;
     let fast = status.tiers.first().cloned().unwrap_or_default();
-    let mut text = format!(
-        "{}: {} of memory, {} of it fast (limit {}); {} moved to the slow tier, {} back, {} of \
-         them by touch",
-        status.policy,
-        size(status.footprint_bytes),
-        size(fast.used_bytes),
-        size(fast.capacity_bytes),
-        size(accounts.demoted_bytes()),
-        size(accounts.promotions.verified_bytes + accounts.refaults * 4096),
-        size(accounts.refaults * 4096),
-    );
+    let mut text = format!("{}: {} of memory", status.policy, size(status.footprint_bytes));
+    let moves = status.tiers.iter().skip(1).any(|tier| tier.capacity_bytes > 0);
+    if moves || status.dry_run {
+        text += &format!(
+            ", {} of it fast (limit {}); {} moved to the slow tier, {} back, {} of them by touch",
+            size(fast.used_bytes),
+            size(fast.capacity_bytes),
+            size(accounts.demoted_bytes()),
+            size(accounts.promotions.verified_bytes + accounts.refaults * 4096),
+            size(accounts.refaults * 4096),
+        );
+    } else {
+        text += ", which is watched only";
+    }
     if status.dry_run {
         text += &format!(
             "\ndry run: the policy wanted {} moved to slow memory, {} back",

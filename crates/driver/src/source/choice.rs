@@ -273,7 +273,15 @@ impl<'a> Here<'a> {
         }
         let swap = self.places.swap().is_some();
         if !self.places.tiers.iter().skip(1).any(|place| matches!(place, Place::Node(_))) {
-            return self.page_tables().or_else(|_| Ok(self.refaults()));
+            return Ok(match swap {
+                true => self.page_tables().unwrap_or_else(|_| self.refaults()),
+                false => self.looks().unwrap_or_else(|_| {
+                    let text = "nothing here tells which memory is in use
+\
+                                hint: `frostline doctor` says what this system lacks";
+                    (Vec::new(), text.into())
+                }),
+            });
         }
         let (sources, mut text) = self.for_nodes();
         if swap {
@@ -288,8 +296,7 @@ impl<'a> Here<'a> {
             Ok(found) => return found,
             Err(error) => briefly(&error),
         };
-        let looks = self.page_tables().or_else(|_| self.damon()).or_else(|_| self.page_idle());
-        let (sources, mut text) = match looks {
+        let (sources, mut text) = match self.looks() {
             Ok(found) => found,
             Err(_) => {
                 let text = "no source of samples for nodes: the policy will not learn which pages \
@@ -380,17 +387,17 @@ impl<'a> Here<'a> {
             text += ", as soon as less fast memory is free";
         }
         let mut sources: Vec<Box<dyn Source>> = vec![Box::new(faults)];
-        if let Ok((others, _)) = self.page_tables() {
+        if let Ok((others, _)) = self.looks() {
+            let names: Vec<&str> = others.iter().map(|other| other.name()).collect();
+            text += &format!(", and from {} for fast pages", names.join(", "));
             sources.extend(others);
-            text += ", and from access bits in page tables for fast pages";
-        } else if let Ok((others, _)) = self.damon() {
-            sources.extend(others);
-            text += ", and from DAMON for fast pages";
-        } else if let Ok((others, _)) = self.page_idle() {
-            sources.extend(others);
-            text += ", and from idle page tracking for fast pages";
         }
         Ok((sources, text))
+    }
+
+    /// Who tells of touches of pages wherever they are.
+    fn looks(&self) -> Result<Found, LinuxError> {
+        self.page_tables().or_else(|_| self.damon()).or_else(|_| self.page_idle())
     }
 
     fn damon(&self) -> Result<Found, LinuxError> {

@@ -5,10 +5,12 @@
 //! looks at. So every page is watched now and then, and counts as sampled if it is accessed in that
 //! time. Several processes take turns.
 
-use super::{Assignment, Source, SourceStats, Touch, TouchKind};
+use super::looks::{Looks, StandsFor};
+use super::{Assignment, Source, SourceStats, Touch, TouchKind, WorkingSet};
 use frostline_core::event::SampleKind;
 use frostline_core::span::Span;
 use frostline_core::types::{Nanos, Vpn};
+use frostline_daemon::Drawn;
 use frostline_linux::accesses::damon::{Damon, DamonOptions};
 use frostline_linux::changes::Changes;
 use frostline_linux::process::clock;
@@ -49,6 +51,9 @@ pub struct DamonPages {
     lost: u64,
     /// Pages that were accessed in this turn: each counts once.
     seen: BTreeSet<Vpn>,
+    /// Pages that are watched in this turn, and what they stand for.
+    watched: (u64, StandsFor),
+    looks: Looks,
     /// Samples that a page is worth.
     weight: u32,
     /// Processor time of kernel threads that have ended, and of telling them what to watch.
@@ -71,6 +76,8 @@ impl DamonPages {
             touches: 0,
             lost: 0,
             seen: BTreeSet::new(),
+            watched: (0, StandsFor::default()),
+            looks: Looks::default(),
             weight: 1,
             cpu_before: Nanos::ZERO,
             turn_began: (Nanos::ZERO, Nanos::ZERO),
@@ -107,7 +114,7 @@ impl DamonPages {
 /// rarely counts for the time between two looks, as far as [`ROUND_SAMPLES`] go.
 fn weight(assigned: Assignment<'_>, turn: Nanos) -> u32 {
     let looked_at = assigned.pages.len() as f64;
-    if !assigned.only_fast || looked_at == 0.0 {
+    if assigned.drawn != Drawn::FromFast || looked_at == 0.0 {
         return 1;
     }
     let between = assigned.of as f64 / looked_at * turn.0 as f64;
@@ -131,10 +138,14 @@ impl Source for DamonPages {
 
     fn watch(&mut self, now: Nanos, assigned: Assignment<'_>) -> Result<(), LinuxError> {
         self.adapt(now);
+        let (looked_at, stands_for) = std::mem::take(&mut self.watched);
+        let time = now.saturating_sub(self.turn_began.0);
+        self.looks.note(stands_for, looked_at, self.seen.len() as u64, time);
         self.turn_began = (now, self.stats().cpu);
         self.seen.clear();
         let began = clock::thread_cpu();
         let watched = self.begin_turn(assigned.pages);
+        self.watched.1 = assigned.into();
         let used = clock::thread_cpu().saturating_sub(began);
         // Telling the kernel what to watch costs time for every page, too.
         self.cpu_before = self.cpu_before.saturating_add(used);
@@ -161,6 +172,10 @@ impl Source for DamonPages {
             });
         }
         Ok(())
+    }
+
+    fn working_set(&self) -> Option<WorkingSet> {
+        self.looks.working_set()
     }
 
     fn save_memory(&mut self) {
@@ -190,6 +205,7 @@ impl DamonPages {
         if spans.len() > self.pages {
             spans = (0..self.pages).map(|i| spans[i * spans.len() / self.pages]).collect();
         }
+        self.watched.0 = spans.len() as u64;
         let restarted = match &mut self.running {
             Some((running, damon)) if *running == pid => damon.set_regions(&spans).is_err(),
             _ => true,

@@ -3,7 +3,8 @@
 //!
 //! For kernels with idle page tracking, where DAMON is missing or taken.
 
-use super::{Assignment, Source, SourceStats, Touch, TouchKind};
+use super::looks::{Looks, StandsFor};
+use super::{Assignment, Source, SourceStats, Touch, TouchKind, WorkingSet};
 use frostline_core::event::SampleKind;
 use frostline_core::types::{Nanos, Vpn};
 use frostline_linux::accesses::idle::IdleBitmap;
@@ -33,6 +34,9 @@ pub struct IdlePages {
     turn_began: (Nanos, Nanos),
     /// Frames that are marked, ascending, and whose they are.
     marked: Vec<(u64, u32, Vpn)>,
+    /// What they stand for.
+    stands_for: StandsFor,
+    looks: Looks,
     /// Found by the last turn.
     found: Vec<Touch>,
     touches: u64,
@@ -54,6 +58,8 @@ impl IdlePages {
             turn_ends: Nanos::ZERO,
             turn_began: (Nanos::ZERO, Nanos::ZERO),
             marked: Vec::new(),
+            stands_for: StandsFor::default(),
+            looks: Looks::default(),
             found: Vec::new(),
             touches: 0,
             cpu: Nanos::ZERO,
@@ -61,9 +67,11 @@ impl IdlePages {
     }
 
     /// Reports what was accessed since the pages were marked.
-    fn finish(&mut self) -> Result<(), LinuxError> {
+    fn finish(&mut self, turn: Nanos) -> Result<(), LinuxError> {
         let frames: Vec<u64> = self.marked.iter().map(|(frame, ..)| *frame).collect();
         let idle = self.bitmap.are_idle(&frames)?;
+        let touched = idle.iter().filter(|idle| !**idle).count() as u64;
+        self.looks.note(self.stands_for, frames.len() as u64, touched, turn);
         for ((_, pid, page), idle) in self.marked.drain(..).zip(idle) {
             if !idle {
                 let kind = TouchKind::Sample(SampleKind::LoadMiss.into());
@@ -122,14 +130,16 @@ impl Source for IdlePages {
 
     fn watch(&mut self, now: Nanos, assigned: Assignment<'_>) -> Result<(), LinuxError> {
         let (at, before) = self.turn_began;
-        let wall = now.saturating_sub(at).0 as f64;
+        let turn = now.saturating_sub(at);
+        let wall = turn.0 as f64;
         let used = self.cpu.saturating_sub(before).0.max(1) as f64;
         let factor = (self.share * wall / used).clamp(0.5, 2.0);
         self.pages = ((self.pages as f64 * factor) as usize).clamp(LEAST, self.most);
         self.turn_began = (now, self.cpu);
         self.turn_ends = now.saturating_add(TURN);
         let began = clock::thread_cpu();
-        let done = self.finish().and_then(|()| self.begin(assigned.pages));
+        let done = self.finish(turn).and_then(|()| self.begin(assigned.pages));
+        self.stands_for = assigned.into();
         self.cpu = self.cpu.saturating_add(clock::thread_cpu().saturating_sub(began));
         done
     }
@@ -138,6 +148,10 @@ impl Source for IdlePages {
         self.touches += self.found.len() as u64;
         self.found.drain(..).for_each(sink);
         Ok(())
+    }
+
+    fn working_set(&self) -> Option<WorkingSet> {
+        self.looks.working_set()
     }
 
     fn save_memory(&mut self) {

@@ -8,6 +8,7 @@ pub mod hint_faults;
 pub mod idle;
 #[cfg(feature = "lab")]
 pub mod lab_pmu;
+mod looks;
 pub mod pmu;
 pub mod refaults;
 pub mod sweeps;
@@ -128,7 +129,7 @@ pub trait Source {
         0
     }
 
-    /// Memory that was in use in its last look at all pages, where it looks at all of them.
+    /// Memory that was in use of late, where it looks at all that there is, or at some of it in turn.
     fn working_set(&self) -> Option<WorkingSet> {
         None
     }

@@ -48,7 +48,8 @@ struct Round {
     /// What was found of processes whose bits had been cleared.
     found: Looked,
     seen: BTreeMap<u32, Seen>,
-    pieces: VecDeque<(u32, Span)>,
+    /// What is yet to be looked at.
+    parts: VecDeque<(u32, Span)>,
 }
 
 /// See the module.
@@ -115,17 +116,21 @@ impl Sweeps {
                         }
                     }
                 }
-                Ok((target, tables, spans))
+                // Much may be reserved, and little of it used.
+                let mut parts = Vec::new();
+                for span in spans {
+                    parts.append(&mut self.reader.populated(&tables, span)?);
+                }
+                Ok((target, tables, parts))
             });
-            let (target, tables, spans) = match opened {
+            let (target, tables, parts) = match opened {
                 Ok(opened) => opened,
                 // Whose tables cannot be read is seen by refaults.
                 Err(LinuxError::Unsupported { .. }) => continue,
                 Err(error) if error.is_gone() || error.is_not_found() => continue,
                 Err(error) => return Err(error),
             };
-            let pieces = spans.into_iter().flat_map(|span| pieces(span).map(move |p| (pid, p)));
-            self.round.pieces.extend(pieces);
+            self.round.parts.extend(parts.into_iter().map(|part| (pid, part)));
             let cleared = std::mem::replace(cleared, true);
             self.round.seen.insert(pid, Seen { target, tables, cleared });
         }
@@ -174,12 +179,17 @@ impl Sweeps {
     }
 }
 
-/// Pieces of a span, cut between regions.
-fn pieces(span: Span) -> impl Iterator<Item = Span> {
-    let head = (PIECE - span.start.0 % PIECE).min(span.pages);
-    let head = Span::new(span.start, head);
-    let tail = Span::between(head.end(), span.end());
-    std::iter::once(head).chain(tail.pieces(PIECE)).filter(|piece| !piece.is_empty())
+impl Round {
+    /// The next piece to look at; it ends between two regions or where its span ends.
+    fn piece(&mut self) -> Option<(u32, Span)> {
+        let (pid, part) = self.parts.pop_front()?;
+        let piece = Span::new(part.start, (PIECE - part.start.0 % PIECE).min(part.pages));
+        let rest = Span::between(piece.end(), part.end());
+        if !rest.is_empty() {
+            self.parts.push_front((pid, rest));
+        }
+        Some((pid, piece))
+    }
 }
 
 impl Source for Sweeps {
@@ -201,7 +211,7 @@ impl Source for Sweeps {
     fn poll(&mut self, root: &Root, sink: &mut dyn FnMut(Touch)) -> Result<(), LinuxError> {
         let now = clock::monotonic();
         let began = clock::thread_cpu();
-        if self.round.pieces.is_empty() {
+        if self.round.parts.is_empty() {
             if now < self.next_round() {
                 return Ok(());
             }
@@ -209,12 +219,12 @@ impl Source for Sweeps {
         }
         let (mut looked_at, mut heard) = (0, 0);
         while looked_at < POLL
-            && let Some((pid, piece)) = self.round.pieces.pop_front()
+            && let Some((pid, piece)) = self.round.piece()
         {
             looked_at += piece.pages;
             heard += self.look(pid, piece, sink)?;
         }
-        if self.round.pieces.is_empty() {
+        if self.round.parts.is_empty() {
             self.processes.retain(|pid, _| self.round.seen.contains_key(pid));
             let all_cleared = self.round.seen.values().all(|seen| seen.cleared);
             self.round.seen.clear();
@@ -275,7 +285,7 @@ mod tests {
                     }
                 })
                 .unwrap();
-            if sweeps.round.pieces.is_empty() {
+            if sweeps.round.parts.is_empty() {
                 return seen;
             }
         }
@@ -319,12 +329,14 @@ mod tests {
 
     #[test]
     fn pieces_are_cut_between_regions() {
-        for (start, pages) in [(0, 1), (5, 10_000), (PIECE - 1, 2), (PIECE, PIECE), (7, 0)] {
+        for (start, pages) in [(0, 1), (5, 10_000), (PIECE - 1, 2), (PIECE, PIECE)] {
             let span = Span::new(Vpn(start), pages);
-            let cut: Vec<Span> = pieces(span).collect();
-            assert!(cut.iter().all(|piece| !piece.is_empty() && piece.pages <= PIECE));
-            assert!(cut.windows(2).all(|two| two[1].start.0.is_multiple_of(REGION_PAGES)));
-            assert_eq!(joined(cut.into_iter()), if pages > 0 { vec![span] } else { vec![] });
+            let mut round = Round { parts: VecDeque::from([(3, span)]), ..Round::default() };
+            let cut: Vec<_> = std::iter::from_fn(|| round.piece()).collect();
+            assert!(cut.iter().all(|(pid, piece)| *pid == 3 && !piece.is_empty()));
+            assert!(cut.iter().all(|(_, piece)| piece.pages <= PIECE));
+            assert!(cut.windows(2).all(|two| two[1].1.start.0.is_multiple_of(REGION_PAGES)));
+            assert_eq!(joined(cut.into_iter().map(|(_, piece)| piece)), vec![span]);
         }
     }
 }

@@ -13,17 +13,16 @@
 //! Sources: `Documentation/arch/x86/x86_64/mm.rst`, `arch/x86/include/asm/pgtable_types.h`,
 //! `Documentation/bpf/btf.rst` in the kernel.
 
+use crate::btf::KernelTypes;
 use crate::error::LinuxError;
 use crate::pages::pagemap::Pagemap;
-use crate::process::{Target, trim_heap};
+use crate::process::Target;
 use crate::root::Root;
 use crate::sys::bpf::{ENTRIES, KernelMemory, MOST_PAGES};
-use btfparse::{Offset, Readable, TypeInformation};
 use frostline_core::span::{REGION_PAGES, Span};
 use frostline_core::types::{PAGE_BYTES, Vpn};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
 
-const TYPES: &str = "/sys/kernel/btf/vmlinux";
 /// Bits of an entry.
 const PRESENT: u64 = 1 << 0;
 const ACCESSED: u64 = 1 << 5;
@@ -34,8 +33,8 @@ const FRAME: u64 = 0x000f_ffff_ffff_f000;
 const INDEX_BITS: u32 = ENTRIES.trailing_zeros();
 /// The kernel maps physical memory at a multiple of this.
 const ALIGNMENT: u64 = 1 << 30;
-/// Multiples of that below the address of a table at which physical memory may begin: 64 TiB.
-const MOST_BELOW: u64 = 1 << 16;
+/// Where memory is.
+const MEMORY: &str = "/proc/iomem";
 /// Own pages by which what was found out is checked.
 const CHECKED: usize = 8;
 /// Pages of a target, likewise, and how often, since they may move meanwhile.
@@ -56,45 +55,15 @@ struct Members {
     top_of_memory: u64,
 }
 
-struct Bytes(Vec<u8>);
-
-impl Readable for Bytes {
-    fn read(&self, offset: u64, buffer: &mut [u8]) -> btfparse::Result<()> {
-        let from = usize::try_from(offset).ok();
-        let part = from.and_then(|from| self.0.get(from..from.checked_add(buffer.len())?));
-        let end = || btfparse::Error::new(btfparse::ErrorKind::IOError, "it ends too early");
-        buffer.copy_from_slice(part.ok_or_else(end)?);
-        Ok(())
-    }
-}
-
 impl Members {
     fn read(root: &Root) -> Result<Self, LinuxError> {
-        let path = root.path(TYPES);
-        let bytes = match std::fs::read(&path) {
-            Ok(bytes) => Bytes(bytes),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let what = "the kernel does not tell its types";
-                return Err(unsupported(what, "needs CONFIG_DEBUG_INFO_BTF"));
-            }
-            Err(error) => return Err(LinuxError::io("read", path, &error)),
-        };
-        let malformed = |what: String| LinuxError::Malformed { path: path.clone(), what };
-        let types =
-            TypeInformation::new(&bytes).map_err(|error| malformed(format!("{error:?}")))?;
-        let member = |of: &str, name: &str| {
-            let found = types.id_of(of).map(|id| types.offset_of(id, name));
-            match found {
-                Some(Ok((_, Offset::ByteOffset(bytes)))) => Ok(bytes.into()),
-                _ => Err(malformed(format!("{of} has no {name}"))),
-            }
-        };
+        let types = KernelTypes::read(root)?;
         Ok(Self {
-            files_of_task: member("task_struct", "files")?,
-            table_of_files: member("files_struct", "fdt")?,
-            files_of_table: member("fdtable", "fd")?,
-            data_of_file: member("file", "private_data")?,
-            top_of_memory: member("mm_struct", "pgd")?,
+            files_of_task: types.offset("task_struct", "files")?,
+            table_of_files: types.offset("files_struct", "fdt")?,
+            files_of_table: types.offset("fdtable", "fd")?,
+            data_of_file: types.offset("file", "private_data")?,
+            top_of_memory: types.offset("mm_struct", "pgd")?,
         })
     }
 }
@@ -145,8 +114,6 @@ impl PageTables {
             return Err(unsupported(what, "take another source of samples"));
         }
         let members = Members::read(root)?;
-        // Types are read once, into more memory than all else takes.
-        trim_heap();
         let kernel = KernelMemory::open().map_err(|errno| match errno {
             libc::EPERM => unsupported(
                 "no right to read page tables",
@@ -188,11 +155,39 @@ impl PageTables {
         runs: &mut Vec<Span>,
     ) -> Result<Looked, LinuxError> {
         let mut looked = Looked::default();
-        let mut walk = Walk { tables: Vec::new(), looked: &mut looked, runs };
-        let top = self.shape.levels - 1;
-        self.descend(tables.top, top, Vpn(0), span, &mut walk)?;
-        self.read_tables(span, &mut walk)?;
+        let mut walk = Walk { span, tables: Vec::new(), looked: &mut looked, runs };
+        self.descend(
+            self.top(tables),
+            span,
+            &mut |reader, Entry { pages, level, entry, below }| {
+                if level > 1 || entry & IS_HUGE != 0 {
+                    reader.read_tables(&mut walk)?;
+                    walk.see(pages.intersect(span), entry);
+                    return Ok(());
+                }
+                walk.tables.push((pages.start, below));
+                if walk.tables.len() == MOST_PAGES { reader.read_tables(&mut walk) } else { Ok(()) }
+            },
+        )?;
+        self.read_tables(&mut walk)?;
         Ok(looked)
+    }
+
+    /// Parts of `span` outside of which nothing is in memory, ascending: regions of 2 MiB with a page table.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn populated(&mut self, tables: &Tables, span: Span) -> Result<Vec<Span>, LinuxError> {
+        let mut parts: Vec<Span> = Vec::new();
+        self.descend(self.top(tables), span, &mut |_, Entry { pages, .. }| {
+            let part = pages.intersect(span);
+            match parts.last_mut() {
+                Some(last) if last.end() == part.start => last.pages += part.pages,
+                _ => parts.push(part),
+            }
+            Ok(())
+        })?;
+        Ok(parts)
     }
 
     /// Compares frames by these tables with those that `/proc/PID/pagemap` tells, of some pages of
@@ -299,7 +294,9 @@ impl PageTables {
         let Some((first, others)) = pages.split_first() else {
             return Err(unsupported("frames of pages are not told", "run as root"));
         };
-        for below in (0..MOST_BELOW).rev() {
+        // A table lies in memory.
+        let most = end_of_memory(&root.read(MEMORY)?).div_ceil(ALIGNMENT);
+        for below in (0..=most).rev() {
             let base = (top & !(ALIGNMENT - 1)).wrapping_sub(below * ALIGNMENT);
             for levels in [4, 5] {
                 self.shape = Shape { base, levels };
@@ -317,56 +314,52 @@ impl PageTables {
         Err(refused("page tables are not where they seem; memory may be encrypted"))
     }
 
-    /// Collects the lowest tables below the table at `address`, whose first entry is that of `first`.
+    fn top(&self, tables: &Tables) -> Table {
+        Table { address: tables.top, level: self.shape.levels - 1, first: Vpn(0) }
+    }
+
+    /// Shows what is present below a table, as far as `span` goes: lowest tables, and huge pages.
     fn descend(
         &mut self,
-        address: u64,
-        level: u32,
-        first: Vpn,
+        Table { address, level, first }: Table,
         span: Span,
-        walk: &mut Walk<'_>,
+        see: &mut dyn FnMut(&mut Self, Entry) -> Result<(), LinuxError>,
     ) -> Result<(), LinuxError> {
-        let mut table = [0; ENTRIES];
+        let mut entries = [0; ENTRIES];
         self.read(&[address], |_, page| {
             if let Some(page) = page {
-                table = *page;
+                entries = *page;
             }
         })?;
         let pages = 1_u64 << (level * INDEX_BITS);
         let from = span.start.0.saturating_sub(first.0) / pages;
         for index in from..ENTRIES as u64 {
-            let at = Vpn(first.0 + index * pages);
-            if at >= span.end() {
+            let pages = Span::new(Vpn(first.0 + index * pages), pages);
+            if pages.start >= span.end() {
                 break;
             }
-            let entry = table[index as usize];
+            let entry = entries[index as usize];
             if entry & PRESENT == 0 {
                 continue;
             }
             let below = self.shape.base.wrapping_add(entry & FRAME);
-            if entry & IS_HUGE != 0 {
-                self.read_tables(span, walk)?;
-                let run = Span::new(at, pages).intersect(span);
-                walk.see(run, entry);
-            } else if level == 1 {
-                walk.tables.push((at, below));
-                if walk.tables.len() == MOST_PAGES {
-                    self.read_tables(span, walk)?;
-                }
+            if entry & IS_HUGE != 0 || level == 1 {
+                see(self, Entry { pages, level, entry, below })?;
             } else {
-                self.descend(below, level - 1, at, span, walk)?;
+                let table = Table { address: below, level: level - 1, first: pages.start };
+                self.descend(table, span, see)?;
             }
         }
         Ok(())
     }
 
     /// Reads the lowest tables that were collected.
-    fn read_tables(&mut self, span: Span, walk: &mut Walk<'_>) -> Result<(), LinuxError> {
+    fn read_tables(&mut self, walk: &mut Walk<'_>) -> Result<(), LinuxError> {
         let tables = std::mem::take(&mut walk.tables);
         let addresses: Vec<u64> = tables.iter().map(|(_, address)| *address).collect();
         self.read(&addresses, |at, page| {
             let Some(page) = page else { return };
-            let all = Span::new(tables[at].0, REGION_PAGES).intersect(span);
+            let all = Span::new(tables[at].0, REGION_PAGES).intersect(walk.span);
             for vpn in all.start.0..all.end().0 {
                 walk.see(Span::new(Vpn(vpn), 1), page[(vpn - tables[at].0.0) as usize]);
             }
@@ -374,8 +367,32 @@ impl PageTables {
     }
 }
 
+/// End of the last part of physical memory in the kernel's list.
+fn end_of_memory(list: &str) -> u64 {
+    let parts = list.lines().filter_map(|line| line.trim().strip_suffix(" : System RAM"));
+    let ends = parts.filter_map(|part| u64::from_str_radix(part.split_once('-')?.1, 16).ok());
+    ends.max().map_or(0, |last| last.saturating_add(1))
+}
+
+/// A table, its height above page-table entries, and the first page below it.
+#[derive(Clone, Copy)]
+struct Table {
+    address: u64,
+    level: u32,
+    first: Vpn,
+}
+
+/// An entry of a table above the lowest ones, and the address that it points to.
+struct Entry {
+    pages: Span,
+    level: u32,
+    entry: u64,
+    below: u64,
+}
+
 /// What a walk has found so far.
 struct Walk<'a> {
+    span: Span,
     /// Lowest tables that are yet to be read, with their first pages.
     tables: Vec<(Vpn, u64)>,
     looked: &'a mut Looked,
@@ -435,9 +452,17 @@ mod tests {
         let tree = crate::testing::Tree::new();
         let error = PageTables::open(tree.root()).expect_err("there are none").to_string();
         assert!(error.contains("hint: needs CONFIG_DEBUG_INFO_BTF"), "{error}");
-        tree.file(TYPES, [7; 999]);
+        tree.file("/sys/kernel/btf/vmlinux", [7; 999]);
         let error = PageTables::open(tree.root()).expect_err("these are none").to_string();
-        assert!(error.contains(TYPES), "{error}");
+        assert!(error.contains("no types in BTF"), "{error}");
+    }
+
+    #[test]
+    fn memory_ends_with_its_last_part() {
+        let list = "00001000-0009fbff : System RAM\n  00100000-001fffff : Kernel code\n\
+                    100000000-63fffffff : System RAM\n800000000-8ffffffff : PCI Bus 0000:00\n";
+        assert_eq!(end_of_memory(list), 0x6_4000_0000);
+        assert_eq!(end_of_memory("00000000-00000000 : reserved\n"), 0);
     }
 
     #[test]
@@ -499,13 +524,20 @@ mod tests {
         let Some((mut reader, target)) = tables() else { return };
         let (memory, all) = memory(600, false);
         let own = reader.of(&target).unwrap();
+        let everything = Span::between(Vpn(0), Vpn(1 << 35));
+        let parts = reader.populated(&own, everything).unwrap();
+        assert!(parts.windows(2).all(|pair| pair[0].end() < pair[1].start), "{parts:?}");
+        assert!(parts.iter().any(|part| part.intersect(all) == all), "{all:?} of {parts:?}");
+        assert!(
+            parts.iter().map(|part| part.pages).sum::<u64>() < everything.pages >> 9,
+            "{parts:?}"
+        );
         drop(memory);
         let mut runs = Vec::new();
         assert_eq!(reader.accessed(&own, all, &mut runs).unwrap(), Looked::default());
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let child_target = Target::open(target.root(), child.id()).unwrap();
         let tables = reader.of(&child_target).unwrap();
-        let everything = Span::between(Vpn(0), Vpn(1 << 35));
         let deadline = Instant::now() + Duration::from_secs(20);
         while reader.accessed(&tables, everything, &mut runs).unwrap().present <= 10 {
             assert!(Instant::now() < deadline, "a program has more than ten pages");
