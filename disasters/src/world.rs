@@ -115,7 +115,7 @@ impl World {
             dry_run: false,
             reclaims: true,
             probes: swap == Some(TierId(1)) && rng.below(2) == 0,
-            returns: swap == Some(TierId(1)) && rng.below(2) == 0,
+            answers: swap == Some(TierId(1)) && rng.below(2) == 0,
             wants_samples: true,
             goal: (rng.below(2) == 0).then_some(Goal {
                 most_loss: 0.02,

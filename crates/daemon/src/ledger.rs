@@ -41,7 +41,7 @@ pub(crate) struct Ledger {
     pub(crate) interruptions: u64,
     /// Access bits that were cleared and found set again.
     pub(crate) bits: u64,
-    /// Pages in swap.
+    /// Pages in swap, where nobody sees at once that a page is touched in memory: who leaves too early comes back soon.
     pub(crate) exposures: Option<Exposures>,
 }
 
@@ -59,7 +59,7 @@ impl Ledger {
             late_refaults: 0,
             interruptions: 0,
             bits: 0,
-            exposures: settings.swap.map(|_| Exposures::default()),
+            exposures: settings.probes.then(Exposures::default),
         }
     }
 

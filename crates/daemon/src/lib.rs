@@ -10,6 +10,7 @@ extern crate alloc;
 
 mod accounts;
 mod address_map;
+mod answers;
 mod arming;
 mod audit;
 mod backoff;

@@ -1,5 +1,6 @@
 //! Observer of touches: assigns spans to watchers, and reports to the engine what they saw.
 
+use crate::answers::Answers;
 use crate::context::Cx;
 use crate::rotation::Rotation;
 use crate::scans::Scans;
@@ -22,8 +23,8 @@ pub(crate) struct Observer {
     pub(crate) scans: Scans,
     /// What each watcher has looked at.
     rotations: Vec<Rotation>,
-    /// Pages that came back since they were last asked about, where that stands for access bits.
-    returned: Option<Bitmap>,
+    /// Where touches that are seen anyway stand for access bits.
+    answers: Option<Answers>,
     /// Pages that came back since the last sweep over access bits, which it finds set.
     fresh: Bitmap,
     /// Samples that were lost, as was told.
@@ -40,7 +41,7 @@ impl Observer {
         Self {
             scans: Scans::default(),
             rotations: vec![Rotation::default(); watchers],
-            returned: settings.returns.then(Bitmap::default),
+            answers: settings.answers.then(Answers::default),
             fresh: Bitmap::default(),
             lost: 0,
             told_cpu: (Nanos::ZERO, Nanos::ZERO),
@@ -98,8 +99,11 @@ impl Observer {
         self.scans.touched(page);
         let Some(tier) = cx.ledger.engine.view().state(page).tier() else { return };
         referenced.insert(page.0);
-        if let Some(returned) = &mut self.returned {
-            returned.insert(page.0);
+        if let Some(answers) = &mut self.answers {
+            answers.touched(page);
+            if let TouchKind::Accessed(interval) = touch.kind {
+                answers.found(cx.now, page, interval);
+            }
         }
         let is_huge = cx.ledger.engine.view().state(page).is_huge();
         let (accounts, slow) = (&mut cx.ledger.accounts, &mut cx.ledger.slow_touches);
@@ -116,6 +120,9 @@ impl Observer {
             }
             TouchKind::Accessed(before) => {
                 cx.ledger.bits += 1;
+                if cx.settings.swap.is_some() {
+                    cx.ledger.exposures.get_or_insert_default();
+                }
                 if tier != TierId::FAST && direct {
                     if cx.system.sees_slower_tiers() {
                         return;
@@ -204,8 +211,8 @@ impl Observer {
 
     /// Has a watcher look at pages of which the policy wants to know whether they are used.
     fn look<S: System>(&mut self, cx: &mut Cx<'_, S>) -> Result<(), S::Error> {
-        if self.returned.is_some() {
-            self.look_who_returned(cx);
+        if self.answers.is_some() {
+            self.answer(cx);
             return Ok(());
         }
         for watcher in 0..self.rotations.len() {
@@ -223,13 +230,12 @@ impl Observer {
         Ok(())
     }
 
-    /// Answers by who has come back, which takes no time.
-    fn look_who_returned<S: System>(&mut self, cx: &Cx<'_, S>) {
+    /// Answers by what was seen, which takes no time.
+    fn answer<S: System>(&mut self, cx: &Cx<'_, S>) {
         let asked = self.asked(cx, MOST_ANSWERED);
-        let Some(returned) = &mut self.returned else { return };
+        let Some(answers) = &mut self.answers else { return };
         for page in asked {
-            if returned.contains(page.0) {
-                returned.remove(page.0);
+            if answers.is_accessed(cx.now, page) {
                 self.scans.touched(page);
             }
         }

@@ -55,8 +55,8 @@ pub struct Settings {
     pub reclaims: bool,
     /// Whether pages are paged out at random to see who comes back.
     pub probes: bool,
-    /// Whether pages that came back stand for access bits.
-    pub returns: bool,
+    /// Whether touches that are seen anyway stand for access bits.
+    pub answers: bool,
     /// Whether the policy wants samples of loads.
     pub wants_samples: bool,
     /// Slowdown that is kept to, in place of a limit of fast memory.

@@ -73,7 +73,7 @@ impl Driver {
             dry_run: options.dry_run,
             reclaims: !slow.is_empty() && !options.dry_run,
             probes: choice.probes,
-            returns: choice.returns,
+            answers: choice.answers,
             wants_samples: engine.facts().needs.load_sample_period > 0,
             goal: losses.goal,
             node_loads: losses.node_loads,

@@ -187,7 +187,7 @@ fn doctor_says_yes_to_what_is_there_and_no_to_what_is_not() {
     let told = doctor(two, "doctor");
     let there = "numa-nodes memory-tiers hmat numa-balancing-off huge-pages zram cgroup-v2 advise \
         move-pages collapse split fault-sampling tracefs allocation-tracing pagemap page-frames \
-        pagemap-scan soft-dirty damon hint-faults";
+        pagemap-scan soft-dirty damon hint-faults page-tables";
     for name in there.split_whitespace() {
         assert!(told[name].0, "{name}: {}", told[name].1);
     }
@@ -207,6 +207,7 @@ fn doctor_says_yes_to_what_is_there_and_no_to_what_is_not() {
         "cap-sys-nice",
         "cap-sys-admin",
         "damon",
+        "page-tables",
         "page-frames",
         "allocation-tracing",
         "hint-faults",

@@ -288,7 +288,7 @@ fn who_has_the_kernel_promote_is_overruled_on_demand_only() {
         panic!("six runs: {text}")
     };
     assert!(balancing.contains("samples come from hint faults"), "{text}");
-    assert!(promoting.contains("samples come from DAMON"), "{text}");
+    assert!(promoting.contains("samples come from access bits in page tables"), "{text}");
     assert!(promoting.contains("kernel.numa_balancing=2"), "{text}");
     assert!(insisting.contains("samples come from hint faults"), "{text}");
     assert!(damon.contains("samples come from DAMON, which"), "{text}");

@@ -88,8 +88,8 @@ pub struct Choice {
     pub files: Option<String>,
     /// Samples come from refaults alone: a page in use must be paged out now and then to be seen.
     pub probes: bool,
-    /// Nothing reads access bits of fast pages: those are accessed that came back from swap.
-    pub returns: bool,
+    /// Touches that are seen anyway stand for access bits of single pages.
+    pub answers: bool,
 }
 
 /// Samples of loads by these sources, the best of them first.
@@ -123,7 +123,8 @@ pub fn choose(
     places: &Places,
     inside: bool,
 ) -> Result<Choice, LinuxError> {
-    let mut choice = of_loads(needs, options, &Here::new(root, places, options, inside))?;
+    let here = Here::new(root, places, options, inside);
+    let mut choice = of_loads(needs, options, &here)?;
     let counts_stores = |name| name == Pmu::STORES || name == super::LAB_PMU;
     let sampled = choice.sources.iter().any(|source| counts_stores(source.name()));
     if needs.store_sample_period > 0
@@ -137,7 +138,7 @@ pub fn choose(
         *why += "stores come from soft-dirty bits, which CRIU must not use meanwhile";
     }
     if needs.access_bits {
-        add_bits(root, options.cpu_limit.get(), needs.swap_faults, &mut choice)?;
+        add_bits(&here, needs.swap_faults, &mut choice)?;
     }
     if needs.allocation_extents {
         choice.sources.push(Box::new(Allocations::new(root)?));
@@ -162,37 +163,28 @@ fn add_closings(choice: &mut Choice) {
     });
 }
 
-/// A source that can be asked about single pages; with `returns`, a policy for swap space that does
+/// A source that tells of accesses to single pages; with `returns`, a policy for swap space that does
 /// without one.
-fn add_bits(
-    root: &Root,
-    cpu_share: f64,
-    returns: bool,
-    choice: &mut Choice,
-) -> Result<(), LinuxError> {
+fn add_bits(here: &Here<'_>, returns: bool, choice: &mut Choice) -> Result<(), LinuxError> {
     let can = |source: &dyn Source| source.wants_pages(Nanos::MAX) > 0;
-    let name = if let Some(source) = choice.sources.iter().find(|source| can(&***source)) {
-        source.name()
-    } else if let Ok(idle) = IdlePages::new(root, cpu_share) {
-        choice.sources.push(Box::new(idle));
-        "page-idle"
-    } else if damon::check_free(root).is_ok() {
-        let changes = Changes::of_this_process(root)?;
-        choice.sources.push(Box::new(DamonPages::new(changes, cpu_share)));
-        "damon"
+    let has = |name: &str| choice.sources.iter().any(|source| source.name() == name);
+    let how = if has(Sweeps::NAME) {
+        choice.answers = true;
+        "access bits are those of the last round".to_owned()
+    } else if let Some(source) = choice.sources.iter().find(|source| can(&***source)) {
+        format!("access bits come from {}, some pages at a time", source.name())
+    } else if let Ok((sources, _)) = here.looks() {
+        choice.sources.extend(sources);
+        return add_bits(here, returns, choice);
     } else if returns {
-        choice.returns = true;
-        let why = choice.why.get_or_insert_default();
-        let and = if why.is_empty() { "" } else { "; " };
-        *why += &format!(
-            "{and}access bits cannot be had: a page counts as accessed where it has come back from \
-             swap since it was last asked about"
-        );
-        return Ok(());
+        choice.answers = true;
+        "access bits cannot be had: a page counts as accessed where it has come back from swap since it was \
+         last asked about"
+            .to_owned()
     } else {
         return Err(LinuxError::Unsupported {
-            what: "access bits of single pages cannot be had: there is no idle page tracking, and \
-                   DAMON is missing or used by somebody else"
+            what: "access bits of single pages cannot be had: page tables cannot be read, there is no idle page \
+                   tracking, and DAMON is missing or used by somebody else"
                 .into(),
             hint: "take a policy that works with samples; `frostline doctor` says what would help"
                 .into(),
@@ -200,7 +192,8 @@ fn add_bits(
     };
     let why = choice.why.get_or_insert_default();
     let and = if why.is_empty() { "" } else { "; " };
-    *why += &format!("{and}access bits come from {name}, some pages at a time");
+    *why += and;
+    *why += &how;
     Ok(())
 }
 
@@ -433,6 +426,7 @@ mod tests {
     use super::super::testing::two_tiers;
     use super::*;
     use frostline_linux::accesses::balancing::{MODE, RATE};
+    use frostline_testing::{Requirement, skip};
 
     fn choose_here(root: &Root, samples: &str, places: &[Place], dry_run: bool) -> String {
         let needs = Telemetry { load_sample_period: 200, ..Telemetry::default() };
@@ -491,6 +485,21 @@ mod tests {
         let both = [Place::Node(0), Place::Node(1), Place::Swap];
         let text = choose_here(&root, "auto", &both, false);
         assert!(text.starts_with("[\"refaults\", \"hint-faults\"] true"), "{text}");
+    }
+
+    #[test]
+    fn page_tables_tell_of_all_memory_and_answer_about_single_pages() {
+        let root = Root::system();
+        if let Err(error) = Sweeps::new(&root, 0.1) {
+            return skip(Requirement::PageTables, error);
+        }
+        let text = choose_here(&root, "auto", NODES, false);
+        assert!(text.contains("\"page-tables\"]"), "{text}");
+        let bits = Telemetry { access_bits: true, swap_faults: true, ..Telemetry::default() };
+        let swap = [Place::Node(0), Place::Swap];
+        let text = choose_for(&root, bits, "auto", &swap, false);
+        assert!(text.starts_with("[\"refaults\", \"page-tables\"] false"), "{text}");
+        assert!(text.ends_with("access bits are those of the last round"), "{text}");
     }
 
     #[test]

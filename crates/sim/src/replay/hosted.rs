@@ -66,7 +66,7 @@ impl Hosted {
             dry_run: false,
             reclaims: true,
             probes: false,
-            returns: false,
+            answers: false,
             wants_samples: engine.facts().needs.load_sample_period > 0,
             goal: options.goal,
             node_loads: None,

@@ -116,7 +116,8 @@ pub(super) struct Exchange {
     pub balance: Balance,
     /// Whether pages that are touched come by themselves, so that nothing leaves for those that are brought.
     comes_by_touches: bool,
-    /// Whether fast memory was over its limit in the last plan and nothing was known to leave.
+    /// Whether fast memory was over its limit in the last plan and nothing was known to leave, where pages come by
+    /// themselves.
     pub lacks: bool,
     pub promoted: u64,
     pub demoted: u64,
@@ -303,7 +304,7 @@ impl Exchange {
             free += i64::from(victim.run.pages);
             leave.push(victim.run);
         }
-        self.lacks = free < 0 && view.over(TierId::FAST).0 > 0;
+        self.lacks = self.comes_by_touches && free < 0 && view.over(TierId::FAST).0 > 0;
         let mut most = MOST.min(budget.remaining.pages().0);
         // The least dense victims that nothing was taken for yet.
         let mut spare: Vec<Unit> = Vec::new();
