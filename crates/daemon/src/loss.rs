@@ -34,6 +34,8 @@ pub struct Spent {
     pub kernel: Nanos,
     /// Of all processors together, on whatever they ran.
     pub machine: Nanos,
+    /// Time in which all processors that we may run on were busy, at most: that of the least busy one.
+    pub crowded: Nanos,
 }
 
 impl Spent {

@@ -174,14 +174,15 @@ fn stretch(before: Before, next: Before, slow_loads: f64) -> Stretch {
     let busy = passed(|spent| spent.busy);
     let others = (passed(|spent| spent.machine) - busy).max(own).max(1.0);
     let elapsed = next.now.saturating_sub(before.now).0.max(1) as f64;
+    let crowded = (passed(|spent| spent.crowded) / elapsed).min(1.0);
     let mut lost = Lost {
         swap_ins: passed(|spent| spent.swap_in),
         slow_loads,
         faults: (next.faults - before.faults) as f64 * FAULT
             + (next.armed_touched - before.armed_touched) as f64 * ARMED_TOUCH,
-        // Who waits for a core waits for those who have one, for each by its part. Access bits are cleared whatever the
-        // size of fast memory.
-        ours: (passed(|spent| spent.core_wait) * own / others).min(own)
+        // Who waits for a core waits for those who have one, for each by its part; for us only while there was no other
+        // core for us. Access bits are cleared whatever the size of fast memory.
+        ours: (passed(|spent| spent.core_wait) * own / others).min(own * crowded)
             + (next.bits - before.bits) as f64 * BIT,
     };
     // A model has all of it in its times. The kernel times no refaults of threads that began before it was told to.
@@ -226,6 +227,28 @@ mod tests {
         is(lost(Some(0), 0), 6.0);
         is(lost(Some(1000), 0), 5.6);
         is(lost(Some(500), 0), 0.5 * 5.6 + 0.5 * 6.0);
+    }
+
+    #[test]
+    fn who_waits_for_a_core_waits_for_us_where_there_is_no_other() {
+        let ours = |crowded: u64| {
+            let spent = Spent {
+                busy: Nanos(500_000_000),
+                core_wait: Nanos(400_000_000),
+                machine: Nanos(1_100_000_000),
+                crowded: Nanos(crowded),
+                ..Spent::default()
+            };
+            let now = Nanos(1_000_000_000);
+            let next = Before { now, spent, own: Nanos(20_000_000), ..Before::default() };
+            stretch(Before::default(), next, 0.0).lost.ours / 1e6
+        };
+        assert!((ours(1_000_000_000) - 400.0 * 20.0 / 600.0).abs() < 1e-6);
+        assert!(
+            (ours(100_000_000) - 2.0).abs() < 1e-6,
+            "one core had room nine tenths of the time"
+        );
+        assert_eq!(ours(0), 0.0);
     }
 
     #[test]

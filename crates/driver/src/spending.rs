@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 const TIMED: f64 = 0.75;
 /// What a fault still counts for a second later.
 const FADES: f64 = 0.95;
+/// Time between two questions.
+const SECOND: Nanos = Nanos(1_000_000_000);
 
 /// See the module.
 #[derive(Debug)]
@@ -25,6 +27,8 @@ pub(crate) struct Spending {
     recent: (f64, f64),
     /// With all major faults so far.
     known: BTreeMap<u32, (Spent, u64)>,
+    /// Time that each processor was busy.
+    processors: BTreeMap<usize, Nanos>,
     sum: Spent,
 }
 
@@ -32,7 +36,15 @@ impl Spending {
     /// Nobody is known yet.
     pub(crate) fn new(root: Root, accounting: Option<DelayAccounting>) -> Self {
         let sum = Spent { swap_ins: Some(0), ..Spent::default() };
-        Self { accounting, root, lapsed: false, recent: (0.0, 0.0), known: BTreeMap::new(), sum }
+        Self {
+            accounting,
+            root,
+            lapsed: false,
+            recent: (0.0, 0.0),
+            known: BTreeMap::new(),
+            processors: BTreeMap::new(),
+            sum,
+        }
     }
 
     /// Whether refaults are counted and not timed, or some of them.
@@ -60,8 +72,26 @@ impl Spending {
         let timed = self.sum.timed(before).unwrap_or(major);
         let (timed_before, before) = self.recent;
         self.recent = (timed_before * FADES + timed as f64, before * FADES + major as f64);
-        self.sum.machine = clock::machine(&self.root);
+        self.look_at_processors();
         self.sum
+    }
+
+    fn look_at_processors(&mut self) {
+        let now = clock::processors(&self.root);
+        let before = std::mem::replace(&mut self.processors, now);
+        let passed = self.processors.iter().filter_map(|(number, busy)| {
+            Some((*number, busy.saturating_sub(*before.get(number)?)))
+        });
+        let (mut all, mut least) = (Nanos::ZERO, None::<Nanos>);
+        for (number, busy) in passed {
+            all = all.saturating_add(busy);
+            if clock::may_run_on(number) {
+                least = Some(least.map_or(busy, |least| least.min(busy)));
+            }
+        }
+        self.sum.machine = self.sum.machine.saturating_add(all);
+        // Where nobody tells, all are.
+        self.sum.crowded = self.sum.crowded.saturating_add(least.unwrap_or(SECOND));
     }
 }
 
@@ -71,7 +101,7 @@ fn spent(stat: &Stat, delays: Option<Delays>) -> Spent {
     match delays {
         Some(Delays { cpu, core_wait, swap_in, swap_ins }) => {
             let swap_ins = Some(swap_ins);
-            Spent { busy: cpu, core_wait, swap_in, swap_ins, kernel, machine: Nanos::ZERO }
+            Spent { busy: cpu, core_wait, swap_in, swap_ins, kernel, ..Spent::default() }
         }
         None => {
             let busy = Nanos(stat.cpu_ticks * tick);
@@ -90,6 +120,6 @@ fn added(sum: Spent, now: Spent, before: Spent) -> Spent {
         swap_in: add(|spent| spent.swap_in),
         swap_ins: now.timed(before).map(|timed| sum.swap_ins.unwrap_or(0) + timed),
         kernel: add(|spent| spent.kernel),
-        machine: sum.machine,
+        ..sum
     }
 }

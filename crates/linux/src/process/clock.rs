@@ -2,7 +2,9 @@
 
 use crate::Root;
 use frostline_core::types::{Bytes, Nanos};
+use rustix::thread::CpuSet;
 use rustix::time::{ClockId, Timespec, clock_gettime};
+use std::collections::BTreeMap;
 
 fn nanos(time: Timespec) -> Nanos {
     let (sec, nsec) = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
@@ -19,14 +21,24 @@ pub fn tick() -> Nanos {
     Nanos(1_000_000_000 / rustix::param::clock_ticks_per_second().max(1))
 }
 
-/// Time of all processors together on whatever they ran; 0 where `/proc/stat` does not tell.
-pub fn machine(root: &Root) -> Nanos {
+/// Time that each processor that is on was busy, by its number; none where `/proc/stat` does not tell.
+pub fn processors(root: &Root) -> BTreeMap<usize, Nanos> {
     let text = root.read("/proc/stat").unwrap_or_default();
-    let first = text.lines().next().unwrap_or_default();
-    let words: Vec<u64> = first.split_ascii_whitespace().skip(1).flat_map(str::parse).collect();
-    // user nice system idle iowait irq softirq
-    let busy = words.iter().take(7).enumerate().filter(|(index, _)| !(3..5).contains(index));
-    Nanos(busy.fold(0, |sum: u64, (_, ticks)| sum.saturating_add(*ticks)).saturating_mul(tick().0))
+    let lines = text.lines().filter_map(|line| line.strip_prefix("cpu")?.split_once(' '));
+    let busy = |words: &str| {
+        let words: Vec<u64> = words.split_ascii_whitespace().flat_map(str::parse).collect();
+        // user nice system idle iowait irq softirq
+        let busy = words.iter().take(7).enumerate().filter(|(index, _)| !(3..5).contains(index));
+        busy.fold(0, |sum: u64, (_, ticks)| sum.saturating_add(*ticks))
+    };
+    let lines = lines.filter_map(|(number, words)| Some((number.parse().ok()?, busy(words))));
+    lines.map(|(number, ticks)| (number, Nanos(ticks.saturating_mul(tick().0)))).collect()
+}
+
+/// Whether the calling thread may run on a processor.
+pub fn may_run_on(processor: usize) -> bool {
+    let allowed = rustix::thread::sched_getaffinity(None);
+    processor >= CpuSet::MAX_CPU || allowed.map_or(true, |allowed| allowed.is_set(processor))
 }
 
 /// Processor time of the calling thread.
@@ -45,4 +57,28 @@ pub fn own_rss() -> Bytes {
         .ok()
         .and_then(|text| text.split_whitespace().nth(1)?.parse::<u64>().ok());
     Bytes(pages.unwrap_or(0) * frostline_core::types::PAGE_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processors_are_busy_by_what_they_ran() {
+        let tree = crate::testing::Tree::new();
+        assert!(processors(tree.root()).is_empty());
+        tree.file(
+            "/proc/stat",
+            "cpu  9 9 9 9 9 9 9 9\ncpu0 1 2 3 400 50 6 7 8\ncpu3 0 0 5 1 0 0 0 0\nintr 1 2\n",
+        );
+        let busy = processors(tree.root()).into_iter();
+        let ticks: Vec<_> = busy.map(|(number, busy)| (number, busy.0 / tick().0)).collect();
+        assert_eq!(ticks, [(0, 19), (3, 5)]);
+    }
+
+    #[test]
+    fn this_thread_may_run_somewhere() {
+        let own = Root::system();
+        assert!(processors(&own).into_keys().any(may_run_on));
+    }
 }
