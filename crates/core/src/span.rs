@@ -142,13 +142,17 @@ pub fn push_run<T: PartialEq>(runs: &mut Vec<(Span, T)>, span: Span, value: T) {
 /// Ascending spans with neighbours joined.
 pub fn joined(spans: impl Iterator<Item = Span>) -> Vec<Span> {
     let mut out: Vec<Span> = Vec::new();
-    for span in spans {
-        match out.last_mut() {
-            Some(last) if last.end() == span.start => last.pages += span.pages,
-            _ => out.push(span),
-        }
-    }
+    spans.for_each(|span| push_joined(&mut out, span));
     out
+}
+
+/// Appends `span` to an ascending list, as a part of the last one where both touch.
+#[inline]
+pub fn push_joined(spans: &mut Vec<Span>, span: Span) {
+    match spans.last_mut() {
+        Some(last) if last.end() == span.start => last.pages += span.pages,
+        _ => spans.push(span),
+    }
 }
 
 /// What of `a` is not in `b`; both ascending and free of overlap.

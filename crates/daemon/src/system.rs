@@ -83,7 +83,7 @@ impl From<SampleKind> for Sampled {
 }
 
 /// Pages for a watcher, which looks at some of them at a time.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Assignment<'a> {
     /// Numbers of processes, and pages of theirs.
     pub pages: &'a [(u32, Vpn)],
@@ -93,11 +93,17 @@ pub struct Assignment<'a> {
     pub drawn: Drawn,
 }
 
+impl Assignment<'_> {
+    /// Number of all pages in memory, where these stand for them.
+    pub fn of_all(&self) -> Option<u64> {
+        (self.drawn == Drawn::FromAll).then_some(self.of)
+    }
+}
+
 /// How pages to look at were taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drawn {
     /// In turn, from all that are in memory.
-    #[default]
     FromAll,
     /// In turn, from those in the fastest tier. Somebody else sees the others all the time.
     FromFast,

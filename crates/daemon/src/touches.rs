@@ -68,22 +68,22 @@ impl SlowTouches {
 
     /// A fault, which tells of each slow page once in a round.
     pub(crate) fn fault(&mut self, page: PageId, is_huge: bool) {
-        let again = self.recent.iter().any(|recent| recent.contains(page.0));
-        self.recent[0].insert(page.0);
         let pages = if is_huge { f64::from(HUGE_PAGES) } else { 1.0 };
-        match again {
-            true => self.sums.constant += pages * self.round,
-            false => self.sums.once += 1.0,
-        }
+        self.seen(page, pages * self.round);
     }
 
     /// An access bit of a slow page, which all are read of in turn, and was cleared so long `before`.
     pub(crate) fn swept(&mut self, page: PageId, before: Nanos) {
         self.sweep = before.as_secs_f64();
+        self.seen(page, self.sweep);
+    }
+
+    /// Seen so many page-seconds after the last time, where it was seen of late.
+    fn seen(&mut self, page: PageId, page_seconds: f64) {
         let again = self.recent.iter().any(|recent| recent.contains(page.0));
         self.recent[0].insert(page.0);
         match again {
-            true => self.sums.constant += self.sweep,
+            true => self.sums.constant += page_seconds,
             false => self.sums.once += 1.0,
         }
     }

@@ -35,7 +35,7 @@ impl Losses {
         inside: bool,
         notes: &mut Notes,
     ) -> Result<Self, DriverError> {
-        let moves = !options.dry_run && !options.tiers().is_empty();
+        let moves = options.moves();
         let (places, choice, offer) = measured;
         let nodes = (1..places.tiers.len()).any(|tier| places.is_direct(TierId(tier as u8)));
         let known = choice.loads.and_then(|loads| match loads.origin {

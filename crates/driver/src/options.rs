@@ -234,6 +234,11 @@ impl Options {
         Ok(())
     }
 
+    /// Whether pages are moved at all.
+    pub fn moves(&self) -> bool {
+        !self.dry_run && !self.tiers().is_empty()
+    }
+
     /// The tiers below the fast one; none where they are not known yet.
     pub fn tiers(&self) -> &SlowTiers {
         self.slow.as_deref().unwrap_or(&NOWHERE)

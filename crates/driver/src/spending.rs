@@ -82,10 +82,11 @@ impl Spending {
         let passed = self.processors.iter().filter_map(|(number, busy)| {
             Some((*number, busy.saturating_sub(*before.get(number)?)))
         });
+        let may_run_on = clock::may_run_on();
         let (mut all, mut least) = (Nanos::ZERO, None::<Nanos>);
         for (number, busy) in passed {
             all = all.saturating_add(busy);
-            if clock::may_run_on(number) {
+            if may_run_on(&number) {
                 least = Some(least.map_or(busy, |least| least.min(busy)));
             }
         }

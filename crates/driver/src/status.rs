@@ -199,7 +199,7 @@ pub struct SourceStatus {
     /// Pages that it has looked at; 0 for a source that is told.
     #[serde(default)]
     pub pages_looked_at: u64,
-    /// Memory that was in use, where it looks at all of it.
+    /// Memory that was in use of late, where it can tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub working_set: Option<WorkingSet>,
 }

@@ -70,9 +70,8 @@ fn show(file: &File) -> anyhow::Result<()> {
             target.options.set_words("slow", &[tier.to_string()])?;
         }
         let options = &mut target.options;
-        let moves = !options.tiers().is_empty() && !options.dry_run;
         let sized = options.fast.is_some() || config.daemon.save.is_some();
-        if moves && !sized && options.max_slowdown.is_none() {
+        if options.moves() && !sized && options.max_slowdown.is_none() {
             options.set_words("max_slowdown", &[default::MAX_SLOWDOWN.into()])?;
         }
     }

@@ -105,8 +105,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Err(failure("--agent names the library for what is done from inside", hint));
     }
     // The kernel times no refaults of threads that begin before it is told to.
-    let moves = !options.dry_run && !options.tiers().is_empty();
-    let changes = moves.then(|| Changes::of_this_process(&root));
+    let changes = options.moves().then(|| Changes::of_this_process(&root));
     let timing =
         changes.map(|changes| changes.and_then(|changes| DelayAccounting::begin(&changes)));
     let program = start(&mut command, &name)?;

@@ -92,6 +92,16 @@ pub struct Choice {
     pub answers: bool,
 }
 
+impl Choice {
+    /// Adds to what is said of samples.
+    fn say(&mut self, text: &str) {
+        let why = self.why.get_or_insert_default();
+        let and = if why.is_empty() { "" } else { "; " };
+        *why += and;
+        *why += text;
+    }
+}
+
 /// Samples of loads by these sources, the best of them first.
 fn loads_of(sources: &[Box<dyn Source>]) -> Sampling {
     let has = |names: &[&str]| sources.iter().any(|source| names.contains(&source.name()));
@@ -132,10 +142,7 @@ pub fn choose(
         && let Ok(writes) = Writes::new(root, options.cpu_limit.get(), needs.store_sample_period)
     {
         choice.sources.push(Box::new(writes));
-        let why = choice.why.get_or_insert_default();
-        let and = if why.is_empty() { "" } else { "; " };
-        *why += and;
-        *why += "stores come from soft-dirty bits, which CRIU must not use meanwhile";
+        choice.say("stores come from soft-dirty bits, which CRIU must not use meanwhile");
     }
     if needs.access_bits {
         add_bits(&here, needs.swap_faults, &mut choice)?;
@@ -145,7 +152,7 @@ pub fn choose(
         let how = "allocations are followed by tracepoints, in the extents that were asked for";
         choice.allocations = Some(how.into());
     }
-    if needs.closed_files && !options.dry_run && !options.tiers().is_empty() {
+    if needs.closed_files && options.moves() {
         add_closings(&mut choice);
     }
     Ok(choice)
@@ -190,10 +197,7 @@ fn add_bits(here: &Here<'_>, returns: bool, choice: &mut Choice) -> Result<(), L
                 .into(),
         });
     };
-    let why = choice.why.get_or_insert_default();
-    let and = if why.is_empty() { "" } else { "; " };
-    *why += and;
-    *why += &how;
+    choice.say(&how);
     Ok(())
 }
 
@@ -269,8 +273,7 @@ impl<'a> Here<'a> {
             return Ok(match swap {
                 true => self.page_tables().unwrap_or_else(|_| self.refaults()),
                 false => self.looks().unwrap_or_else(|_| {
-                    let text = "nothing here tells which memory is in use
-\
+                    let text = "nothing here tells which memory is in use\n\
                                 hint: `frostline doctor` says what this system lacks";
                     (Vec::new(), text.into())
                 }),
@@ -403,7 +406,7 @@ impl<'a> Here<'a> {
 
     fn page_tables(&self) -> Result<Found, LinuxError> {
         if self.inside {
-            // The kernel's types take more memory than an agent may.
+            // It takes rights over the kernel's memory, which nobody gives a program for its own.
             return Err(unsupported(
                 "page tables are not read from inside",
                 "take --samples auto, or attach from outside",

@@ -5,7 +5,7 @@
 //! looks at. So every page is watched now and then, and counts as sampled if it is accessed in that
 //! time. Several processes take turns.
 
-use super::looks::{Looks, StandsFor};
+use super::looks::Looks;
 use super::{Assignment, Source, SourceStats, Touch, TouchKind, WorkingSet};
 use frostline_core::event::SampleKind;
 use frostline_core::span::Span;
@@ -51,8 +51,8 @@ pub struct DamonPages {
     lost: u64,
     /// Pages that were accessed in this turn: each counts once.
     seen: BTreeSet<Vpn>,
-    /// Pages that are watched in this turn, and what they stand for.
-    watched: (u64, StandsFor),
+    /// Pages that are watched in this turn, and for how many they stand.
+    watched: (u64, Option<u64>),
     looks: Looks,
     /// Samples that a page is worth.
     weight: u32,
@@ -76,7 +76,7 @@ impl DamonPages {
             touches: 0,
             lost: 0,
             seen: BTreeSet::new(),
-            watched: (0, StandsFor::default()),
+            watched: (0, None),
             looks: Looks::default(),
             weight: 1,
             cpu_before: Nanos::ZERO,
@@ -145,7 +145,7 @@ impl Source for DamonPages {
         self.seen.clear();
         let began = clock::thread_cpu();
         let watched = self.begin_turn(assigned.pages);
-        self.watched.1 = assigned.into();
+        self.watched.1 = assigned.of_all();
         let used = clock::thread_cpu().saturating_sub(began);
         // Telling the kernel what to watch costs time for every page, too.
         self.cpu_before = self.cpu_before.saturating_add(used);

@@ -3,7 +3,7 @@
 //!
 //! For kernels with idle page tracking, where DAMON is missing or taken.
 
-use super::looks::{Looks, StandsFor};
+use super::looks::Looks;
 use super::{Assignment, Source, SourceStats, Touch, TouchKind, WorkingSet};
 use frostline_core::event::SampleKind;
 use frostline_core::types::{Nanos, Vpn};
@@ -34,8 +34,8 @@ pub struct IdlePages {
     turn_began: (Nanos, Nanos),
     /// Frames that are marked, ascending, and whose they are.
     marked: Vec<(u64, u32, Vpn)>,
-    /// What they stand for.
-    stands_for: StandsFor,
+    /// For how many pages they stand.
+    stands_for: Option<u64>,
     looks: Looks,
     /// Found by the last turn.
     found: Vec<Touch>,
@@ -58,7 +58,7 @@ impl IdlePages {
             turn_ends: Nanos::ZERO,
             turn_began: (Nanos::ZERO, Nanos::ZERO),
             marked: Vec::new(),
-            stands_for: StandsFor::default(),
+            stands_for: None,
             looks: Looks::default(),
             found: Vec::new(),
             touches: 0,
@@ -139,7 +139,7 @@ impl Source for IdlePages {
         self.turn_ends = now.saturating_add(TURN);
         let began = clock::thread_cpu();
         let done = self.finish(turn).and_then(|()| self.begin(assigned.pages));
-        self.stands_for = assigned.into();
+        self.stands_for = assigned.of_all();
         self.cpu = self.cpu.saturating_add(clock::thread_cpu().saturating_sub(began));
         done
     }

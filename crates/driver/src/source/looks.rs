@@ -1,8 +1,7 @@
 //! Size of the memory in use, by looks at some pages in turn.
 
-use super::{Assignment, WorkingSet};
+use super::WorkingSet;
 use frostline_core::types::{Nanos, PageCount};
-use frostline_daemon::Drawn;
 
 /// Looks that the size rests on, about: it is then within a percent of all memory.
 const RESTS_ON: f64 = 16_384.0;
@@ -20,9 +19,9 @@ pub(super) struct Looks {
 }
 
 impl Looks {
-    /// Of `looked_at` pages, which stand for such, `touched` were touched within `turn`.
-    pub(super) fn note(&mut self, pages: StandsFor, looked_at: u64, touched: u64, turn: Nanos) {
-        let StandsFor::All(of) = pages else { return };
+    /// Of `looked_at` pages, `touched` were touched within `turn`. They stand for `of` pages, or for themselves.
+    pub(super) fn note(&mut self, of: Option<u64>, looked_at: u64, touched: u64, turn: Nanos) {
+        let Some(of) = of else { return };
         let keep = (1.0 - looked_at as f64 / RESTS_ON).max(0.0);
         self.looked_at = self.looked_at * keep + looked_at as f64;
         self.touched = self.touched * keep + touched as f64;
@@ -40,25 +39,6 @@ impl Looks {
     }
 }
 
-/// What the pages that are looked at stand for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum StandsFor {
-    /// For so many, all that there are in memory.
-    All(u64),
-    /// For themselves.
-    #[default]
-    Themselves,
-}
-
-impl From<Assignment<'_>> for StandsFor {
-    fn from(assigned: Assignment<'_>) -> Self {
-        match assigned.drawn {
-            Drawn::FromAll => Self::All(assigned.of),
-            Drawn::FromFast | Drawn::Asked => Self::Themselves,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,7 +51,7 @@ mod tests {
         let mut turns = |looks: &mut Looks, part: f64, turns: u64| {
             for _ in 0..turns {
                 let touched = (0..512).filter(|_| rng.unit_f64() < part).count();
-                looks.note(StandsFor::All(1 << 18), 512, touched as u64, second);
+                looks.note(Some(1 << 18), 512, touched as u64, second);
             }
         };
         turns(&mut looks, 0.25, 1);
@@ -79,7 +59,7 @@ mod tests {
         for part in [0.25, 0.9, 0.0] {
             turns(&mut looks, part, 300);
             let before = looks.working_set();
-            looks.note(StandsFor::Themselves, 512, 512, second);
+            looks.note(None, 512, 512, second);
             assert_eq!(looks.working_set(), before, "who is asked about does not stand for all");
             let set = before.expect("many looks");
             assert_eq!((set.resident_bytes, set.within), (1 << 30, second));
@@ -92,7 +72,7 @@ mod tests {
     fn few_pages_are_enough_where_there_are_no_more() {
         let mut looks = Looks::default();
         assert_eq!(looks.working_set(), None);
-        looks.note(StandsFor::All(100), 100, 30, Nanos(1));
+        looks.note(Some(100), 100, 30, Nanos(1));
         let set = looks.working_set().expect("all of them");
         assert_eq!((set.touched_bytes, set.resident_bytes), (30 << 12, 100 << 12));
     }

@@ -19,7 +19,7 @@ use crate::pages::pagemap::Pagemap;
 use crate::process::Target;
 use crate::root::Root;
 use crate::sys::bpf::{ENTRIES, KernelMemory, MOST_PAGES};
-use frostline_core::span::{REGION_PAGES, Span};
+use frostline_core::span::{REGION_PAGES, Span, push_joined};
 use frostline_core::types::{PAGE_BYTES, Vpn};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
 
@@ -178,13 +178,9 @@ impl PageTables {
     /// # Errors
     /// Where the kernel refuses.
     pub fn populated(&mut self, tables: &Tables, span: Span) -> Result<Vec<Span>, LinuxError> {
-        let mut parts: Vec<Span> = Vec::new();
+        let mut parts = Vec::new();
         self.descend(self.top(tables), span, &mut |_, Entry { pages, .. }| {
-            let part = pages.intersect(span);
-            match parts.last_mut() {
-                Some(last) if last.end() == part.start => last.pages += part.pages,
-                _ => parts.push(part),
-            }
+            push_joined(&mut parts, pages.intersect(span));
             Ok(())
         })?;
         Ok(parts)
@@ -408,10 +404,7 @@ impl Walk<'_> {
         self.looked.present += run.pages;
         if entry & ACCESSED != 0 {
             self.looked.accessed += run.pages;
-            match self.runs.last_mut() {
-                Some(last) if last.end() == run.start => last.pages += run.pages,
-                _ => self.runs.push(run),
-            }
+            push_joined(self.runs, run);
         }
     }
 }

@@ -81,14 +81,10 @@ const FAMILIES: &[Family] = &[
             to(&[("reason", reason)], bytes as f64);
         }
     }),
-    gauge(
-        "frostline_working_set_bytes",
-        "Memory touched in the last look at all of it.",
-        |s, to| {
-            let sets = s.sources.iter().filter_map(|source| source.working_set);
-            sets.for_each(|set| to(&[], set.touched_bytes as f64));
-        },
-    ),
+    gauge("frostline_working_set_bytes", "Memory that was in use of late.", |s, to| {
+        let sets = s.sources.iter().filter_map(|source| source.working_set);
+        sets.for_each(|set| to(&[], set.touched_bytes as f64));
+    }),
     counter(
         "frostline_pressure_seconds_total",
         "Time in which a task of the control group waited for memory.",

@@ -159,6 +159,17 @@ fn facts(settings: &Settings) -> Facts {
     Facts { needs, ..Facts::default() }
 }
 
+/// Whether all pages in memory are looked at, again and again.
+fn is_swept(offer: &Offer) -> bool {
+    offer.telemetry.loads.is_some_and(|loads| loads.origin == Origin::Sweeps)
+}
+
+/// Whether pages that are touched come to fast memory by themselves.
+fn comes_by_touches(offer: &Offer) -> bool {
+    offer.telemetry.loads.is_some_and(|loads| loads.comes_by_touches())
+        || is_swept(offer) && offer.telemetry.faults == Faults::Swap
+}
+
 /// Brief programs are sampled more often; samples that do not come from a sampler tell less.
 fn suits(offer: &Offer) -> Vec<Suited> {
     let mut suited = period_of_brief_programs(offer);
@@ -167,13 +178,13 @@ fn suits(offer: &Offer) -> Vec<Suited> {
         // Who looks at pages in turn sees sweeps of its own.
         suited.push(Suited::to("streams", "off"));
     }
-    let sweeps = loads.origin == Origin::Sweeps;
-    if loads.comes_by_touches() || sweeps {
+    let comes = comes_by_touches(offer);
+    if comes || is_swept(offer) {
         // Pages come in the order of their addresses; or how often they are touched is measured, which
         // does not change within few samples.
         suited.push(Suited::to("short", "0"));
     }
-    if loads.comes_by_touches() || sweeps && offer.telemetry.faults == Faults::Swap {
+    if comes {
         // Of parts of a folio in memory nothing is seen, and what comes back of one are base pages.
         suited.push(Suited::to("split", "off"));
     }
@@ -255,10 +266,6 @@ impl Frost {
             [fast, next, ..] => (next.load_ns - fast.load_ns) / offer.parallelism.unwrap_or(1.0),
             _ => 0.0,
         };
-        let loads = offer.telemetry.loads;
-        let sweeps = loads.is_some_and(|loads| loads.origin == Origin::Sweeps);
-        let comes_by_touches = loads.is_some_and(|loads| loads.comes_by_touches())
-            || sweeps && offer.telemetry.faults == Faults::Swap;
         let asked = settings.period("period");
         // Nobody knows what is saved where nobody knows how many accesses are in flight.
         let period = offer.parallelism.map_or(asked, |_| suited_period(asked, saving));
@@ -281,10 +288,10 @@ impl Frost {
                 tell: [period != asked, false],
                 ..Sampling::default()
             },
-            densities: if sweeps { Densities::of_all_pages() } else { Densities::new() },
+            densities: if is_swept(offer) { Densities::of_all_pages() } else { Densities::new() },
             choice: Choice::new([LEAST_HORIZON; 2]),
             hand: Hand::new(),
-            exchange: Exchange::new(Balance::new(offer), comes_by_touches),
+            exchange: Exchange::new(Balance::new(offer), comes_by_touches(offer)),
             granularity: Granularity::new(tariff.changes()),
             walks: Walks::new(offer.translation),
             newborn: Newborn::default(),
