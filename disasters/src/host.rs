@@ -445,7 +445,7 @@ impl System for Host {
     }
 
     fn sampling(&self) -> Sampling {
-        Sampling { cpu: Nanos(self.cpu.get() / 10), lost: self.lost }
+        Sampling { cpu: Nanos(self.cpu.get() / 10), lost: self.lost, ..Sampling::default() }
     }
 
     fn set_period(&mut self, _: SampleKind, _: u32) {}

@@ -35,6 +35,9 @@ impl<S: System> Cx<'_, S> {
             {
                 exposures.follow(self.now, &events, &engine.view(), swap);
             }
+            if let Some(ages) = &mut self.ledger.ages {
+                ages.follow(self.now, &events, engine.view().pages());
+            }
             LogEntry::Events(self.now, &events)
         };
         let actions: Vec<Action> = core::iter::from_fn(|| engine.poll_action()).collect();

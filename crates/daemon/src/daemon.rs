@@ -179,7 +179,7 @@ impl Daemon {
         self.budget.rushes = self.rush.follow(now, self.losses.rushes());
         let limit = match reports {
             true => {
-                let limit = self.losses.second(now, &self.settings, &self.ledger, system)?;
+                let limit = self.losses.second(now, &self.settings, &mut self.ledger, system)?;
                 self.budget.ease = self.losses.ease;
                 self.budget.lowers = self.losses.lowers();
                 self.limits.probes = self.losses.probes;

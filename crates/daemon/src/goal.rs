@@ -3,6 +3,7 @@
 //! The controller lowers the limit while less is lost than allowed, raises it by what came back when more is, and
 //! leaves it alone in between. It says how much may be fast. What is fast is the policy's.
 
+use crate::ages::Cold;
 use crate::limit::Limit;
 use crate::loss::{Lost, Meter, REFAULT, Stretch};
 use alloc::collections::VecDeque;
@@ -10,6 +11,8 @@ use frostline_core::types::*;
 
 /// Part of the footprint by which the limit is lowered in a second, at most.
 const LOWERED: f64 = 0.01;
+/// The same where it is known beforehand what that costs.
+const FORESEEN: f64 = 0.05;
 /// Part of what is out by which more goes out in a second, at most, once a limit has been too small; of the footprint, where
 /// little is out.
 const CREEPS: f64 = 0.02;
@@ -146,8 +149,16 @@ impl Controller {
         self.rushes
     }
 
-    /// Looks at the second that `meter` has taken in last, in which `returned` pages came back; the limit.
-    pub fn second(&mut self, now: Nanos, meter: &Meter, returned: u64, memory: Memory) -> Bytes {
+    /// Looks at the second that `meter` has taken in last, in which `returned` pages came back; the limit. `cold` is what
+    /// could be out, as far as that is known.
+    pub fn second(
+        &mut self,
+        now: Nanos,
+        meter: &Meter,
+        returned: u64,
+        memory: Memory,
+        cold: &[Cold],
+    ) -> Bytes {
         let Stretch { useful, lost } = meter.last(1);
         self.follow(memory);
         self.useful = meter.last(SECONDS).useful / meter.seconds().clamp(1, SECONDS) as f64;
@@ -170,7 +181,7 @@ impl Controller {
         if share > allowed {
             self.raise(now, 1.0 - most / share, seconds, memory);
         } else if now >= self.paused && share < ENOUGH * most && self.credit >= 0.0 {
-            self.lower(most, share, memory);
+            self.lower(most, share, memory, cold);
         }
         self.bounded(memory)
     }
@@ -242,7 +253,7 @@ impl Controller {
         self.since = 0;
     }
 
-    fn lower(&mut self, allowed: f64, share: f64, memory: Memory) {
+    fn lower(&mut self, allowed: f64, share: f64, memory: Memory, cold: &[Cold]) {
         let Some(limit) = self.limit else { return };
         self.lowers = true;
         // What was asked for before has not been done yet.
@@ -255,8 +266,16 @@ impl Controller {
             Some(_) => (CREEPS * out).max(CREEPS_LEAST * memory.footprint),
             None => LOWERED * memory.footprint,
         };
-        let most = (pages * PAGE_BYTES as f64).min(step).min(LOWERED * memory.footprint);
+        let blind = (pages * PAGE_BYTES as f64).min(step).min(LOWERED * memory.footprint);
+        let foreseen = self.foreseen(ENOUGH * allowed, cold) - out;
+        let most = blind.max(foreseen.min(FORESEEN * memory.footprint));
         self.limit = Some(limit - most * (1.0 - share / (ENOUGH * allowed)));
+    }
+
+    /// Bytes that could be out without losing more than that.
+    fn foreseen(&self, allowed: f64, cold: &[Cold]) -> f64 {
+        let fits = |cold: &&Cold| cold.most_returns * self.refault <= allowed * 1e9;
+        cold.iter().rfind(fits).map_or(0.0, |cold| cold.pages.bytes().0 as f64)
     }
 
     fn bounded(&mut self, memory: Memory) -> Bytes {

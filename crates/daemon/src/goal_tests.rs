@@ -1,5 +1,6 @@
 //! Controller in a closed loop with a made-up program.
 
+use crate::ages::Cold;
 use crate::goal::{Controller, Goal, Memory};
 use crate::loss::{Lost, Meter, Stretch};
 use alloc::vec::Vec;
@@ -13,6 +14,8 @@ const SECOND: f64 = 1e9;
 /// Program whose pages are touched at rates of their own; the coldest leave fast memory first, by a policy that
 /// knows them.
 struct Program {
+    /// What could be out is known from the start.
+    is_swept: bool,
     /// Pages that come back in a second where those from a rank on are in swap, by rank.
     returning: Vec<f64>,
     /// Pages from there on are in swap.
@@ -33,11 +36,21 @@ impl Program {
             }))
             .collect();
         returning.reverse();
-        Self { returning, fast: rates.len(), cores, rng: Rng::new(5) }
+        Self { is_swept: false, returning, fast: rates.len(), cores, rng: Rng::new(5) }
     }
 
     fn pages(&self) -> usize {
         self.returning.len() - 1
+    }
+
+    fn cold(&self) -> Vec<Cold> {
+        let point = |fast: usize| Cold {
+            pages: PageCount((self.pages() - fast) as u64),
+            returns: self.returning[fast] / self.cores,
+            most_returns: 1.1 * self.returning[fast] / self.cores,
+        };
+        let sizes = (0..=self.pages()).rev().step_by(1 + self.pages() / 50);
+        if self.is_swept { sizes.map(point).collect() } else { Vec::new() }
     }
 
     fn memory(&self) -> Memory {
@@ -83,8 +96,8 @@ fn run(
         let lost = Lost { swap_ins: returned as f64 * REFAULT, ..Lost::default() };
         let useful = (program.cores * SECOND - lost.swap_ins).max(0.1 * SECOND);
         meter.add(Stretch { useful, lost });
-        let limit =
-            controller.second(Nanos(now.0 + SECOND as u64), meter, returned, program.memory());
+        let end = Nanos(now.0 + SECOND as u64);
+        let limit = controller.second(end, meter, returned, program.memory(), &program.cold());
         program.fast = limit.pages().0 as usize;
         past.push((limit.pages().0, lost.swap_ins / useful));
     }
@@ -135,6 +148,37 @@ fn the_limit_goes_to_where_the_goal_just_holds() {
 }
 
 #[test]
+fn what_is_known_to_be_cold_leaves_soon_and_no_more() {
+    for most in [0.01, 0.05] {
+        let rates = zipf(131_072, 1e4, 1.2);
+        let mut program = Program { is_swept: true, ..Program::new(&rates, 1.0) };
+        let (mut controller, mut meter) = (Controller::new(goal(most)), Meter::default());
+        let past = run(&mut program, &mut controller, &mut meter, 0, 300);
+        let close = program.fewest(0.5 * most).max(rates.len() / 64) as u64;
+        let reached = past.iter().position(|(limit, _)| *limit <= close + close / 10).unwrap();
+        assert!(reached < 60, "goal {most}: {close} pages after {reached} s");
+        let (lost, seconds) = (past.iter().map(|(_, share)| share).sum::<f64>(), past.len() as f64);
+        assert!(lost / seconds <= most, "goal {most}: {}", lost / seconds);
+    }
+}
+
+#[test]
+fn a_loss_in_the_beginning_does_not_keep_memory_that_is_cold() {
+    let mut program = Program { is_swept: true, ..Program::new(&[0.0; 65_536], 1.0) };
+    let (mut controller, mut meter) = (Controller::new(goal(0.01)), Meter::default());
+    run(&mut program, &mut controller, &mut meter, 0, 3);
+    for second in 3..6 {
+        let lost = Lost { swap_ins: 0.04 * SECOND, ..Lost::default() };
+        meter.add(Stretch { useful: SECOND, lost });
+        let now = Nanos(second * SECOND as u64);
+        let limit = controller.second(now, &meter, 6000, program.memory(), &[]);
+        program.fast = limit.pages().0 as usize;
+    }
+    let past = run(&mut program, &mut controller, &mut meter, 6, 120);
+    assert!(past.last().is_some_and(|(limit, _)| *limit < 2000), "{:?}", past.last());
+}
+
+#[test]
 fn a_rush_opens_fast_memory_within_two_steps() {
     let cold: Vec<f64> = (0..131_072).map(|page| if page < 20_000 { 100.0 } else { 0.0 }).collect();
     let mut program = Program::new(&cold, 1.0);
@@ -174,7 +218,7 @@ fn work_after_a_pause_is_no_rush() {
         meter.add(Stretch { useful, lost: Lost { swap_ins: lost, ..Lost::default() } });
         let now = Nanos((second + 1) * 1_000_000_000);
         program.fast =
-            controller.second(now, &meter, returned, program.memory()).pages().0 as usize;
+            controller.second(now, &meter, returned, program.memory(), &[]).pages().0 as usize;
         limits.push(program.fast);
         if second >= 300 {
             share = (share.0 + lost, share.1 + useful);
@@ -195,7 +239,7 @@ fn what_comes_back_though_all_may_be_fast_delays_nothing() {
         meter.add(Stretch { useful: SECOND, lost });
         let now = Nanos(second * SECOND as u64);
         controller.step(now, 5000, program.memory());
-        let limit = controller.second(now, &meter, 5000, program.memory());
+        let limit = controller.second(now, &meter, 5000, program.memory(), &[]);
         assert_eq!(limit.pages().0, 65_536);
     }
     let past = run(&mut program, &mut controller, &mut meter, 10, 60);
@@ -232,7 +276,7 @@ fn no_numbers_break_the_controller() {
             let now = Nanos(second * 1_000_000_000);
             let returned = rng.below(1 << 40);
             controller.step(now, returned, memory);
-            let limit = controller.second(now, &meter, returned, memory);
+            let limit = controller.second(now, &meter, returned, memory, &[]);
             assert!(limit.0 as f64 <= footprint && limit.0 as f64 >= footprint / 65.0 - 1.0);
         }
     }

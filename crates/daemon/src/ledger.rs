@@ -2,6 +2,7 @@
 
 use crate::accounts::{Account, Accounts};
 use crate::address_map::AddressMap;
+use crate::ages::Ages;
 use crate::exposures::Exposures;
 use crate::queue::Queue;
 use crate::settings::Settings;
@@ -41,6 +42,8 @@ pub(crate) struct Ledger {
     pub(crate) interruptions: u64,
     /// Access bits that were cleared and found set again.
     pub(crate) bits: u64,
+    /// How long pages were not touched, where all are swept for it.
+    pub(crate) ages: Option<Ages>,
     /// Pages in swap, where nobody sees at once that a page is touched in memory: who leaves too early comes back soon.
     pub(crate) exposures: Option<Exposures>,
 }
@@ -59,6 +62,7 @@ impl Ledger {
             late_refaults: 0,
             interruptions: 0,
             bits: 0,
+            ages: None,
             exposures: settings.probes.then(Exposures::default),
         }
     }

@@ -10,6 +10,7 @@ extern crate alloc;
 
 mod accounts;
 mod address_map;
+mod ages;
 mod answers;
 mod arming;
 mod audit;
@@ -51,6 +52,7 @@ mod window;
 
 pub use accounts::{Account, Accounts};
 pub use address_map::{AddressMap, by_region};
+pub use ages::Cold;
 pub use daemon::Daemon;
 pub use goal::{Controller, Goal, Memory};
 pub use growth::Growth;
@@ -64,7 +66,7 @@ pub use settings::{NodeLoads, STEP, Settings, Tier};
 pub use space::Space;
 pub use spaces::Audits;
 pub use system::{
-    ArmedTouch, Assignment, Change, Drawn, LogEntry, Refreshed, Sampled, Sampling, System, Touch,
-    TouchKind,
+    ArmedTouch, Assignment, Change, Drawn, LogEntry, Refreshed, Sampled, Sampling, Swept, System,
+    Touch, TouchKind,
 };
 pub use unit::{Found, Unit};

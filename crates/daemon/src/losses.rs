@@ -7,6 +7,7 @@ use crate::loss::{Lost, Meter, REFAULT_BESIDES, Spent, Stretch};
 use crate::settings::Settings;
 use crate::system::System;
 use crate::touches::Touched;
+use alloc::vec::Vec;
 use frostline_core::types::*;
 
 /// Time of a fault that needs no I/O (ns): of a hint fault, measured on Linux 6.18.
@@ -109,7 +110,7 @@ impl Losses {
         &mut self,
         now: Nanos,
         settings: &Settings,
-        ledger: &Ledger,
+        ledger: &mut Ledger,
         system: &mut S,
     ) -> Result<Option<Limit>, S::Error> {
         let Some(spent) = system.spent()? else { return Ok(None) };
@@ -139,7 +140,15 @@ impl Losses {
                 next.slow_touches.lost(before.slow_touches, loads, times, fast)
             }
         });
-        self.meter.add(stretch(before, next, slow_loads));
+        let second = stretch(before, next, slow_loads);
+        self.meter.add(second);
+        // Where pages can be used in slow memory, that they are touched costs little.
+        let is_swap = settings.swap.is_some();
+        let ages = ledger.ages.as_mut().filter(|_| is_swap);
+        let cold = ages.map_or_else(Vec::new, |ages| {
+            ages.second(now, second.useful, system.sampling().swept);
+            ages.cold(now)
+        });
         let Some(controller) = &mut self.controller else { return Ok(None) };
         let ours = self.meter.last(EASED).share(|lost| lost.ours);
         let most = controller.goal().most_loss;
@@ -150,7 +159,7 @@ impl Losses {
             self.probes = adapted(self.probes, lost > PROBES * most, LEAST_PROBES);
         }
         let returned = next.refaults - before.refaults;
-        let limit = controller.second(now, &self.meter, returned, memory(ledger));
+        let limit = controller.second(now, &self.meter, returned, memory(ledger), &cold);
         Ok(Some(Limit::Size(limit)))
     }
 }

@@ -1,5 +1,6 @@
 //! Observer of touches: assigns spans to watchers, and reports to the engine what they saw.
 
+use crate::ages::Ages;
 use crate::answers::Answers;
 use crate::context::Cx;
 use crate::rotation::Rotation;
@@ -97,6 +98,11 @@ impl Observer {
         let process = ProcessId(touch.pid);
         let Some(page) = cx.ledger.map.page(process, touch.page) else { return };
         self.scans.touched(page);
+        if let Some(ages) = &mut cx.ledger.ages
+            && matches!(touch.kind, TouchKind::Accessed(_) | TouchKind::Refault)
+        {
+            ages.touched(cx.now, page);
+        }
         let Some(tier) = cx.ledger.engine.view().state(page).tier() else { return };
         referenced.insert(page.0);
         if let Some(answers) = &mut self.answers {
@@ -252,9 +258,12 @@ impl Observer {
     }
 
     /// What sampling costs.
-    pub(crate) fn report<S: System>(&mut self, cx: &Cx<'_, S>, events: &mut Vec<Event>) {
+    pub(crate) fn report<S: System>(&mut self, cx: &mut Cx<'_, S>, events: &mut Vec<Event>) {
         let cpu = cx.system.sampling().cpu;
         let (at, before) = core::mem::replace(&mut self.told_cpu, (cx.now, cpu));
+        if cx.ledger.ages.is_none() && cx.system.sampling().swept.times > 0 {
+            cx.ledger.ages = Some(Ages::new(cx.now, &cx.ledger.engine.view()));
+        }
         let (wall, sampler) = (cx.now.saturating_sub(at), cpu.saturating_sub(before));
         events.push(Event::CpuUsage { wall, sampler });
     }

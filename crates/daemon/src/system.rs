@@ -118,6 +118,17 @@ pub struct Sampling {
     pub cpu: Nanos,
     /// Accesses that are known to have been missed.
     pub lost: u64,
+    /// Sweeps over the access bits of all memory of all processes.
+    pub swept: Swept,
+}
+
+/// Sweeps over the access bits of all memory of all processes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// How many have ended that told all that was touched since the one before.
+    pub times: u64,
+    /// Time from the one before to the last.
+    pub interval: Nanos,
 }
 
 /// A touch of a page that was armed.

@@ -404,6 +404,8 @@ impl System for Linux {
             sampling.cpu = sampling.cpu.saturating_add(stats.cpu);
             sampling.lost += stats.lost;
         }
+        let swept = self.sources.iter().map(|source| source.swept());
+        sampling.swept = swept.max_by_key(|swept| swept.times).unwrap_or_default();
         sampling
     }
 

@@ -21,7 +21,7 @@ use frostline_core::types::Nanos;
 use frostline_linux::{LinuxError, Root};
 use serde::{Deserialize, Serialize};
 
-pub use frostline_daemon::{Assignment, Sampled, Touch, TouchKind};
+pub use frostline_daemon::{Assignment, Sampled, Swept, Touch, TouchKind};
 
 /// Name of the lab's source, which only builds with the feature `lab` have.
 const LAB_PMU: &str = "lab-pmu";
@@ -132,6 +132,11 @@ pub trait Source {
     /// Memory that was in use of late, where it looks at all that there is, or at some of it in turn.
     fn working_set(&self) -> Option<WorkingSet> {
         None
+    }
+
+    /// Sweeps over all memory of all processes that it watches, where it makes any.
+    fn swept(&self) -> Swept {
+        Swept::default()
     }
 
     /// Memory that it shares with the kernel, beside what it allocates.

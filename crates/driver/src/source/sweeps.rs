@@ -5,7 +5,7 @@
 //! it was not touched is known of all others. Reading takes 2 ns a page, clearing 70 ns and hearing of
 //! a touch some hundred, so that rounds are as far apart as our share of a core asks for.
 
-use super::{Source, SourceStats, Touch, TouchKind, WorkingSet};
+use super::{Source, SourceStats, Swept, Touch, TouchKind, WorkingSet};
 use frostline_core::span::{REGION_PAGES, Span, joined};
 use frostline_core::types::{Nanos, PageCount, Vpn};
 use frostline_linux::accesses::page_tables::{Looked, PageTables, Tables};
@@ -13,7 +13,7 @@ use frostline_linux::moves::advise;
 use frostline_linux::process::maps::{MapsReader, tierable};
 use frostline_linux::process::{Target, clock};
 use frostline_linux::{LinuxError, Root};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Time from one round to the next: part of the time for which we have watched, since what is hot shows at once and
 /// what is touched once in a minute after minutes; and its bounds. A page that is touched in each round takes 200 ns of
@@ -62,8 +62,11 @@ pub struct Sweeps {
     began: Nanos,
     /// Processes, and whether their bits were cleared in the last round.
     processes: BTreeMap<u32, bool>,
+    /// Those whose tables could not be read in the last round, which are seen by refaults.
+    left_out: BTreeSet<u32>,
     round: Round,
     working_set: Option<WorkingSet>,
+    swept: Swept,
     touches: u64,
     looked_at: u64,
     cpu: Nanos,
@@ -84,8 +87,10 @@ impl Sweeps {
             share: share * PART,
             began: clock::monotonic(),
             processes: BTreeMap::new(),
+            left_out: BTreeSet::new(),
             round: Round::default(),
             working_set: None,
+            swept: Swept::default(),
             touches: 0,
             looked_at: 0,
             cpu: Nanos::ZERO,
@@ -103,6 +108,7 @@ impl Sweeps {
     fn begin(&mut self, root: &Root, now: Nanos) -> Result<(), LinuxError> {
         let interval = now.saturating_sub(self.round.began);
         self.round = Round { began: now, interval, ..Round::default() };
+        self.left_out.clear();
         let mut mappings = Vec::new();
         for (&pid, cleared) in &mut self.processes {
             let opened = Target::open(root, pid).and_then(|target| {
@@ -125,8 +131,10 @@ impl Sweeps {
             });
             let (target, tables, parts) = match opened {
                 Ok(opened) => opened,
-                // Whose tables cannot be read is seen by refaults.
-                Err(LinuxError::Unsupported { .. }) => continue,
+                Err(LinuxError::Unsupported { .. }) => {
+                    self.left_out.insert(pid);
+                    continue;
+                }
                 Err(error) if error.is_gone() || error.is_not_found() => continue,
                 Err(error) => return Err(error),
             };
@@ -205,6 +213,7 @@ impl Source for Sweeps {
 
     fn detach(&mut self, _: &Root, pid: u32) {
         self.processes.remove(&pid);
+        self.left_out.remove(&pid);
         self.round.seen.remove(&pid);
     }
 
@@ -225,7 +234,9 @@ impl Source for Sweeps {
             heard += self.look(pid, piece, sink)?;
         }
         if self.round.parts.is_empty() {
-            self.processes.retain(|pid, _| self.round.seen.contains_key(pid));
+            let Self { round, left_out, .. } = self;
+            let is_there = |pid: &u32| round.seen.contains_key(pid) || left_out.contains(pid);
+            self.processes.retain(|pid, _| is_there(pid));
             let all_cleared = self.round.seen.values().all(|seen| seen.cleared);
             self.round.seen.clear();
             let Looked { present, accessed } = self.round.found;
@@ -235,6 +246,10 @@ impl Source for Sweeps {
                 within: self.round.interval,
             })
             .filter(|_| all_cleared && present > 0);
+            if all_cleared && self.left_out.is_empty() {
+                self.swept.times += 1;
+                self.swept.interval = self.round.interval;
+            }
         }
         let used = clock::thread_cpu().saturating_sub(began);
         self.touches += heard;
@@ -245,6 +260,10 @@ impl Source for Sweeps {
 
     fn working_set(&self) -> Option<WorkingSet> {
         self.working_set
+    }
+
+    fn swept(&self) -> Swept {
+        self.swept
     }
 
     fn pages_looked_at(&self) -> u64 {

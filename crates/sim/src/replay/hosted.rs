@@ -346,6 +346,7 @@ impl System for Modelled<'_, '_> {
         Sampling {
             cpu: Nanos(self.hands.sampler_ns as u64),
             lost: self.kernel.sampling.lost_by_daemon(),
+            ..Sampling::default()
         }
     }
 
