@@ -55,10 +55,12 @@ struct Bin {
     useful: f64,
 }
 
-/// Memory that may be in swap, and what that costs.
+/// Pages that could be in swap, and what that would cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cold {
-    /// Pages that were not touched for longer than some time.
+    /// They were not touched for that long, or longer.
+    pub age: Nanos,
+    /// How many they are.
     pub pages: PageCount,
     /// Touches of such pages in a second of useful time, as they are expected.
     pub returns: f64,
@@ -198,9 +200,10 @@ impl Ages {
                 sums.returns += bin.returns * a_second;
                 variance += (bin.returns + 1.0) * a_second * a_second;
             }
-            if told.contains(&youngest(index)) {
+            let age = youngest(index);
+            if told.contains(&age) {
                 let most_returns = sums.returns + CAUTION * libm::sqrt(variance);
-                cold.push(Cold { most_returns, ..sums });
+                cold.push(Cold { age, most_returns, ..sums });
             }
         }
         cold

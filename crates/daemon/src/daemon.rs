@@ -2,6 +2,7 @@
 
 use crate::accounts::{Account, Accounts};
 use crate::address_map::AddressMap;
+use crate::ages::Cold;
 use crate::audit::Audit;
 use crate::budget::Budget;
 use crate::context::Cx;
@@ -239,6 +240,12 @@ impl Daemon {
     /// The same, of the last half minute.
     pub fn latest_loss(&self) -> Option<Loss> {
         self.losses.meter.latest_loss().map(|loss| self.as_known(loss))
+    }
+
+    /// Pages that could be in swap, more of them by each entry, and what that would cost: as far as all memory is swept for
+    /// access bits, and there is no slow memory but swap.
+    pub fn cold(&self) -> &[Cold] {
+        &self.losses.cold
     }
 
     /// Whether loads from slow memory are estimated from touches of pages.

@@ -45,6 +45,7 @@ impl Program {
 
     fn cold(&self) -> Vec<Cold> {
         let point = |fast: usize| Cold {
+            age: Nanos::ZERO,
             pages: PageCount((self.pages() - fast) as u64),
             returns: self.returning[fast] / self.cores,
             most_returns: 1.1 * self.returning[fast] / self.cores,

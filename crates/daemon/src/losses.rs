@@ -1,5 +1,6 @@
 //! Losses of the targets: measured second by second, and kept to the goal where there is one.
 
+use crate::ages::Cold;
 use crate::goal::{Controller, Goal, Memory};
 use crate::ledger::Ledger;
 use crate::limit::Limit;
@@ -39,6 +40,8 @@ const LEAST_USEFUL: f64 = 0.05;
 pub(crate) struct Losses {
     pub(crate) meter: Meter,
     pub(crate) controller: Option<Controller>,
+    /// What could be in swap, as far as that is known.
+    pub(crate) cold: Vec<Cold>,
     before: Option<Before>,
     /// Pages that had come back late when the last step was made.
     refaults: u64,
@@ -71,6 +74,7 @@ impl Losses {
         Self {
             meter: Meter::default(),
             controller: goal.map(Controller::new),
+            cold: Vec::new(),
             before: None,
             refaults: 0,
             period: period.into(),
@@ -143,9 +147,9 @@ impl Losses {
         let second = stretch(before, next, slow_loads);
         self.meter.add(second);
         // Where pages can be used in slow memory, that they are touched costs little.
-        let is_swap = settings.swap.is_some();
-        let ages = ledger.ages.as_mut().filter(|_| is_swap);
-        let cold = ages.map_or_else(Vec::new, |ages| {
+        let only_swap = settings.swap.is_some() || settings.tiers.len() == 1;
+        let ages = ledger.ages.as_mut().filter(|_| only_swap);
+        self.cold = ages.map_or_else(Vec::new, |ages| {
             ages.second(now, second.useful, system.sampling().swept);
             ages.cold(now)
         });
@@ -159,7 +163,7 @@ impl Losses {
             self.probes = adapted(self.probes, lost > PROBES * most, LEAST_PROBES);
         }
         let returned = next.refaults - before.refaults;
-        let limit = controller.second(now, &self.meter, returned, memory(ledger), &cold);
+        let limit = controller.second(now, &self.meter, returned, memory(ledger), &self.cold);
         Ok(Some(Limit::Size(limit)))
     }
 }

@@ -12,7 +12,7 @@ use crate::source::choice::Choice;
 use crate::watched::Selection;
 use frostline_core::span::Span;
 use frostline_core::types::*;
-use frostline_daemon::{Accounts, Daemon, Limit, Settings, Tier};
+use frostline_daemon::{Accounts, Cold, Daemon, Limit, Settings, Tier};
 use frostline_inprocess::next_touch::NextTouch;
 use frostline_linux::Root;
 use frostline_linux::files::closings::Closings;
@@ -144,6 +144,11 @@ impl Driver {
     /// Another limit of fast memory, and what is fast at least where there is a goal; takes effect within a second.
     pub fn set_fast(&mut self, fast: Limit, least: Option<Limit>) {
         self.daemon.set_fast(fast, least);
+    }
+
+    /// Pages that could be in swap, and what that would cost; see [`Daemon::cold`].
+    pub fn cold(&self) -> &[Cold] {
+        self.daemon.cold()
     }
 
     /// Whether what sources see shall be kept until it is taken.

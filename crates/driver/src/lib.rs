@@ -8,6 +8,7 @@
 
 pub mod closed_files;
 pub mod doctor;
+mod drawn;
 mod driver;
 pub mod environment;
 pub mod error;
@@ -22,6 +23,7 @@ pub mod options;
 pub mod owner;
 pub mod place;
 pub mod probes;
+pub mod refault;
 pub mod source;
 mod spending;
 pub mod start;
@@ -33,7 +35,7 @@ mod written;
 
 pub use driver::Driver;
 pub use error::DriverError;
-pub use frostline_daemon::{Account, Accounts, Audits, Limit};
+pub use frostline_daemon::{Account, Accounts, Audits, Cold, Limit, REFAULT};
 pub use options::Options;
 pub use source::choice::Samples;
 pub use start::{start, start_inside};

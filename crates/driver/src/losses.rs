@@ -75,9 +75,11 @@ impl Losses {
                         of 8 or so: no sampling unit counts them";
             notes.push(text.into());
         }
-        if moves {
-            losses.spending = Some(spending(root, inside, notes));
-        }
+        losses.spending = Some(match moves {
+            true => spending(root, inside, notes),
+            // Whoever only watches costs time as well, and no refaults.
+            false => Spending::new(root.clone(), None),
+        });
         Ok(losses)
     }
 }

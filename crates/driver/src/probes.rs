@@ -6,18 +6,17 @@
 //! tier without access.
 
 use crate::DriverError;
+use crate::drawn::There;
 use crate::left_alone::LeftAlone;
 use frostline_core::event::MoveOutcome;
-use frostline_core::rng::Rng;
 use frostline_core::span::Span;
 use frostline_core::types::{Bytes, Nanos, PAGE_BYTES, Vpn};
 use frostline_daemon::REFAULT;
 use frostline_linux::changes::Changes;
 use frostline_linux::moves::advise::{bring_in_verified, page_out_verified};
-use frostline_linux::pages::pagemap::{Categories, Pagemap};
+use frostline_linux::pages::pagemap::Pagemap;
 use frostline_linux::process::clock;
 use frostline_linux::process::delays::{DelayAccounting, Delays};
-use frostline_linux::process::maps::{MapsReader, tierable};
 use frostline_linux::{LinuxError, Root, Target, swap};
 
 /// Between two looks at the pages.
@@ -163,7 +162,16 @@ impl Probes {
             Ok((accounts, before))
         });
         Ok(Self {
-            pages: there.draw(wanted, asked.seed, now),
+            pages: there
+                .draw(wanted, asked.seed)
+                .map(|(at, was_out)| Page {
+                    at,
+                    state: if was_out { State::Out(now) } else { State::In(now) },
+                    was_out,
+                    refusals: 0,
+                    halves: Default::default(),
+                })
+                .collect(),
             memory: Bytes(all * PAGE_BYTES),
             huge: Bytes(there.huge * PAGE_BYTES),
             cpu_before: cpu(&target)?,
@@ -303,77 +311,4 @@ impl Probes {
 
 fn cpu(target: &Target) -> Result<Nanos, LinuxError> {
     Ok(Nanos(target.stat()?.cpu_ticks * clock::tick().0))
-}
-
-/// Anonymous memory that a process has.
-struct There {
-    runs: Vec<(Span, bool)>,
-    /// Pages in huge folios.
-    huge: u64,
-}
-
-impl There {
-    fn of(target: &Target, pagemap: &mut Pagemap) -> Result<Self, LinuxError> {
-        let (mut mappings, mut found) = (Vec::new(), Vec::new());
-        MapsReader::new().read(target, &mut mappings)?;
-        for (span, _) in tierable(&mappings) {
-            pagemap.places(span, &mut found)?;
-        }
-        let mut there = Self { runs: Vec::new(), huge: 0 };
-        for (span, at) in found {
-            if at.has(Categories::HUGE) {
-                there.huge += span.pages;
-            } else if !at.has(Categories::ZERO) {
-                there.runs.push((span, at.has(Categories::SWAPPED)));
-            }
-        }
-        Ok(there)
-    }
-
-    fn pages(&self) -> u64 {
-        self.runs.iter().map(|(span, _)| span.pages).sum()
-    }
-
-    /// So many of them, each as likely as any other, or all where there are fewer.
-    fn draw(&self, wanted: u64, seed: u64, now: Nanos) -> Vec<Page> {
-        let (mut left, mut wanted, mut rng) =
-            (self.pages(), wanted.min(self.pages()), Rng::new(seed));
-        let mut drawn = Vec::new();
-        for (span, swapped) in &self.runs {
-            for offset in 0..span.pages {
-                if rng.below(left) < wanted {
-                    let state = if *swapped { State::Out(now) } else { State::In(now) };
-                    let at = Vpn(span.start.0 + offset);
-                    let (refusals, halves) = Default::default();
-                    drawn.push(Page { at, state, was_out: *swapped, refusals, halves });
-                    wanted -= 1;
-                }
-                left -= 1;
-            }
-        }
-        drawn
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pages_are_drawn_evenly() {
-        let runs = vec![(Span::new(Vpn(10), 600), false), (Span::new(Vpn(5000), 400), true)];
-        let there = There { runs, huge: 0 };
-        let mut times = [0_u32; 2];
-        for seed in 0..50 {
-            let drawn = there.draw(100, seed, Nanos(5));
-            assert_eq!(drawn.len(), 100);
-            assert!(drawn.windows(2).all(|pair| pair[0].at < pair[1].at), "each once");
-            for page in drawn {
-                assert_eq!(page.was_out, page.at.0 >= 5000);
-                times[usize::from(page.was_out)] += 1;
-            }
-        }
-        assert!((2800..3200).contains(&times[0]), "{times:?}");
-        assert_eq!(there.draw(5000, 1, Nanos(5)).len(), 1000, "all there are");
-    }
 }

@@ -7,6 +7,7 @@ mod blocks;
 mod curve;
 pub mod probed;
 mod search;
+pub mod swept;
 #[cfg(test)]
 mod tests;
 mod thin;

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 
 const KEYS: u32 = 300_000;
 const VALUE_BYTES: usize = 1024;
-/// Part of the keys that nearly all requests go to; the others wait for their time to live to end, as in a cache.
+/// Part of the keys that nearly all requests go to; the others wait for their time to live to end, as in a cache. They
+/// are older, so that the server has put them together.
 const LIVE: f64 = 0.6;
 /// Part of the requests that go to any key.
 const STRAY: f64 = 5e-4;
@@ -81,12 +82,14 @@ fn connect(socket: &Path) -> anyhow::Result<UnixStream> {
 
 impl Server {
     fn loaded(mut self, skew: Option<f64>) -> anyhow::Result<Self> {
-        for key in shuffled(KEYS, &mut self.rng) {
-            self.request(key, true)?;
+        let live = if skew.is_some() { (LIVE * f64::from(KEYS)) as u32 } else { KEYS };
+        for keys in [live..KEYS, 0..live] {
+            for offset in shuffled(keys.len() as u32, &mut self.rng) {
+                self.request(keys.start + offset, true)?;
+            }
         }
         self.connection.settle()?;
         let rng = self.rng.fork();
-        let live = (LIVE * f64::from(KEYS)) as u32;
         self.keys = skew.map(|skew| Keys::new(Law::Zipf(skew), live, rng));
         Ok(self)
     }

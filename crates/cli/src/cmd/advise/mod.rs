@@ -2,7 +2,9 @@
 
 mod prices;
 mod probed;
+mod process;
 mod recorded;
+mod swept;
 mod told;
 
 use crate::model::{Switch, scale};
@@ -19,6 +21,7 @@ use frostline_terminal::files::write_report;
 use frostline_terminal::progress::Screen;
 use frostline_terminal::{cancel, limit, output};
 use prices::{Price, Prices};
+use process::{Asked, Samples};
 use recorded::Recorded;
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
@@ -47,9 +50,10 @@ The size is the one from which on the program is no slower, whatever more there 
 much it varies with what the program does over time; how far the model itself is off is in
 docs/notes/validation.md. Of a large trace, what happens in some of its regions of 2 MiB is replayed.
 
-A running process is probed: some of its pages, drawn at random, are paged out to zram, over and over, and how soon
-they come back tells how much of its memory can be there. Probes cost it a tenth of the least slowdown that is
-accepted, at most 0.2 %. What slow nodes would cost is not seen that way.
+A running process is watched: the access bits of all its pages are read and cleared, over and over, and touches of pages
+that had not been touched for some time are what it would cost to have them in zram. Where page tables cannot be read,
+it is probed: some of its pages, drawn at random, are paged out to zram, and how soon they come back tells the same. Probes
+cost it a tenth of the least slowdown that is accepted, at most 0.2 %. What slow nodes would cost is not seen.
 
 PROGRAM is recorded as by `frostline record`, into a trace that is deleted afterwards. It is ended as soon as the
 trace has 1 GiB.";
@@ -74,10 +78,21 @@ pub struct Args {
     /// The program to record for the advice, and its arguments
     #[arg(last = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
-    /// Probe this running process
+    /// Watch this running process
     #[arg(long, value_name = "PID", conflicts_with_all = ["trace", "command"])]
     pid: Option<u32>,
-    /// Record PROGRAM so long, and end it then [default: to its end]; or probe PID so long [default: 1min]
+    /// What sees touches of PID: its page tables where they can be read, or probes
+    #[arg(
+        long,
+        value_enum,
+        default_value = "auto",
+        value_name = "auto|page-tables|probes",
+        hide_possible_values = true,
+        conflicts_with = "command"
+    )]
+    #[arg(hide_short_help = true)]
+    samples: Samples,
+    /// Record PROGRAM so long, and end it then [default: to its end]; or watch PID so long [default: 1min]
     #[arg(long = "for", value_name = "TIME", value_parser = spec::parse_duration)]
     time: Option<Nanos>,
     /// Keep the trace of PROGRAM in a file
@@ -150,7 +165,7 @@ impl Subject {
 /// Answers for every machine and policy.
 ///
 /// # Errors
-/// Wrong usage, a trace that cannot be read, a process that cannot be probed, or a stop.
+/// Wrong usage, a trace that cannot be read, a process that cannot be watched, or a stop.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let subject = Subject::of(&args);
     let recorded = matches!(subject, Subject::Program);
@@ -170,9 +185,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Advice by probes. Of nodes they tell nothing: whether a page is touched is seen, and not how often.
+/// Advice on a running process. Of nodes nothing is told: whether a page is touched is seen, and not how often.
 fn of_process(pid: u32, args: &Args) -> anyhow::Result<ExitCode> {
-    if let Some(machine) = args.machine.iter().find(|name| name.as_str() != probed::MACHINE) {
+    if let Some(machine) = args.machine.iter().find(|name| name.as_str() != process::MACHINE) {
         let what = format!(
             "of a running process nothing can be said about {machine}, only about zram here"
         );
@@ -189,12 +204,13 @@ fn of_process(pid: u32, args: &Args) -> anyhow::Result<ExitCode> {
         ));
     }
     let goals: Vec<f64> = args.max_slowdown.iter().map(|slowdown| slowdown.get()).collect();
-    let time = args.time.unwrap_or(probed::TIME);
-    let found = probed::probe(pid, time, &goals, args.seed)?;
-    let prices = Prices::of_names(["dram", probed::MACHINE], "this machine", &args.price)?;
-    let machine = [probed::MACHINE; 2];
+    let time = args.time.unwrap_or(process::TIME);
+    let asked = Asked { pid, samples: args.samples, time, goals: &goals, seed: args.seed };
+    let (name, found) = asked.look()?;
+    let prices = Prices::of_names(["dram", process::MACHINE], "this machine", &args.price)?;
+    let machine = [process::MACHINE; 2];
     let advised = [(machine, prices, vec![found.advice])];
-    tell(args, &found.name, &advised, Some(found.measured), &found.based_on)
+    tell(args, &name, &advised, Some(found.measured), &found.based_on)
 }
 
 fn of_trace(args: &Args, name: &str, program: Option<&str>) -> anyhow::Result<ExitCode> {
@@ -237,7 +253,7 @@ fn tell(
     args: &Args,
     of: &str,
     advised: &[Advised<'_>],
-    probed: Option<Measured>,
+    measured: Option<Measured>,
     based_on: &str,
 ) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.report {
@@ -248,7 +264,7 @@ fn tell(
         write_report(path, &html::advice(of, &machines.collect::<Vec<_>>(), based_on))?;
     }
     let runs = advised.iter().flat_map(|(machine, prices, advice)| {
-        advice.iter().map(|advice| told(of, *machine, advice, *prices, probed))
+        advice.iter().map(|advice| told(of, *machine, advice, *prices, measured))
     });
     let runs: Vec<_> = runs.collect();
     match args.json {

@@ -1,14 +1,12 @@
 //! Advice on a program that runs, by probes of it.
 
+use super::process::{Asked, Found, PLACED, Samples};
 use super::told::Measured;
-use crate::live::slow::SlowMemory;
 use frostline_core::types::Nanos;
-use frostline_driver::probes::{Asked, Half, Probed, Probes, TICK};
-use frostline_linux::{Root, Target};
-use frostline_report::units::{bytes, percent};
-use frostline_study::advise::Advice;
+use frostline_driver::probes::{self, Half, Probed, Probes, TICK};
+use frostline_linux::Root;
+use frostline_report::units::bytes;
 use frostline_study::advise::probed;
-use frostline_terminal::errors::{ResultExt, failure};
 use frostline_terminal::{cancel, progress};
 use std::time::Duration;
 
@@ -16,66 +14,32 @@ use std::time::Duration;
 const COST: f64 = 0.1;
 /// Most that they may cost.
 const MOST_COST: f64 = 0.002;
-/// Who places pages, as advice has it.
-pub(super) const PLACED: &str = "coldest-out";
-/// The machine, as advice has it.
-pub(super) const MACHINE: &str = "zram";
-/// Where probes go: more than all pages that are drawn.
-const DEVICE: &str = "zram:size=64MiB";
-/// Processor time in a second from which on a program works.
-const WORKS: f64 = 0.01;
 
-/// How long a program is probed where nobody says.
-pub(super) const TIME: Nanos = Nanos(60_000_000_000);
-
-/// Advice, and what it is based on.
-pub(super) struct Found {
-    pub(super) name: String,
-    pub(super) advice: Advice,
-    pub(super) measured: Measured,
-    pub(super) based_on: String,
-}
-
-/// Probes a process for so long.
+/// Probes a process.
 ///
 /// # Errors
-/// Where it cannot be probed, does nothing, or ends.
-pub(super) fn probe(pid: u32, time: Nanos, goals: &[f64], seed: u64) -> anyhow::Result<Found> {
-    let root = Root::system();
-    let target = Target::open(&root, pid).or_hint(
-        format!("cannot probe process {pid}"),
-        "`pidof PROGRAM` tells its number; there is no trace of that name either",
-    )?;
-    let name = format!("process {pid} ({})", target.comm()?);
-    drop(target);
-    let least = goals.iter().copied().fold(f64::INFINITY, f64::min);
+/// Where it cannot be probed, or ends.
+pub(super) fn probe(root: &Root, asked: &Asked<'_>) -> anyhow::Result<Found> {
+    let least = asked.goals.iter().copied().fold(f64::INFINITY, f64::min);
     let share = (least * COST).min(MOST_COST);
-    cancel::install()?;
-    // Pages go to a device of our own: nothing is known of what a refault takes from another one.
-    let slow = SlowMemory::set_up(&root, &DEVICE.parse()?)?;
-    let found = looks(&root, pid, Asked { time, share, seed });
-    slow.take_down();
-    let found = found?;
+    let found =
+        looks(root, asked.pid, probes::Asked { time: asked.time, share, seed: asked.seed })?;
     let measured = measured(&found);
-    let busy = measured.cores;
-    if found.pages.is_empty() || busy < WORKS {
-        let what =
-            format!("{name} has worked {} of the time: nothing is slowed down", percent(busy));
-        return Err(failure(what, "ask while it works, or for longer: --for 10min"));
-    }
     let half = |half: Half| probed::Half {
         returns: f64::from(half.returns),
         seconds: half.time.as_secs_f64(),
     };
-    let asked = probed::Probed {
+    let of_pages = probed::Probed {
         pages: found.pages.iter().map(|halves| halves.map(half)).collect(),
         memory_bytes: found.memory.0,
         unknown: found.huge.0 as f64 / found.memory.0.max(1) as f64,
         refault_seconds: measured.refault_seconds,
-        busy,
+        busy: measured.cores,
     };
-    let advice = asked.advise(PLACED, goals, seed);
-    Ok(Found { based_on: based_on(&found, &measured), advice, measured, name })
+    // The rest would have no meaning.
+    asked.check_work(measured.pages, measured.cores)?;
+    let advice = of_pages.advise(PLACED, asked.goals, asked.seed);
+    Ok(Found { based_on: based_on(&found, &measured), advice, measured })
 }
 
 fn measured(found: &Probed) -> Measured {
@@ -84,9 +48,11 @@ fn measured(found: &Probed) -> Measured {
     let probes = refaults as f64 * refault;
     let useful = (cpu - probes).max(0.0);
     Measured {
+        by: Samples::Probes,
         pages: found.pages.len(),
-        probes: found.probes,
-        refaults,
+        probes: Some(found.probes),
+        refaults: Some(refaults),
+        touches: None,
         seconds,
         refault_seconds: refault,
         is_presumed: found.is_presumed,
@@ -95,7 +61,7 @@ fn measured(found: &Probed) -> Measured {
     }
 }
 
-fn looks(root: &Root, pid: u32, asked: Asked) -> anyhow::Result<Probed> {
+fn looks(root: &Root, pid: u32, asked: probes::Asked) -> anyhow::Result<Probed> {
     let mut probes = Probes::begin(root, pid, asked)?;
     let bar = progress::bar("probing", "looks", Some(asked.time.0 / TICK.0));
     while probes.step()? && !cancel::requested() {
@@ -110,7 +76,8 @@ fn looks(root: &Root, pid: u32, asked: Asked) -> anyhow::Result<Probed> {
 }
 
 fn based_on(found: &Probed, measured: &Measured) -> String {
-    let Measured { pages, probes, refaults, seconds, refault_seconds, cores, cost, .. } = measured;
+    let Measured { pages, seconds, refault_seconds, cores, cost, .. } = measured;
+    let (probes, refaults) = (measured.probes.unwrap_or(0), measured.refaults.unwrap_or(0));
     let told =
         if measured.is_presumed { "presumed: the kernel does not tell" } else { "as measured" };
     let huge = match found.huge.0 {

@@ -1,6 +1,7 @@
 //! Advice in bytes, as it is printed.
 
 use super::Prices;
+use super::process::Samples;
 use frostline_report::table::{Table, wrap};
 use frostline_report::units::{bytes, percent};
 use frostline_study::advise::{Advice, Answer};
@@ -22,31 +23,37 @@ pub(super) struct Run {
     replays: usize,
     answers: Vec<Told>,
     curve: Vec<Point>,
-    /// Of a running program, what was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
-    probed: Option<Measured>,
+    measured: Option<Measured>,
     #[serde(skip)]
     slow: String,
 }
 
-/// What probes have measured.
+/// What was measured of a running program.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Measured {
-    /// Pages that were drawn.
+    /// What has seen touches.
+    pub(super) by: Samples,
+    /// Pages that were looked at.
     pub(super) pages: usize,
     /// How often one was paged out.
-    pub(super) probes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) probes: Option<u64>,
     /// How often one came back.
-    pub(super) refaults: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) refaults: Option<u64>,
+    /// Touches that were seen of pages in memory, one for each sweep.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) touches: Option<u64>,
     /// For so long.
     pub(super) seconds: f64,
     /// What a refault took, or was presumed to.
     pub(super) refault_seconds: f64,
     /// The kernel did not tell.
     pub(super) is_presumed: bool,
-    /// Cores that the program used, without probes.
+    /// Cores that the program used, without what follows.
     pub(super) cores: f64,
-    /// Part of its processor time that the probes took.
+    /// Part of its processor time that being looked at took.
     pub(super) cost: f64,
 }
 
@@ -78,7 +85,7 @@ pub(super) fn told(
     [machine, slow]: [&str; 2],
     advice: &Advice,
     prices: Option<Prices>,
-    probed: Option<Measured>,
+    measured: Option<Measured>,
 ) -> Run {
     let footprint = advice.footprint_bytes;
     let in_bytes = |share: f64| (share * footprint as f64) as u64;
@@ -104,7 +111,7 @@ pub(super) fn told(
         replays: advice.replays,
         answers: advice.answers.iter().map(answer).collect(),
         curve: advice.curve.points().iter().map(point).collect(),
-        probed,
+        measured,
         slow: slow.to_owned(),
     }
 }
@@ -118,7 +125,7 @@ pub(super) fn show(runs: &[Run], based_on: &str) -> String {
         _ => writeln!(out, "trace    {}", first.trace),
     };
     let replayed = match first.part {
-        _ if first.replays == 0 => "probed".to_owned(),
+        _ if first.replays == 0 => "watched".to_owned(),
         part if part < 1.0 => format!("{} of its regions replayed", percent(part)),
         _ => "all of it replayed".to_owned(),
     };
