@@ -32,6 +32,8 @@ const MUCH: f64 = 2.0;
 /// Part of the footprint by which the limit is raised, where little or nothing comes back, and at least.
 const RAISED: f64 = 0.05;
 const RAISED_LEAST: f64 = 0.005;
+/// Seconds for which the limit waits until it is known what could be out.
+const PATIENCE: u32 = 30;
 /// Pause after the limit was raised; doubled where lowering it to about the same was in vain again.
 const PAUSE: Nanos = Nanos(20_000_000_000);
 const MOST_PAUSE: Nanos = Nanos(640_000_000_000);
@@ -74,6 +76,19 @@ pub struct Memory {
     pub used: f64,
 }
 
+/// Time in which the limit is not lowered.
+#[derive(Clone, Copy, Debug)]
+struct Pause {
+    until: Nanos,
+    length: Nanos,
+}
+
+impl Pause {
+    fn new(now: Nanos, length: Nanos) -> Self {
+        Self { until: now.saturating_add(length), length }
+    }
+}
+
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct Controller {
@@ -94,11 +109,11 @@ pub struct Controller {
     returned: VecDeque<(Nanos, u64)>,
     /// Pages that came back in each of the last seconds.
     returns: VecDeque<u64>,
+    /// Seconds for which it has not been known what could be out, though it may be soon.
+    unknown: u32,
     /// Seconds since the limit was raised.
     since: usize,
-    /// It is not lowered before.
-    paused: Nanos,
-    pause: Nanos,
+    pause: Pause,
     /// What was out when the limit was too small last time.
     refused: Option<f64>,
     /// Steps in a row in which much came back.
@@ -120,9 +135,9 @@ impl Controller {
             refault: REFAULT,
             returned: VecDeque::new(),
             returns: VecDeque::new(),
+            unknown: 0,
             since: 0,
-            paused: Nanos::ZERO,
-            pause: PAUSE,
+            pause: Pause { until: Nanos::ZERO, length: PAUSE },
             refused: None,
             rushes: 0,
             lowers: false,
@@ -150,14 +165,14 @@ impl Controller {
     }
 
     /// Looks at the second that `meter` has taken in last, in which `returned` pages came back; the limit. `cold` is what
-    /// could be out, as far as that is known.
+    /// could be out, as far as that is known; `None` where it will never be.
     pub fn second(
         &mut self,
         now: Nanos,
         meter: &Meter,
         returned: u64,
         memory: Memory,
-        cold: &[Cold],
+        cold: Option<&[Cold]>,
     ) -> Bytes {
         let Stretch { useful, lost } = meter.last(1);
         self.follow(memory);
@@ -178,10 +193,12 @@ impl Controller {
         let share = meter.last(seconds).share(Lost::to_memory);
         let allowed = if seconds < FRESH { MUCH * most } else { most };
         self.lowers = false;
+        self.unknown = if cold.is_some_and(<[Cold]>::is_empty) { self.unknown + 1 } else { 0 };
+        let waits = (1..=PATIENCE).contains(&self.unknown);
         if share > allowed {
             self.raise(now, 1.0 - most / share, seconds, memory);
-        } else if now >= self.paused && share < ENOUGH * most && self.credit >= 0.0 {
-            self.lower(most, share, memory, cold);
+        } else if !waits && now >= self.pause.until && share < ENOUGH * most && self.credit >= 0.0 {
+            self.lower(most, share, memory, cold.unwrap_or_default());
         }
         self.bounded(memory)
     }
@@ -209,8 +226,8 @@ impl Controller {
         let wanted = PageCount(came).bytes().0 as f64 * f64::from(1_u32 << self.rushes.min(8));
         let from = self.limit.unwrap_or(memory.footprint).max(memory.used);
         self.limit = Some((from + wanted).min(memory.footprint));
-        (self.since, self.refused, self.pause) = (0, None, PAUSE);
-        self.paused = now.saturating_add(PAUSE);
+        (self.since, self.refused) = (0, None);
+        self.pause = Pause::new(now, PAUSE);
         Some(self.bounded(memory))
     }
 
@@ -242,8 +259,8 @@ impl Controller {
         let Some(limit) = self.limit.filter(|_| self.is_bound()) else { return };
         let out = self.out_at(limit);
         let again = self.refused.is_some_and(|refused| out < refused * SAME);
-        self.pause = if again { Nanos(self.pause.0 * 2).min(MOST_PAUSE) } else { PAUSE };
-        self.paused = now.saturating_add(self.pause);
+        let longer = Nanos(self.pause.length.0 * 2).min(MOST_PAUSE);
+        self.pause = Pause::new(now, if again { longer } else { PAUSE });
         self.refused = Some(out);
         let pages: u64 = self.returns.iter().rev().take(seconds).sum();
         // Who loads from where pages are has none come back; others may come back again and again.

@@ -51,7 +51,7 @@ impl Program {
             most_returns: 1.1 * self.returning[fast] / self.cores,
         };
         let sizes = (0..=self.pages()).rev().step_by(1 + self.pages() / 50);
-        if self.is_swept { sizes.map(point).collect() } else { Vec::new() }
+        sizes.map(point).collect()
     }
 
     fn memory(&self) -> Memory {
@@ -98,7 +98,8 @@ fn run(
         let useful = (program.cores * SECOND - lost.swap_ins).max(0.1 * SECOND);
         meter.add(Stretch { useful, lost });
         let end = Nanos(now.0 + SECOND as u64);
-        let limit = controller.second(end, meter, returned, program.memory(), &program.cold());
+        let cold = program.is_swept.then(|| program.cold());
+        let limit = controller.second(end, meter, returned, program.memory(), cold.as_deref());
         program.fast = limit.pages().0 as usize;
         past.push((limit.pages().0, lost.swap_ins / useful));
     }
@@ -164,6 +165,21 @@ fn what_is_known_to_be_cold_leaves_soon_and_no_more() {
 }
 
 #[test]
+fn the_limit_waits_until_something_is_known_but_not_forever() {
+    let program = Program::new(&[0.0; 65_536], 1.0);
+    let (mut controller, mut meter) = (Controller::new(goal(0.01)), Meter::default());
+    let limits: Vec<u64> = (1..=40)
+        .map(|second| {
+            meter.add(Stretch { useful: SECOND, lost: Lost::default() });
+            let now = Nanos(second * SECOND as u64);
+            controller.second(now, &meter, 0, program.memory(), Some(&[])).pages().0
+        })
+        .collect();
+    assert!(limits[..30].iter().all(|limit| *limit == 65_536), "{limits:?}");
+    assert!(limits[39] < 65_536, "{limits:?}");
+}
+
+#[test]
 fn a_loss_in_the_beginning_does_not_keep_memory_that_is_cold() {
     let mut program = Program { is_swept: true, ..Program::new(&[0.0; 65_536], 1.0) };
     let (mut controller, mut meter) = (Controller::new(goal(0.01)), Meter::default());
@@ -172,7 +188,7 @@ fn a_loss_in_the_beginning_does_not_keep_memory_that_is_cold() {
         let lost = Lost { swap_ins: 0.04 * SECOND, ..Lost::default() };
         meter.add(Stretch { useful: SECOND, lost });
         let now = Nanos(second * SECOND as u64);
-        let limit = controller.second(now, &meter, 6000, program.memory(), &[]);
+        let limit = controller.second(now, &meter, 6000, program.memory(), None);
         program.fast = limit.pages().0 as usize;
     }
     let past = run(&mut program, &mut controller, &mut meter, 6, 120);
@@ -219,7 +235,7 @@ fn work_after_a_pause_is_no_rush() {
         meter.add(Stretch { useful, lost: Lost { swap_ins: lost, ..Lost::default() } });
         let now = Nanos((second + 1) * 1_000_000_000);
         program.fast =
-            controller.second(now, &meter, returned, program.memory(), &[]).pages().0 as usize;
+            controller.second(now, &meter, returned, program.memory(), None).pages().0 as usize;
         limits.push(program.fast);
         if second >= 300 {
             share = (share.0 + lost, share.1 + useful);
@@ -240,7 +256,7 @@ fn what_comes_back_though_all_may_be_fast_delays_nothing() {
         meter.add(Stretch { useful: SECOND, lost });
         let now = Nanos(second * SECOND as u64);
         controller.step(now, 5000, program.memory());
-        let limit = controller.second(now, &meter, 5000, program.memory(), &[]);
+        let limit = controller.second(now, &meter, 5000, program.memory(), None);
         assert_eq!(limit.pages().0, 65_536);
     }
     let past = run(&mut program, &mut controller, &mut meter, 10, 60);
@@ -277,7 +293,7 @@ fn no_numbers_break_the_controller() {
             let now = Nanos(second * 1_000_000_000);
             let returned = rng.below(1 << 40);
             controller.step(now, returned, memory);
-            let limit = controller.second(now, &meter, returned, memory, &[]);
+            let limit = controller.second(now, &meter, returned, memory, None);
             assert!(limit.0 as f64 <= footprint && limit.0 as f64 >= footprint / 65.0 - 1.0);
         }
     }

@@ -47,6 +47,8 @@ pub(crate) struct Losses {
     refaults: u64,
     /// Loads for each that is sampled.
     period: f64,
+    /// Part of the targets' useful time that goes into access bits, lately: what moves less does not save that.
+    watching: f64,
     /// Part of our share of a core that we use.
     pub(crate) ease: f64,
     /// Part of the usual number of pages that are paged out to see who comes back.
@@ -78,6 +80,7 @@ impl Losses {
             before: None,
             refaults: 0,
             period: period.into(),
+            watching: 0.0,
             ease: 1.0,
             probes: 1.0,
         }
@@ -148,13 +151,18 @@ impl Losses {
         self.meter.add(second);
         // Where pages can be used in slow memory, that they are touched costs little.
         let only_swap = settings.swap.is_some() || settings.tiers.len() == 1;
-        let ages = ledger.ages.as_mut().filter(|_| only_swap);
-        self.cold = ages.map_or_else(Vec::new, |ages| {
-            ages.second(now, second.useful, system.sampling().swept);
-            ages.cold(now)
-        });
+        let swept = system.sampling().swept.filter(|_| only_swap);
+        self.cold = match ledger.ages.as_mut().zip(swept) {
+            Some((ages, swept)) => {
+                ages.second(now, second.useful, swept);
+                ages.cold(now)
+            }
+            None => Vec::new(),
+        };
         let Some(controller) = &mut self.controller else { return Ok(None) };
-        let ours = self.meter.last(EASED).share(|lost| lost.ours);
+        let bits = (next.bits - before.bits) as f64 * BIT / second.useful.max(1.0);
+        self.watching += (bits - self.watching) / EASED as f64;
+        let ours = self.meter.last(EASED).share(|lost| lost.ours) - self.watching;
         let most = controller.goal().most_loss;
         self.ease = adapted(self.ease, ours > OURS * most, LEAST_EASE);
         // Where all may be fast, nothing else is out.
@@ -163,7 +171,13 @@ impl Losses {
             self.probes = adapted(self.probes, lost > PROBES * most, LEAST_PROBES);
         }
         let returned = next.refaults - before.refaults;
-        let limit = controller.second(now, &self.meter, returned, memory(ledger), &self.cold);
+        let limit = controller.second(
+            now,
+            &self.meter,
+            returned,
+            memory(ledger),
+            swept.map(|_| &*self.cold),
+        );
         Ok(Some(Limit::Size(limit)))
     }
 }
@@ -188,14 +202,16 @@ fn stretch(before: Before, next: Before, slow_loads: f64) -> Stretch {
     let others = (passed(|spent| spent.machine) - busy).max(own).max(1.0);
     let elapsed = next.now.saturating_sub(before.now).0.max(1) as f64;
     let crowded = (passed(|spent| spent.crowded) / elapsed).min(1.0);
+    // When we run does not depend on when a target wants to.
+    let wants = ((busy + passed(|spent| spent.core_wait)) / elapsed).min(1.0);
     let mut lost = Lost {
         swap_ins: passed(|spent| spent.swap_in),
         slow_loads,
         faults: (next.faults - before.faults) as f64 * FAULT
             + (next.armed_touched - before.armed_touched) as f64 * ARMED_TOUCH,
         // Who waits for a core waits for those who have one, for each by its part; for us only while there was no other
-        // core for us. Access bits are cleared whatever the size of fast memory.
-        ours: (passed(|spent| spent.core_wait) * own / others).min(own * crowded)
+        // core for us, and the target wanted one. Access bits are cleared whatever the size of fast memory.
+        ours: (passed(|spent| spent.core_wait) * own / others).min(own * crowded * wants)
             + (next.bits - before.bits) as f64 * BIT,
     };
     // A model has all of it in its times. The kernel times no refaults of threads that began before it was told to.
@@ -258,8 +274,8 @@ mod tests {
         };
         assert!((ours(1_000_000_000) - 400.0 * 20.0 / 600.0).abs() < 1e-6);
         assert!(
-            (ours(100_000_000) - 2.0).abs() < 1e-6,
-            "one core had room nine tenths of the time"
+            (ours(100_000_000) - 2.0 * 0.9).abs() < 1e-6,
+            "one core had room nine tenths of the time, and the target wanted none in a tenth"
         );
         assert_eq!(ours(0), 0.0);
     }

@@ -261,7 +261,8 @@ impl Observer {
     pub(crate) fn report<S: System>(&mut self, cx: &mut Cx<'_, S>, events: &mut Vec<Event>) {
         let cpu = cx.system.sampling().cpu;
         let (at, before) = core::mem::replace(&mut self.told_cpu, (cx.now, cpu));
-        if cx.ledger.ages.is_none() && cx.system.sampling().swept.times > 0 {
+        let swept = cx.system.sampling().swept;
+        if cx.ledger.ages.is_none() && swept.is_some_and(|swept| swept.times > 0) {
             cx.ledger.ages = Some(Ages::new(cx.now, &cx.ledger.engine.view()));
         }
         let (wall, sampler) = (cx.now.saturating_sub(at), cpu.saturating_sub(before));

@@ -118,8 +118,8 @@ pub struct Sampling {
     pub cpu: Nanos,
     /// Accesses that are known to have been missed.
     pub lost: u64,
-    /// Sweeps over the access bits of all memory of all processes.
-    pub swept: Swept,
+    /// Sweeps over the access bits of all memory of all processes, where there are any.
+    pub swept: Option<Swept>,
 }
 
 /// Sweeps over the access bits of all memory of all processes.

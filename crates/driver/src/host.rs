@@ -404,8 +404,7 @@ impl System for Linux {
             sampling.cpu = sampling.cpu.saturating_add(stats.cpu);
             sampling.lost += stats.lost;
         }
-        let swept = self.sources.iter().map(|source| source.swept());
-        sampling.swept = swept.max_by_key(|swept| swept.times).unwrap_or_default();
+        sampling.swept = self.sources.iter().find_map(|source| source.swept());
         sampling
     }
 

@@ -276,7 +276,7 @@ impl Driver {
             metrics,
             cpu_seconds: clock::process_cpu().as_secs_f64(),
             own_rss_bytes: clock::own_rss().0,
-            own_limit_bytes: own_limit(footprint).0,
+            own_limit_bytes: own_limit(footprint, 1).0,
             metadata_bytes: (self.daemon.engine().metadata_bytes() + self.daemon.map().bytes()).0,
             consolidation: None,
         }
@@ -290,9 +290,14 @@ const OWN_SHARE: f64 = 0.003;
 /// What any run of this program takes: code, libraries, buffers of fixed size.
 const OWN_LEAST: Bytes = Bytes(16 << 20);
 
-/// Our own memory where we manage so much: 0.3 % of it, and 16 MiB where that is less.
-pub fn own_limit(managed: Bytes) -> Bytes {
-    Bytes((managed.0 as f64 * OWN_SHARE) as u64).max(OWN_LEAST)
+/// What each target beyond the first takes: readers, and buffers of fixed size.
+const OWN_FURTHER: Bytes = Bytes(4 << 20);
+
+/// Our own memory where we manage so much of so many targets: 0.3 % of it, and 16 MiB where that is less, with 4 MiB for each
+/// target beyond the first.
+pub fn own_limit(managed: Bytes, targets: usize) -> Bytes {
+    let least = OWN_LEAST.0 + OWN_FURTHER.0 * targets.saturating_sub(1) as u64;
+    Bytes((managed.0 as f64 * OWN_SHARE) as u64).max(Bytes(least))
 }
 
 impl Driver {

@@ -455,7 +455,7 @@ pub fn check_page_size() -> Result<(), LinuxError> {
     })
 }
 
-pub use crate::sys::memory::trim_heap;
+pub use crate::sys::memory::{share_heap, trim_heap};
 
 /// This process, or one that it was forked by, is another program's.
 static IN_ANOTHER_PROGRAM: AtomicBool = AtomicBool::new(false);

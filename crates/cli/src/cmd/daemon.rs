@@ -5,6 +5,7 @@ use crate::live::config::{Config, Metrics, PLACE};
 use crate::live::fleet::Fleet;
 use crate::live::metrics::{self, server::Server};
 use frostline_linux::Root;
+use frostline_linux::process::share_heap;
 use frostline_terminal::progress::note;
 use frostline_terminal::{cancel, errors, files};
 use std::path::PathBuf;
@@ -59,6 +60,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let config = Config::load(&args.config)?;
     let reload = cancel::install_with_reload()?;
+    // Targets have a thread each, and most of what they take is soon given back.
+    share_heap();
     let mut fleet = Fleet::new(Root::system());
     let mut reporter = MetricsReporter::new(&fleet, &config.metrics)?;
     fleet.apply(&config)?;

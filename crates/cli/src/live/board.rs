@@ -107,7 +107,8 @@ impl Board {
         }
         // The process is one, and so is its memory.
         let managed: u64 = state.entries.values().map(|entry| entry.status.footprint_bytes).sum();
-        status.own_limit_bytes = own_limit(Bytes(managed)).0;
+        let at_work = state.entries.values().filter(|entry| entry.status.footprint_bytes > 0);
+        status.own_limit_bytes = own_limit(Bytes(managed), at_work.count()).0;
         state.reconsider(&name);
         let bounds = state.bounds(&name);
         if let Some(saving) = state.saving() {

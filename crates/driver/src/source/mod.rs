@@ -135,8 +135,8 @@ pub trait Source {
     }
 
     /// Sweeps over all memory of all processes that it watches, where it makes any.
-    fn swept(&self) -> Swept {
-        Swept::default()
+    fn swept(&self) -> Option<Swept> {
+        None
     }
 
     /// Memory that it shares with the kernel, beside what it allocates.

@@ -262,8 +262,8 @@ impl Source for Sweeps {
         self.working_set
     }
 
-    fn swept(&self) -> Swept {
-        self.swept
+    fn swept(&self) -> Option<Swept> {
+        Some(self.swept)
     }
 
     fn pages_looked_at(&self) -> u64 {

@@ -186,7 +186,8 @@ fn parse(answer: &[u8]) -> Option<Delays> {
         core_wait: Nanos(number(24)?),
         swap_ins: number(48)?,
         swap_in: Nanos(number(56)?),
-        cpu: Nanos(number(64)?),
+        // The field before it is counted in ticks: who works right after each of them is never seen.
+        cpu: Nanos(number(72)?),
     })
 }
 
@@ -206,7 +207,7 @@ mod tests {
     fn stats(version: u16) -> Vec<u8> {
         let mut stats = vec![0; 328];
         stats[..2].copy_from_slice(&version.to_ne_bytes());
-        for (at, value) in [(24, 5_u64), (48, 7), (56, 11), (64, 13)] {
+        for (at, value) in [(24, 5_u64), (48, 7), (56, 11), (64, 1), (72, 13)] {
             stats[at..at + 8].copy_from_slice(&value.to_ne_bytes());
         }
         let inside = [attribute(2, &9_u32.to_ne_bytes()), attribute(3, &stats)].concat();

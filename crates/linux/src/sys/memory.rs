@@ -46,6 +46,16 @@ pub fn trim_heap() {
     }
 }
 
+/// Has all threads of this process that begin from now on allocate from one heap (`M_ARENA_MAX`, mallopt(3)): what one has
+/// freed is there for the others.
+pub fn share_heap() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it takes numbers only, and concerns allocations to come.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+    }
+}
+
 /// A range of addresses, as `struct iovec`.
 #[derive(Clone, Copy, Debug)]
 pub struct AddressRange {

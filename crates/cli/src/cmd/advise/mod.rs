@@ -1,5 +1,6 @@
 //! `frostline advise`.
 
+mod asked;
 mod prices;
 mod probed;
 mod process;
@@ -8,6 +9,7 @@ mod swept;
 mod told;
 
 use crate::model::{Switch, scale};
+use asked::{Asked, Measured, Samples};
 use frostline_core::policy::registry;
 use frostline_core::spec;
 use frostline_core::types::Nanos;
@@ -21,13 +23,13 @@ use frostline_terminal::files::write_report;
 use frostline_terminal::progress::Screen;
 use frostline_terminal::{cancel, limit, output};
 use prices::{Price, Prices};
-use process::{Asked, Samples};
+
 use recorded::Recorded;
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use told::{Measured, show, told};
+use told::{show, told};
 
 const SHORT: &str = "\
 Examples:
@@ -187,7 +189,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 /// Advice on a running process. Of nodes nothing is told: whether a page is touched is seen, and not how often.
 fn of_process(pid: u32, args: &Args) -> anyhow::Result<ExitCode> {
-    if let Some(machine) = args.machine.iter().find(|name| name.as_str() != process::MACHINE) {
+    if let Some(machine) = args.machine.iter().find(|name| name.as_str() != asked::MACHINE) {
         let what = format!(
             "of a running process nothing can be said about {machine}, only about zram here"
         );
@@ -207,8 +209,8 @@ fn of_process(pid: u32, args: &Args) -> anyhow::Result<ExitCode> {
     let time = args.time.unwrap_or(process::TIME);
     let asked = Asked { pid, samples: args.samples, time, goals: &goals, seed: args.seed };
     let (name, found) = asked.look()?;
-    let prices = Prices::of_names(["dram", process::MACHINE], "this machine", &args.price)?;
-    let machine = [process::MACHINE; 2];
+    let prices = Prices::of_names(["dram", asked::MACHINE], "this machine", &args.price)?;
+    let machine = [asked::MACHINE; 2];
     let advised = [(machine, prices, vec![found.advice])];
     tell(args, &name, &advised, Some(found.measured), &found.based_on)
 }

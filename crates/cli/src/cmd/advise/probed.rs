@@ -1,7 +1,6 @@
 //! Advice on a program that runs, by probes of it.
 
-use super::process::{Asked, Found, PLACED, Samples};
-use super::told::Measured;
+use super::asked::{Asked, Found, Measured, PLACED, Samples};
 use frostline_core::types::Nanos;
 use frostline_driver::probes::{self, Half, Probed, Probes, TICK};
 use frostline_linux::Root;

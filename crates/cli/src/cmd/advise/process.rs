@@ -1,59 +1,20 @@
 //! Advice on a program that runs.
 
-use super::told::Measured;
+use super::asked::{Asked, Found, Samples};
 use super::{probed, swept};
 use crate::live::slow::SlowMemory;
-use clap::ValueEnum;
 use frostline_core::types::Nanos;
 use frostline_driver::DriverError;
 use frostline_driver::left_alone::LeftAlone;
 use frostline_linux::{Root, Target};
-use frostline_report::units::percent;
-use frostline_study::advise::Advice;
 use frostline_terminal::cancel;
-use frostline_terminal::errors::{ResultExt, failure};
+use frostline_terminal::errors::ResultExt;
 use frostline_terminal::progress::note;
-use serde::Serialize;
 
-/// Who places pages, as advice has it.
-pub(super) const PLACED: &str = "coldest-out";
-/// The machine, as advice has it.
-pub(super) const MACHINE: &str = "zram";
 /// Where probes go: more than all pages that are drawn.
 const DEVICE: &str = "zram:size=64MiB";
-/// Processor time in a second from which on a program works.
-const WORKS: f64 = 0.01;
-
 /// How long a program is watched where nobody says.
 pub(super) const TIME: Nanos = Nanos(60_000_000_000);
-
-/// What sees touches of a running program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Samples {
-    /// Page tables where they can be read, else probes.
-    Auto,
-    /// Access bits of all pages.
-    PageTables,
-    /// Pages that are paged out, and come back.
-    Probes,
-}
-
-/// What is asked of a running program.
-pub(super) struct Asked<'a> {
-    pub(super) pid: u32,
-    pub(super) samples: Samples,
-    pub(super) time: Nanos,
-    pub(super) goals: &'a [f64],
-    pub(super) seed: u64,
-}
-
-/// Advice, and what it is based on.
-pub(super) struct Found {
-    pub(super) advice: Advice,
-    pub(super) measured: Measured,
-    pub(super) based_on: String,
-}
 
 impl Asked<'_> {
     /// Watches the process for so long; its name, and what was found.
@@ -91,21 +52,5 @@ impl Asked<'_> {
 
     fn name(&self, target: &Target) -> anyhow::Result<String> {
         Ok(format!("process {} ({})", self.pid, target.comm()?))
-    }
-
-    /// Whether the program has done anything.
-    ///
-    /// # Errors
-    /// Where it has not: nothing follows.
-    pub(super) fn check_work(&self, pages: usize, cores: f64) -> anyhow::Result<()> {
-        if pages > 0 && cores >= WORKS {
-            return Ok(());
-        }
-        let what = format!(
-            "process {} has worked {} of the time: nothing is slowed down",
-            self.pid,
-            percent(cores)
-        );
-        Err(failure(what, "ask while it works, or for longer: --for 10min"))
     }
 }

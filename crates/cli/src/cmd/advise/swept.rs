@@ -1,7 +1,6 @@
 //! Advice on a program that runs, by the access bits of all its pages. Nothing of it is moved.
 
-use super::process::{Asked, Found, PLACED, Samples};
-use super::told::Measured;
+use super::asked::{Asked, Found, Measured, PLACED, Samples};
 use frostline_core::types::{Nanos, PAGE_BYTES};
 use frostline_driver::source::sweeps::Sweeps;
 use frostline_driver::start::Stopwatch;

@@ -1,7 +1,7 @@
 //! Advice in bytes, as it is printed.
 
 use super::Prices;
-use super::process::Samples;
+use super::asked::Measured;
 use frostline_report::table::{Table, wrap};
 use frostline_report::units::{bytes, percent};
 use frostline_study::advise::{Advice, Answer};
@@ -27,34 +27,6 @@ pub(super) struct Run {
     measured: Option<Measured>,
     #[serde(skip)]
     slow: String,
-}
-
-/// What was measured of a running program.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Measured {
-    /// What has seen touches.
-    pub(super) by: Samples,
-    /// Pages that were looked at.
-    pub(super) pages: usize,
-    /// How often one was paged out.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) probes: Option<u64>,
-    /// How often one came back.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) refaults: Option<u64>,
-    /// Touches that were seen of pages in memory, one for each sweep.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) touches: Option<u64>,
-    /// For so long.
-    pub(super) seconds: f64,
-    /// What a refault took, or was presumed to.
-    pub(super) refault_seconds: f64,
-    /// The kernel did not tell.
-    pub(super) is_presumed: bool,
-    /// Cores that the program used, without what follows.
-    pub(super) cores: f64,
-    /// Part of its processor time that being looked at took.
-    pub(super) cost: f64,
 }
 
 /// Answer in bytes.
