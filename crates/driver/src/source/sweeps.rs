@@ -325,6 +325,7 @@ mod tests {
         sweeps.attach(&root, own, false).unwrap();
         assert!(round(&mut sweeps, &root, all).is_empty(), "bits of any age say nothing");
         assert_eq!(sweeps.working_set(), None);
+        assert_eq!(sweeps.swept(), Some(Swept::default()), "it has told of nothing");
         for touched in [&[3, 700, 1535][..], &[], &[700]] {
             // Another observer of the whole machine's access bits may take one before us.
             let mut seen = BTreeSet::new();
@@ -342,6 +343,8 @@ mod tests {
             assert!(seen.iter().eq(touched), "{seen:?} in place of {touched:?}");
         }
         assert!(sweeps.stats().touches >= 4 && sweeps.pages_looked_at() >= 4 * PAGES);
+        let swept = sweeps.swept().expect("it sweeps");
+        assert!(swept.times >= 3 && swept.interval >= INTERVALS.0, "{swept:?}");
         sweeps.detach(&root, own);
         assert!(round(&mut sweeps, &root, all).is_empty());
     }
