@@ -259,13 +259,12 @@ impl Observer {
 
     /// What sampling costs.
     pub(crate) fn report<S: System>(&mut self, cx: &mut Cx<'_, S>, events: &mut Vec<Event>) {
-        let cpu = cx.system.sampling().cpu;
-        let (at, before) = core::mem::replace(&mut self.told_cpu, (cx.now, cpu));
-        let swept = cx.system.sampling().swept;
-        if cx.ledger.ages.is_none() && swept.is_some_and(|swept| swept.times > 0) {
+        let sampling = cx.system.sampling();
+        let (at, before) = core::mem::replace(&mut self.told_cpu, (cx.now, sampling.cpu));
+        if cx.ledger.ages.is_none() && sampling.swept.is_some_and(|swept| swept.times > 0) {
             cx.ledger.ages = Some(Ages::new(cx.now, &cx.ledger.engine.view()));
         }
-        let (wall, sampler) = (cx.now.saturating_sub(at), cpu.saturating_sub(before));
+        let (wall, sampler) = (cx.now.saturating_sub(at), sampling.cpu.saturating_sub(before));
         events.push(Event::CpuUsage { wall, sampler });
     }
 }

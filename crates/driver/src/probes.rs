@@ -309,6 +309,10 @@ impl Probes {
     }
 }
 
-fn cpu(target: &Target) -> Result<Nanos, LinuxError> {
+/// Processor time of a process so far.
+///
+/// # Errors
+/// Where it has ended.
+pub fn cpu(target: &Target) -> Result<Nanos, LinuxError> {
     Ok(Nanos(target.stat()?.cpu_ticks * clock::tick().0))
 }

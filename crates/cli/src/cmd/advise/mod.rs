@@ -23,7 +23,6 @@ use frostline_terminal::files::write_report;
 use frostline_terminal::progress::Screen;
 use frostline_terminal::{cancel, limit, output};
 use prices::{Price, Prices};
-
 use recorded::Recorded;
 use std::ffi::OsString;
 use std::num::NonZeroUsize;

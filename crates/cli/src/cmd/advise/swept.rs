@@ -2,12 +2,12 @@
 
 use super::asked::{Asked, Found, Measured, PLACED, Samples};
 use frostline_core::types::{Nanos, PAGE_BYTES};
+use frostline_driver::probes::cpu;
 use frostline_driver::source::sweeps::Sweeps;
 use frostline_driver::start::Stopwatch;
 use frostline_driver::{
     Cold, Driver, DriverError, Options, REFAULT, Selection, Status, refault, start,
 };
-use frostline_linux::process::clock;
 use frostline_linux::{LinuxError, Root, Target};
 use frostline_report::units::percent;
 use frostline_study::advise::swept;
@@ -46,7 +46,7 @@ fn follow(
 ) -> anyhow::Result<Found> {
     let watch = Stopwatch::start();
     let bar = progress::bar("watching", "seconds", Some(asked.time.0 / 1_000_000_000));
-    let before = used(target)?;
+    let before = cpu(target)?;
     // What is told of an age holds until the next time: sweeps are less frequent by and by, and tell no young ages then.
     let mut cold: BTreeMap<Nanos, Cold> = BTreeMap::new();
     while watch.elapsed() < asked.time && !cancel::requested() {
@@ -62,7 +62,7 @@ fn follow(
     bar.finish_and_clear();
     cancel::check()?;
     let seconds = watch.elapsed().as_secs_f64();
-    let cores = used(target)?.saturating_sub(before).as_secs_f64() / seconds;
+    let cores = cpu(target)?.saturating_sub(before).as_secs_f64() / seconds;
     let status = driver.status("advise");
     drop(driver);
     asked.check_work((status.footprint_bytes / PAGE_BYTES) as usize, cores)?;
@@ -84,10 +84,6 @@ fn follow(
     };
     let advice = swept.advise(PLACED, asked.goals);
     Ok(Found { based_on: based_on(&measured), advice, measured })
-}
-
-fn used(target: &Target) -> Result<Nanos, LinuxError> {
-    Ok(Nanos(target.stat()?.cpu_ticks * clock::tick().0))
 }
 
 fn measured(status: &Status, [seconds, cores]: [f64; 2], refault: Option<Nanos>) -> Measured {
