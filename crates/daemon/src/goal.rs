@@ -32,7 +32,8 @@ const MUCH: f64 = 2.0;
 /// Part of the footprint by which the limit is raised, where little or nothing comes back, and at least.
 const RAISED: f64 = 0.05;
 const RAISED_LEAST: f64 = 0.005;
-/// Seconds for which the limit waits until it is known what could be out.
+/// Seconds for which the limit waits until it is known what could be out, and goes no further than that while it is
+/// known of younger pages alone.
 const PATIENCE: u32 = 30;
 /// Pause after the limit was raised; doubled where lowering it to about the same was in vain again.
 const PAUSE: Nanos = Nanos(20_000_000_000);
@@ -283,16 +284,31 @@ impl Controller {
             Some(_) => (CREEPS * out).max(CREEPS_LEAST * memory.footprint),
             None => LOWERED * memory.footprint,
         };
-        let blind = (pages * PAGE_BYTES as f64).min(step).min(LOWERED * memory.footprint);
+        let is_early = cold.first().is_some_and(|cold| cold.age.as_secs_f64() < PATIENCE.into());
+        let blind = match is_early {
+            true => 0.0,
+            false => (pages * PAGE_BYTES as f64).min(step).min(LOWERED * memory.footprint),
+        };
         let foreseen = self.foreseen(ENOUGH * allowed, cold) - out;
         let most = blind.max(foreseen.min(FORESEEN * memory.footprint));
         self.limit = Some(limit - most * (1.0 - share / (ENOUGH * allowed)));
     }
 
-    /// Bytes that could be out without losing more than that.
+    /// Bytes that could be out without losing more than that: of the first age of which all are too many, a part, as
+    /// if each of its pages were as likely to come back.
     fn foreseen(&self, allowed: f64, cold: &[Cold]) -> f64 {
-        let fits = |cold: &&Cold| cold.most_returns * self.refault <= allowed * 1e9;
-        cold.iter().rfind(fits).map_or(0.0, |cold| cold.pages.bytes().0 as f64)
+        let allowed = allowed * 1e9 / self.refault;
+        let bytes = |cold: &Cold| cold.pages.bytes().0 as f64;
+        let mut fits = (0.0, 0.0);
+        for cold in cold {
+            let next = (cold.most_returns, bytes(cold));
+            if next.0 > allowed {
+                let part = ((allowed - fits.0) / (next.0 - fits.0)).clamp(0.0, 1.0);
+                return fits.1 + part * (next.1 - fits.1);
+            }
+            fits = next;
+        }
+        fits.1
     }
 
     fn bounded(&mut self, memory: Memory) -> Bytes {

@@ -298,3 +298,33 @@ fn no_numbers_break_the_controller() {
         }
     }
 }
+
+/// Pages that are fast a minute after a start at 100000 of them, 50000 of which were not touched for `age` and are
+/// touched 10000 times in a second.
+fn fast_after_a_minute(age: Nanos) -> u64 {
+    let (mut controller, mut meter) = (Controller::new(goal(0.02)), Meter::default());
+    let pages = PageCount(50_000);
+    let cold = [Cold { age, pages, returns: 1e4, most_returns: 1e4 }];
+    let footprint = PageCount(100_000).bytes().0 as f64;
+    let mut used = footprint;
+    for second in 1..=60 {
+        meter.add(Stretch { useful: SECOND, lost: Lost::default() });
+        let memory = Memory { footprint, used };
+        let now = Nanos(second * 1_000_000_000);
+        used = controller.second(now, &meter, 0, memory, Some(&cold)).0 as f64;
+    }
+    Bytes(used as u64).pages().0
+}
+
+#[test]
+fn of_pages_that_are_too_many_a_part_leaves() {
+    // 2500 refaults in a second are three quarters of the goal: a quarter of the pages.
+    let fast = fast_after_a_minute(Nanos(5_000_000_000));
+    assert!((87_499..=87_501).contains(&fast), "{fast}");
+}
+
+#[test]
+fn more_than_is_foreseen_leaves_once_that_reaches_far_back() {
+    let fast = fast_after_a_minute(Nanos(60_000_000_000));
+    assert!(fast < 60_000, "{fast}");
+}
