@@ -280,15 +280,13 @@ impl Controller {
         }
         let pages = VENTURED * allowed * self.useful / self.refault;
         let out = self.out_at(limit);
+        let is_early = cold.first().is_some_and(|cold| cold.age.as_secs_f64() < PATIENCE.into());
         let step = match self.refused {
+            _ if is_early => 0.0,
             Some(_) => (CREEPS * out).max(CREEPS_LEAST * memory.footprint),
             None => LOWERED * memory.footprint,
         };
-        let is_early = cold.first().is_some_and(|cold| cold.age.as_secs_f64() < PATIENCE.into());
-        let blind = match is_early {
-            true => 0.0,
-            false => (pages * PAGE_BYTES as f64).min(step).min(LOWERED * memory.footprint),
-        };
+        let blind = (pages * PAGE_BYTES as f64).min(step).min(LOWERED * memory.footprint);
         let foreseen = self.foreseen(ENOUGH * allowed, cold) - out;
         let most = blind.max(foreseen.min(FORESEEN * memory.footprint));
         self.limit = Some(limit - most * (1.0 - share / (ENOUGH * allowed)));
@@ -298,17 +296,17 @@ impl Controller {
     /// if each of its pages were as likely to come back.
     fn foreseen(&self, allowed: f64, cold: &[Cold]) -> f64 {
         let allowed = allowed * 1e9 / self.refault;
-        let bytes = |cold: &Cold| cold.pages.bytes().0 as f64;
-        let mut fits = (0.0, 0.0);
-        for cold in cold {
-            let next = (cold.most_returns, bytes(cold));
-            if next.0 > allowed {
-                let part = ((allowed - fits.0) / (next.0 - fits.0)).clamp(0.0, 1.0);
-                return fits.1 + part * (next.1 - fits.1);
+        let bytes = |cold: Cold| cold.pages.bytes().0 as f64;
+        let mut fits = Cold::default();
+        for &next in cold {
+            if next.most_returns > allowed {
+                let room = allowed - fits.most_returns;
+                let part = room / (next.most_returns - fits.most_returns);
+                return bytes(fits) + part * (bytes(next) - bytes(fits));
             }
             fits = next;
         }
-        fits.1
+        bytes(fits)
     }
 
     fn bounded(&mut self, memory: Memory) -> Bytes {
