@@ -149,9 +149,9 @@ impl Probes {
             return Err(LinuxError::Unsupported { what, hint }.into());
         }
         // Half a second is enough to see how busy it is.
-        let before = cpu(&target)?;
+        let before = target.stat()?.cpu();
         std::thread::sleep(std::time::Duration::from_millis(500));
-        let busy = cpu(&target)?.saturating_sub(before).as_secs_f64() / 0.5;
+        let busy = target.stat()?.cpu().saturating_sub(before).as_secs_f64() / 0.5;
         let a_second = asked.share * busy.max(0.02) / PROBE.as_secs_f64();
         let probes = a_second * asked.time.as_secs_f64();
         let wanted = (probes as u64 / PROBES_A_PAGE).clamp(*PAGES.start(), *PAGES.end());
@@ -174,7 +174,7 @@ impl Probes {
                 .collect(),
             memory: Bytes(all * PAGE_BYTES),
             huge: Bytes(there.huge * PAGE_BYTES),
-            cpu_before: cpu(&target)?,
+            cpu_before: target.stat()?.cpu(),
             accounting: accounts.ok(),
             target,
             pagemap,
@@ -244,7 +244,7 @@ impl Probes {
             let times = now.swap_ins.checked_sub(before.swap_ins).filter(|n| *n >= TOLD)?;
             Some(Nanos(now.swap_in.saturating_sub(before.swap_in).0 / times))
         });
-        let spent = cpu(&self.target)?.saturating_sub(self.cpu_before);
+        let spent = self.target.stat()?.cpu().saturating_sub(self.cpu_before);
         bring_in_verified(&self.target, &mut self.pagemap, &ours)?;
         let pages = self.pages.into_iter().map(|page| page.halves);
         Ok(Probed {
@@ -307,12 +307,4 @@ impl Probes {
         }
         Ok(())
     }
-}
-
-/// Processor time of a process so far.
-///
-/// # Errors
-/// Where it has ended.
-pub fn cpu(target: &Target) -> Result<Nanos, LinuxError> {
-    Ok(Nanos(target.stat()?.cpu_ticks * clock::tick().0))
 }

@@ -97,17 +97,13 @@ impl Spending {
 }
 
 fn spent(stat: &Stat, delays: Option<Delays>) -> Spent {
-    let tick = clock::tick().0;
-    let kernel = Nanos((stat.cpu_ticks - stat.user_ticks) * tick);
+    let kernel = Nanos((stat.cpu_ticks - stat.user_ticks) * clock::tick().0);
     match delays {
         Some(Delays { cpu, core_wait, swap_in, swap_ins }) => {
             let swap_ins = Some(swap_ins);
             Spent { busy: cpu, core_wait, swap_in, swap_ins, kernel, ..Spent::default() }
         }
-        None => {
-            let busy = Nanos(stat.cpu_ticks * tick);
-            Spent { busy, swap_ins: Some(0), kernel, ..Spent::default() }
-        }
+        None => Spent { busy: stat.cpu(), swap_ins: Some(0), kernel, ..Spent::default() },
     }
 }
 

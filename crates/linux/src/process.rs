@@ -4,7 +4,7 @@
 
 use crate::{LinuxError, Root};
 use frostline_core::Foreign;
-use frostline_core::types::{Bytes, PAGE_BYTES, PageCount};
+use frostline_core::types::{Bytes, Nanos, PAGE_BYTES, PageCount};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -85,6 +85,13 @@ pub struct Stat {
     pub start_ticks: u64,
     /// Which program image it runs.
     pub image: ImageMark,
+}
+
+impl Stat {
+    /// Time on processors in user and kernel mode.
+    pub fn cpu(&self) -> Nanos {
+        Nanos(self.cpu_ticks * clock::tick().0)
+    }
 }
 
 /// Memory of a process by `/proc/PID/status`.

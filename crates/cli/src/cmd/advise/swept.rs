@@ -2,7 +2,6 @@
 
 use super::asked::{Asked, Found, Measured, PLACED, Samples};
 use frostline_core::types::{Nanos, PAGE_BYTES};
-use frostline_driver::probes::cpu;
 use frostline_driver::source::sweeps::Sweeps;
 use frostline_driver::start::Stopwatch;
 use frostline_driver::{
@@ -46,7 +45,7 @@ fn follow(
 ) -> anyhow::Result<Found> {
     let watch = Stopwatch::start();
     let bar = progress::bar("watching", "seconds", Some(asked.time.0 / 1_000_000_000));
-    let before = cpu(target)?;
+    let before = target.stat()?.cpu();
     // What is told of an age holds until the next time: sweeps are less frequent by and by, and tell no young ages then.
     let mut cold: BTreeMap<Nanos, Cold> = BTreeMap::new();
     while watch.elapsed() < asked.time && !cancel::requested() {
@@ -62,7 +61,7 @@ fn follow(
     bar.finish_and_clear();
     cancel::check()?;
     let seconds = watch.elapsed().as_secs_f64();
-    let cores = cpu(target)?.saturating_sub(before).as_secs_f64() / seconds;
+    let cores = target.stat()?.cpu().saturating_sub(before).as_secs_f64() / seconds;
     let status = driver.status("advise");
     drop(driver);
     asked.check_work((status.footprint_bytes / PAGE_BYTES) as usize, cores)?;
