@@ -11,7 +11,7 @@ use frostline_core::rng::Rng;
 use frostline_core::span::Span;
 use frostline_core::types::*;
 use frostline_core::{Engine, EngineConfig};
-use frostline_daemon::{Daemon, Goal, Limit, STEP, Settings, Tier};
+use frostline_daemon::{Daemon, Goal, INTERRUPTION, Limit, STEP, Settings, Tier};
 
 /// Steps between two times of calm, in which the daemon must come to know the truth.
 const CALM: u64 = 2000;
@@ -123,6 +123,7 @@ impl World {
                 ceiling: Some(fast),
             }),
             node_loads: None,
+            interruption: INTERRUPTION,
             seed,
         };
         let tiers = capacities.iter().enumerate().map(|(tier, pages)| TierLimits {

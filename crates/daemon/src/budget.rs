@@ -31,8 +31,6 @@ pub(crate) struct Budget {
     settling_since: Option<Nanos>,
     /// Part of our share of a core that is used.
     pub(crate) ease: f64,
-    /// The limit is being lowered: it counts as settling.
-    pub(crate) lowers: bool,
     /// Much comes back at once, since a few seconds at most.
     pub(crate) rushes: bool,
 }
@@ -49,23 +47,22 @@ impl Budget {
             refreshes: Refreshes::new(settings.cpu_share),
             settling_since: None,
             ease: 1.0,
-            lowers: false,
             rushes: false,
         }
     }
 
-    /// Time has come to `now`, and `cpu` has been used by others in between.
+    /// Time has come to `now`; what has used the thread since the last step, up to `cpu`, is ours as well.
     pub(crate) fn begin(&mut self, now: Nanos, cpu: Nanos) {
         self.pacer.refill(now);
         self.auditor.refill(now);
-        self.pacer.skip(cpu);
+        self.pacer.charge_besides(cpu);
     }
 
     /// Shares a core among tasks, fast memory holding `used` of at most `limit` pages.
     pub(crate) fn share(&mut self, now: Nanos, settings: &Settings, used: u64, limit: u64) {
         let settled = used as f64 <= limit as f64 * SETTLING;
         self.settling_since = if settled { None } else { self.settling_since.or(Some(now)) };
-        let settling = self.lowers || !settled && self.over_limit(now) < SETTLES;
+        let settling = !settled && self.over_limit(now) < SETTLES;
         let Settings { cpu_share, settling_cpu_share, .. } = *settings;
         let share = if settling { settling_cpu_share.max(cpu_share) } else { cpu_share };
         let hurried = (settling_cpu_share * HURRIED).min(MOST_HURRIED);

@@ -81,7 +81,6 @@ impl Daemon {
     pub fn step<S: System>(&mut self, now: Nanos, system: &mut S) -> Result<Nanos, S::Error> {
         let passed = now.saturating_sub(self.now);
         self.now = now;
-        // Others may use this thread in between.
         self.budget.begin(now, system.cpu());
         let reports = now >= self.report_due;
         if reports {
@@ -182,7 +181,6 @@ impl Daemon {
             true => {
                 let limit = self.losses.second(now, &self.settings, &mut self.ledger, system)?;
                 self.budget.ease = self.losses.ease;
-                self.budget.lowers = self.losses.lowers();
                 self.limits.probes = self.losses.probes;
                 limit
             }

@@ -32,16 +32,16 @@ const MUCH: f64 = 2.0;
 /// Part of the footprint by which the limit is raised, where little or nothing comes back, and at least.
 const RAISED: f64 = 0.05;
 const RAISED_LEAST: f64 = 0.005;
-/// Seconds for which the limit waits until it is known what could be out, and goes no further than that while it is
-/// known of younger pages alone.
+/// Seconds for which the limit waits until it is known what could be out.
 const PATIENCE: u32 = 30;
 /// Pause after the limit was raised; doubled where lowering it to about the same was in vain again.
 const PAUSE: Nanos = Nanos(20_000_000_000);
 const MOST_PAUSE: Nanos = Nanos(640_000_000_000);
 /// Limits are about the same where no more is out by one than so many times what is by the other.
 const SAME: f64 = 1.1;
-/// Fast memory within so much of its limit has reached it.
-const REACHED: f64 = 1.02;
+/// Fast memory within so much of its limit has reached it. Where what comes back takes all of our share of a core, it is
+/// not reached, and the limit is no longer lowered.
+const REACHED: f64 = 1.005;
 /// Loss within a second from which on the program has changed: nothing is waited for then.
 const RUSH: f64 = 0.05;
 /// The same in goals, where that is more.
@@ -119,8 +119,6 @@ pub struct Controller {
     refused: Option<f64>,
     /// Steps in a row in which much came back.
     rushes: u32,
-    /// The limit was lowered in the last second.
-    lowers: bool,
 }
 
 impl Controller {
@@ -141,7 +139,6 @@ impl Controller {
             pause: Pause { until: Nanos::ZERO, length: PAUSE },
             refused: None,
             rushes: 0,
-            lowers: false,
         }
     }
 
@@ -153,11 +150,6 @@ impl Controller {
     /// Another goal from now on.
     pub fn set_goal(&mut self, goal: Goal) {
         self.goal = goal;
-    }
-
-    /// Whether memory is on its way out of the fast tier.
-    pub fn lowers(&self) -> bool {
-        self.lowers
     }
 
     /// Steps in a row in which much came back; one without any return ends the row.
@@ -193,7 +185,6 @@ impl Controller {
         let seconds = self.since.min(SECONDS);
         let share = meter.last(seconds).share(Lost::to_memory);
         let allowed = if seconds < FRESH { MUCH * most } else { most };
-        self.lowers = false;
         self.unknown = if cold.is_some_and(<[Cold]>::is_empty) { self.unknown + 1 } else { 0 };
         let waits = (1..=PATIENCE).contains(&self.unknown);
         if share > allowed {
@@ -273,16 +264,15 @@ impl Controller {
 
     fn lower(&mut self, allowed: f64, share: f64, memory: Memory, cold: &[Cold]) {
         let Some(limit) = self.limit else { return };
-        self.lowers = true;
         // What was asked for before has not been done yet.
         if memory.used > limit * REACHED {
             return;
         }
         let pages = VENTURED * allowed * self.useful / self.refault;
         let out = self.out_at(limit);
-        let is_early = cold.first().is_some_and(|cold| cold.age.as_secs_f64() < PATIENCE.into());
         let step = match self.refused {
-            _ if is_early => 0.0,
+            // What else leaves is back within seconds.
+            _ if !cold.is_empty() => 0.0,
             Some(_) => (CREEPS * out).max(CREEPS_LEAST * memory.footprint),
             None => LOWERED * memory.footprint,
         };

@@ -58,6 +58,7 @@ pub use goal::{Controller, Goal, Memory};
 pub use growth::Growth;
 pub use limit::Limit;
 pub use loss::{Loss, Lost, Meter, REFAULT, Spent, Stretch};
+pub use losses::{BIT, INTERRUPTION};
 pub use pacer::Pacer;
 pub use queue::Queue;
 pub use reclaim::{Pass, Reclaimer};

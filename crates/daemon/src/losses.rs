@@ -15,12 +15,12 @@ use frostline_core::types::*;
 const FAULT: f64 = 1100.0;
 /// Time of the first touch of a page after its access bit was cleared, beside that of another touch (ns): a walk of the
 /// page table, which sets it. Measured in a virtual machine.
-const BIT: f64 = 200.0;
+pub const BIT: f64 = 200.0;
 /// Time of a touch of a page that was taken out of its place (ns): a thread of the program puts it back.
 const ARMED_TOUCH: f64 = 20_000.0;
-/// Time that a running thread loses where a run of its pages is paged out: an interrupt, and translations that it has to
-/// look up again (ns). 10 us in a virtual machine, for single pages.
-const INTERRUPTION: f64 = 10_000.0;
+/// Time that a running thread loses where a run of its pages is paged out, where that cannot be measured: interrupts, and
+/// translations that it has to look up again (ns). 10 and 24 us in virtual machines, for single pages.
+pub const INTERRUPTION: f64 = 20_000.0;
 /// Targets that use less of a core count as using that much: a loss of hardly any time is none.
 const LEAST_USED: f64 = 0.02;
 /// Part of the goal that our own time may come to.
@@ -91,11 +91,6 @@ impl Losses {
         self.period = period.into();
     }
 
-    /// Whether memory is on its way out of the fast tier.
-    pub(crate) fn lowers(&self) -> bool {
-        self.controller.as_ref().is_some_and(Controller::lowers)
-    }
-
     /// Steps in a row in which much came back.
     pub(crate) fn rushes(&self) -> u32 {
         self.controller.as_ref().map_or(0, Controller::rushes)
@@ -147,7 +142,7 @@ impl Losses {
                 next.slow_touches.lost(before.slow_touches, loads, times, fast)
             }
         });
-        let second = stretch(before, next, slow_loads);
+        let second = stretch(before, next, (slow_loads, settings.interruption));
         self.meter.add(second);
         // Where pages can be used in slow memory, that they are touched costs little.
         let only_swap = settings.swap.is_some() || settings.tiers.len() == 1;
@@ -193,8 +188,8 @@ fn memory(ledger: &Ledger) -> Memory {
     Memory { footprint: bytes(view.resident()), used: bytes(view.used(TierId::FAST)) }
 }
 
-/// What has happened in between.
-fn stretch(before: Before, next: Before, slow_loads: f64) -> Stretch {
+/// What has happened in between, with what slow loads have taken in all, and an interruption takes.
+fn stretch(before: Before, next: Before, (slow_loads, interruption): (f64, f64)) -> Stretch {
     let passed =
         |of: fn(&Spent) -> Nanos| of(&next.spent).saturating_sub(of(&before.spent)).0 as f64;
     let own = next.own.saturating_sub(before.own).0 as f64;
@@ -220,7 +215,7 @@ fn stretch(before: Before, next: Before, slow_loads: f64) -> Stretch {
         lost.swap_ins += timed as f64 * REFAULT_BESIDES + untimed as f64 * next.spent.refault();
         // Only who runs is interrupted.
         let interruptions = (next.interruptions - before.interruptions) as f64;
-        lost.ours += interruptions * INTERRUPTION * (busy / elapsed);
+        lost.ours += interruptions * interruption * (busy / elapsed);
     }
     let within = lost.swap_ins.min(passed(|spent| spent.kernel)) + lost.faults + lost.slow_loads;
     let least = (LEAST_USED * elapsed).max(LEAST_USEFUL * busy);
@@ -246,7 +241,7 @@ mod tests {
         };
         let now = Nanos(1_000_000_000);
         let next = Before { now, spent, refaults: 1000, interruptions, ..Before::default() };
-        stretch(before, next, 0.0).lost
+        stretch(before, next, (0.0, 10_000.0)).lost
     }
 
     #[test]
@@ -270,7 +265,7 @@ mod tests {
             };
             let now = Nanos(1_000_000_000);
             let next = Before { now, spent, own: Nanos(20_000_000), ..Before::default() };
-            stretch(Before::default(), next, 0.0).lost.ours / 1e6
+            stretch(Before::default(), next, (0.0, 0.0)).lost.ours / 1e6
         };
         assert!((ours(1_000_000_000) - 400.0 * 20.0 / 600.0).abs() < 1e-6);
         assert!(

@@ -63,6 +63,8 @@ pub struct Settings {
     pub goal: Option<Goal>,
     /// Loads from slower nodes, where anything tells of them.
     pub node_loads: Option<NodeLoads>,
+    /// Time that a running thread loses where a run of its pages is paged out (ns).
+    pub interruption: f64,
     /// Seed of random choices.
     pub seed: u64,
 }

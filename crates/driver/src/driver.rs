@@ -77,6 +77,7 @@ impl Driver {
             wants_samples: engine.facts().needs.load_sample_period > 0,
             goal: losses.goal,
             node_loads: losses.node_loads,
+            interruption: losses.interruption,
             seed: options.seed,
         };
         let swaps = !slow.is_empty() && places.swap().is_some();

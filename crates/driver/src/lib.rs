@@ -16,6 +16,7 @@ pub mod groups;
 mod host;
 mod incompressible;
 pub mod instances;
+mod interruption;
 pub mod journal;
 pub mod left_alone;
 mod losses;

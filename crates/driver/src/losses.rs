@@ -1,6 +1,7 @@
 //! Measures of what targets lose here, and the goal that can be kept to by them.
 
 use crate::error::DriverError;
+use crate::interruption;
 use crate::options::Options;
 use crate::place::Places;
 use crate::source::choice::Choice;
@@ -8,7 +9,7 @@ use crate::spending::Spending;
 use crate::start::Notes;
 use frostline_core::policy::{Offer, Origin};
 use frostline_core::types::*;
-use frostline_daemon::{Goal, NodeLoads};
+use frostline_daemon::{Goal, INTERRUPTION, NodeLoads};
 use frostline_linux::changes::Changes;
 use frostline_linux::process::delays::DelayAccounting;
 use frostline_linux::{LinuxError, Root};
@@ -20,6 +21,8 @@ pub(crate) struct Losses {
     /// Loads from slow nodes, where anything tells of them.
     pub(crate) node_loads: Option<NodeLoads>,
     pub(crate) spending: Option<Spending>,
+    /// Time that a running thread loses where a run of its pages is paged out (ns).
+    pub(crate) interruption: f64,
 }
 
 impl Losses {
@@ -69,11 +72,15 @@ impl Losses {
             goal: options.goal().filter(|_| why.is_none()),
             node_loads: node_loads.filter(|_| moves && nodes),
             spending: None,
+            interruption: INTERRUPTION,
         };
         if losses.goal.is_some() && losses.node_loads.is_some_and(|loads| !loads.sampled) {
             let text = "what loads from slow nodes cost is estimated from touches of pages, within a factor \
                         of 8 or so: no sampling unit counts them";
             notes.push(text.into());
+        }
+        if moves && !inside && places.swap().is_some() {
+            losses.interruption = interruption::measure(root).unwrap_or(INTERRUPTION);
         }
         losses.spending = Some(match moves {
             true => spending(root, inside, notes),

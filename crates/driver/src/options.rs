@@ -22,7 +22,7 @@ pub mod default {
     /// Fast memory where nobody measures how much is lost.
     pub const FAST: &str = "50%";
     /// Share of one core.
-    pub const CPU_LIMIT: &str = "1.5%";
+    pub const CPU_LIMIT: &str = "1%";
     /// Share of one core until the limit of fast memory holds.
     pub const SETTLING_CPU_LIMIT: &str = "6%";
     /// Source of samples.

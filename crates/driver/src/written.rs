@@ -91,7 +91,7 @@ impl FromStr for CpuShare {
     fn from_str(text: &str) -> Result<Self, SpecError> {
         match parse_ratio(text)? {
             share if share > 0.0 => Ok(Self(share)),
-            _ => Err(SpecError::new(format!("'{text}' leaves no time at all"), "write 1.5%")),
+            _ => Err(SpecError::new(format!("'{text}' leaves no time at all"), "write 1%")),
         }
     }
 }

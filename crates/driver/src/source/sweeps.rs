@@ -8,6 +8,7 @@
 use super::{Source, SourceStats, Swept, Touch, TouchKind, WorkingSet};
 use frostline_core::span::{REGION_PAGES, Span, joined};
 use frostline_core::types::{Nanos, PageCount, Vpn};
+use frostline_daemon::BIT;
 use frostline_linux::accesses::page_tables::{Looked, PageTables, Tables};
 use frostline_linux::moves::advise;
 use frostline_linux::process::maps::{MapsReader, tierable};
@@ -16,10 +17,11 @@ use frostline_linux::{LinuxError, Root};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Time from one round to the next: part of the time for which we have watched, since what is hot shows at once and
-/// what is touched once in a minute after minutes; and its bounds. A page that is touched in each round takes 200 ns of
-/// the program each time.
+/// what is touched once in a minute after minutes; and its bounds.
 const INTERVAL: f64 = 0.2;
 const INTERVALS: (Nanos, Nanos) = (Nanos(2_000_000_000), Nanos(20_000_000_000));
+/// Part of the programs' time on processors that goes into access bits, at most, up to the longest interval.
+const TAKEN: f64 = 0.005;
 /// Pages that are looked at in one piece, and in one poll.
 const PIECE: u64 = 8 * REGION_PAGES;
 const POLL: u64 = 64 * REGION_PAGES;
@@ -45,6 +47,8 @@ struct Round {
     interval: Nanos,
     /// What looking and hearing have cost so far.
     cost: Nanos,
+    /// Time on processors since the round before, of processes whose bits had been cleared.
+    busy: Nanos,
     /// What was found of processes whose bits had been cleared.
     found: Looked,
     seen: BTreeMap<u32, Seen>,
@@ -60,8 +64,8 @@ pub struct Sweeps {
     share: f64,
     /// When the last process came.
     began: Nanos,
-    /// Processes, and whether their bits were cleared in the last round.
-    processes: BTreeMap<u32, bool>,
+    /// Processes, and their times on processors when their bits were cleared in the last round.
+    processes: BTreeMap<u32, Option<Nanos>>,
     /// Those whose tables could not be read in the last round, which are seen by refaults.
     left_out: BTreeSet<u32>,
     round: Round,
@@ -101,7 +105,8 @@ impl Sweeps {
     fn next_round(&self) -> Nanos {
         let for_share = Nanos((self.round.cost.0 as f64 / self.share.max(1e-4)) as u64);
         let watched = self.round.began.saturating_sub(self.began).0 as f64;
-        let interval = Nanos((watched * INTERVAL) as u64).clamp(INTERVALS.0, INTERVALS.1);
+        let least = Nanos((watched * INTERVAL) as u64).max(self.round.for_programs());
+        let interval = least.clamp(INTERVALS.0, INTERVALS.1);
         self.round.began.saturating_add(for_share.max(interval))
     }
 
@@ -112,10 +117,11 @@ impl Sweeps {
         let mut mappings = Vec::new();
         for (&pid, cleared) in &mut self.processes {
             let opened = Target::open(root, pid).and_then(|target| {
+                let cpu = target.stat()?.cpu();
                 let mut tables = self.reader.of(&target)?;
                 self.maps.read(&target, &mut mappings)?;
                 let spans: Vec<Span> = tierable(&mappings).map(|(span, _)| span).collect();
-                if !*cleared {
+                if cleared.is_none() {
                     for span in &spans {
                         if self.reader.check(&mut tables, *span)? {
                             break;
@@ -127,9 +133,9 @@ impl Sweeps {
                 for span in spans {
                     parts.append(&mut self.reader.populated(&tables, span)?);
                 }
-                Ok((target, tables, parts))
+                Ok((target, cpu, tables, parts))
             });
-            let (target, tables, parts) = match opened {
+            let (target, cpu, tables, parts) = match opened {
                 Ok(opened) => opened,
                 Err(LinuxError::Unsupported { .. }) => {
                     self.left_out.insert(pid);
@@ -139,8 +145,10 @@ impl Sweeps {
                 Err(error) => return Err(error),
             };
             self.round.parts.extend(parts.into_iter().map(|part| (pid, part)));
-            let cleared = std::mem::replace(cleared, true);
-            self.round.seen.insert(pid, Seen { target, tables, cleared });
+            let before = cleared.replace(cpu);
+            let busy = before.map_or(Nanos::ZERO, |before| cpu.saturating_sub(before));
+            self.round.busy = self.round.busy.saturating_add(busy);
+            self.round.seen.insert(pid, Seen { target, tables, cleared: before.is_some() });
         }
         Ok(())
     }
@@ -188,6 +196,13 @@ impl Sweeps {
 }
 
 impl Round {
+    /// Time after which what was found takes no more of the programs than it may, if they go on like that.
+    fn for_programs(&self) -> Nanos {
+        let busy = self.busy.0 as f64 / self.interval.0.max(1) as f64;
+        let taken = self.found.accessed as f64 * BIT;
+        if self.busy == Nanos::ZERO { INTERVALS.0 } else { Nanos((taken / (TAKEN * busy)) as u64) }
+    }
+
     /// The next piece to look at; it ends between two regions or where its span ends.
     fn piece(&mut self) -> Option<(u32, Span)> {
         let (pid, part) = self.parts.pop_front()?;
@@ -206,7 +221,7 @@ impl Source for Sweeps {
     }
 
     fn attach(&mut self, _: &Root, pid: u32, _: bool) -> Result<(), LinuxError> {
-        self.processes.insert(pid, false);
+        self.processes.insert(pid, None);
         self.began = clock::monotonic();
         Ok(())
     }
@@ -347,6 +362,20 @@ mod tests {
         assert!(swept.times >= 3 && swept.interval >= INTERVALS.0, "{swept:?}");
         sweeps.detach(&root, own);
         assert!(round(&mut sweeps, &root, all).is_empty());
+    }
+
+    #[test]
+    fn rounds_are_farther_apart_where_touches_take_much_of_a_program() {
+        let after = |accessed, busy| {
+            let (interval, busy) = (Nanos(4_000_000_000), Nanos(busy));
+            let found = Looked { present: 2 * accessed, accessed };
+            Round { interval, busy, found, ..Round::default() }.for_programs().as_secs_f64()
+        };
+        let whole = 4_000_000_000;
+        assert!((after(100_000, whole) - 4.0).abs() < 1e-6, "20 ms are a half percent of 4 s");
+        assert!((after(100_000, whole / 10) - 40.0).abs() < 1e-6);
+        assert!((after(1000, whole) - 0.04).abs() < 1e-6);
+        assert_eq!(after(0, 0), 2.0);
     }
 
     #[test]

@@ -15,8 +15,8 @@ use frostline_core::mappings;
 use frostline_core::span::{ExtentChange, Span, push_run};
 use frostline_core::types::*;
 use frostline_daemon::{
-    Assignment, Change, Daemon, Found, Limit, LogEntry, Refreshed, Sampling, Settings, Spent,
-    System, Tier, Touch, Unit,
+    Assignment, Change, Daemon, Found, INTERRUPTION, Limit, LogEntry, Refreshed, Sampling,
+    Settings, Spent, System, Tier, Touch, Unit,
 };
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -70,6 +70,7 @@ impl Hosted {
             wants_samples: engine.facts().needs.load_sample_period > 0,
             goal: options.goal,
             node_loads: None,
+            interruption: INTERRUPTION,
             seed: kernel.setup.options.seed,
         };
         let mut hands = Hands::default();

@@ -25,7 +25,7 @@ pub struct Program {
 pub static ALL: &[Program] = &[
     Program {
         name: "redis",
-        about: "300 000 values of 1 KiB, 60 % of them by Zipf's law, the others hardly read",
+        about: "300 000 values of 1 KiB, 60 % of them by Zipf's law, the others older and hardly read",
         missing: || missing_program("redis-server", "redis-server"),
         start: |dir| Ok(Box::new(servers::redis(dir, Some(0.99))?)),
     },
@@ -37,7 +37,7 @@ pub static ALL: &[Program] = &[
     },
     Program {
         name: "memcached",
-        about: "300 000 values of 1 KiB, 60 % of them by Zipf's law, the others hardly read",
+        about: "300 000 values of 1 KiB, 60 % of them by Zipf's law, the others older and hardly read",
         missing: || missing_program("memcached", "memcached"),
         start: |dir| Ok(Box::new(servers::memcached(dir)?)),
     },

@@ -56,6 +56,9 @@ pub fn memcached(dir: &Path) -> anyhow::Result<Server> {
     let socket = dir.join("s");
     let mut command = pinned("memcached");
     command.arg("-s").arg(&socket).args(["-u", "root", "-m", "1024", "-t", "1"]);
+    // As one that has run for long: it reads all items after a minute, and later once in an hour; and where its table
+    // grows with its items, old ones come to stand before live ones that hash alike, and are read with them.
+    command.args(["-o", "no_lru_crawler,hashpower=20"]);
     let child = Owned::start(&mut command, dir)?;
     let put = |out: &mut Vec<u8>, name: &str, value: Option<&[u8]>| match value {
         Some(value) => {

@@ -48,7 +48,7 @@ fn wrong_values_are_refused_with_line_and_remedy() {
         ("slow = \"zarm\"", "zarm", "`zram`"),
         ("slow = 1", "in brackets", "slow = ["),
         ("slow = [\"zram\", \"node:1\"]", "stands after swap", "node:1, then zram"),
-        ("cpu_limit = \"0%\"", "no time at all", "1.5%"),
+        ("cpu_limit = \"0%\"", "no time at all", "1%"),
         ("samples = \"damn\"", "unknown source of samples `damn`", "`damon`"),
         ("migration_limit = \"0\"", "too few", "no limit"),
         ("weight = 0", "0 is no weight", "above 0"),
