@@ -38,8 +38,6 @@ pub(crate) struct Ledger {
     pub(crate) arrivals: Vec<Account>,
     /// Pages that came back though they seemed to have left for good.
     pub(crate) late_refaults: u64,
-    /// Runs of pages that were paged out: the cores of their program forget translations for each.
-    pub(crate) interruptions: u64,
     /// Access bits that were cleared and found set again.
     pub(crate) bits: u64,
     /// How long pages were not touched, where all are swept for it.
@@ -60,7 +58,6 @@ impl Ledger {
             slow_touches: SlowTouches::default(),
             arrivals: vec![Account::default(); tiers],
             late_refaults: 0,
-            interruptions: 0,
             bits: 0,
             ages: None,
             exposures: settings.probes.then(Exposures::default),

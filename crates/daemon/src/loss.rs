@@ -36,6 +36,8 @@ pub struct Spent {
     pub machine: Nanos,
     /// Time in which all processors that we may run on were busy, at most: that of the least busy one.
     pub crowded: Nanos,
+    /// Runs of pages that were paged out: each has interrupted whoever ran.
+    pub interruptions: u64,
 }
 
 impl Spent {

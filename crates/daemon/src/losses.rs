@@ -67,7 +67,6 @@ struct Before {
     armed_touched: u64,
     slow_samples: u64,
     slow_touches: Touched,
-    interruptions: u64,
 }
 
 impl Losses {
@@ -127,7 +126,6 @@ impl Losses {
             armed_touched: accounts.armed_touched,
             slow_samples: accounts.sampled - accounts.sampled_fast,
             slow_touches: ledger.slow_touches.sums,
-            interruptions: ledger.interruptions,
         };
         let Some(before) = self.before.replace(next) else { return Ok(None) };
         let slow_loads = settings.node_loads.map_or(0.0, |loads| match loads.sampled {
@@ -214,7 +212,8 @@ fn stretch(before: Before, next: Before, (slow_loads, interruption): (f64, f64))
         let untimed = (next.refaults - before.refaults).saturating_sub(timed);
         lost.swap_ins += timed as f64 * REFAULT_BESIDES + untimed as f64 * next.spent.refault();
         // Only who runs is interrupted.
-        let interruptions = (next.interruptions - before.interruptions) as f64;
+        let interruptions =
+            next.spent.interruptions.saturating_sub(before.spent.interruptions) as f64;
         lost.ours += interruptions * interruption * (busy / elapsed);
     }
     let within = lost.swap_ins.min(passed(|spent| spent.kernel)) + lost.faults + lost.slow_loads;
@@ -233,6 +232,7 @@ mod tests {
             swap_in: Nanos(timed.unwrap_or(1000) * 4000),
             swap_ins: timed,
             kernel: Nanos(100_000_000),
+            interruptions,
             ..Spent::default()
         };
         let before = Before {
@@ -240,7 +240,7 @@ mod tests {
             ..Before::default()
         };
         let now = Nanos(1_000_000_000);
-        let next = Before { now, spent, refaults: 1000, interruptions, ..Before::default() };
+        let next = Before { now, spent, refaults: 1000, ..Before::default() };
         stretch(before, next, (0.0, 10_000.0)).lost
     }
 

@@ -146,9 +146,6 @@ impl<S: System> Cx<'_, S> {
         let mut outcomes = Vec::new();
         for (process, units) in units {
             let taken = self.ledger.engine.view().used(to);
-            if !self.settings.is_direct(to) {
-                self.ledger.interruptions += units.len() as u64;
-            }
             self.system.move_to(process, &units, to, taken, &mut outcomes)?;
             for (span, outcome) in outcomes.drain(..) {
                 self.ledger.count(purpose, to, span.pages, outcome);

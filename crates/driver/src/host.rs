@@ -7,7 +7,7 @@ use crate::groups::{Groups, Way};
 use crate::incompressible::Sifted;
 use crate::journal::{Entry, Journal};
 use crate::left_alone::LeftAlone;
-use crate::place::{Place, Places};
+use crate::place::{Carried, Place, Places};
 use crate::source::Source;
 use crate::source::allocations::Allocations;
 use crate::spending::Spending;
@@ -337,18 +337,21 @@ impl System for Linux {
         let (units, incompressible) = self.sift(pid, units, to);
         outcomes.extend(incompressible.into_iter().map(|span| (span, MoveOutcome::Busy)));
         let Admitted { units, held, way, counted } = self.admit(pid, &units, to);
-        let all = |outcome| units.iter().map(|unit| (unit.span, outcome)).collect();
+        let all = |outcome| (units.iter().map(|unit| (unit.span, outcome)).collect(), 0);
         let done = match self.watched.get_mut(&pid) {
             _ if self.dry_run => Ok(all(MoveOutcome::Busy)),
             None => Err(LinuxError::Gone { pid }),
-            Some(_) if units.is_empty() => Ok(Vec::new()),
+            Some(_) if units.is_empty() => Ok(Carried::default()),
             Some(w) => self.places.move_to(&w.target, &mut w.pagemap, &units, to, taken),
         };
-        let done: Vec<(Span, MoveOutcome)> = match done {
+        let (done, interruptions): Carried = match done {
             Ok(done) => done,
             Err(error) if error.is_gone() => all(MoveOutcome::Gone),
             Err(error) => return Err(error.into()),
         };
+        if let Some(spending) = &mut self.spending {
+            spending.interrupted(interruptions);
+        }
         if let (Some(groups), Some(way)) = (&mut self.groups, way) {
             let moved = done.iter().filter(|(_, outcome)| *outcome == MoveOutcome::Moved);
             let moved: u64 = moved.map(|(span, _)| span.pages).sum();

@@ -4,7 +4,7 @@ use frostline_core::event::MoveOutcome;
 use frostline_core::span::{Span, push_run};
 use frostline_core::types::*;
 use frostline_daemon::{Found, Unit};
-use frostline_linux::moves::advise::{bring_in_verified, page_out_verified};
+use frostline_linux::moves::advise::{bring_in_verified, page_out_together};
 use frostline_linux::moves::migrate::{NodeStatus, move_to_node, nodes_of};
 use frostline_linux::pages::folio::{CollapseOutcome, Folios, SplitOutcome};
 use frostline_linux::pages::frames::FrameNodes;
@@ -25,6 +25,9 @@ pub enum Place {
     /// Swap space.
     Swap,
 }
+
+/// What became of pages that were to move, and of how many runs each interrupted whoever ran.
+pub type Carried = (Vec<(Span, MoveOutcome)>, u64);
 
 /// The places of all tiers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -177,11 +180,11 @@ impl Places {
         units: &[Unit],
         to: TierId,
         taken: PageCount,
-    ) -> Result<Vec<(Span, MoveOutcome)>, LinuxError> {
+    ) -> Result<Carried, LinuxError> {
         let spans = || -> Vec<Span> { units.iter().map(|unit| unit.span).collect() };
         match self.tiers[to.index()] {
             Place::Swap => self.page_out(target, pagemap, units, taken),
-            Place::Memory => bring_in_verified(target, pagemap, &spans()),
+            Place::Memory => Ok((bring_in_verified(target, pagemap, &spans())?, 0)),
             Place::Node(node) => {
                 if self.swap().is_some() {
                     // The kernel moves what is in memory only.
@@ -197,7 +200,7 @@ impl Places {
                     .collect();
                 let heads: Vec<Vpn> = folios.iter().map(|folio| folio.start).collect();
                 let outcomes = move_to_node(target, &heads, node)?;
-                Ok(folios.into_iter().zip(outcomes).collect())
+                Ok((folios.into_iter().zip(outcomes).collect(), 0))
             }
         }
     }
@@ -210,13 +213,13 @@ impl Places {
         pagemap: &mut Pagemap,
         units: &[Unit],
         taken: PageCount,
-    ) -> Result<Vec<(Span, MoveOutcome)>, LinuxError> {
+    ) -> Result<Carried, LinuxError> {
         let all: Vec<Span> = units.iter().map(|unit| unit.span).collect();
         if self.planned.is_some() {
-            return Ok(all.into_iter().map(|span| (span, MoveOutcome::NoSpace)).collect());
+            return Ok((all.into_iter().map(|span| (span, MoveOutcome::NoSpace)).collect(), 0));
         }
         if self.device.is_none() {
-            return page_out_verified(target, pagemap, &all);
+            return page_out_together(target, pagemap, &all);
         }
         let devices = swap::devices(target.root())?;
         let room = self.room(&devices, taken).pages().0;
@@ -231,10 +234,12 @@ impl Places {
             }
         }
         let (fitting, rest) = cut(&all, room);
-        let mut outcomes =
-            if fitting.is_empty() { vec![] } else { page_out_verified(target, pagemap, &fitting)? };
-        outcomes.extend(rest.into_iter().map(|span| (span, MoveOutcome::NoSpace)));
-        Ok(outcomes)
+        let mut done = Carried::default();
+        if !fitting.is_empty() {
+            done = page_out_together(target, pagemap, &fitting)?;
+        }
+        done.0.extend(rest.into_iter().map(|span| (span, MoveOutcome::NoSpace)));
+        Ok(done)
     }
 
     /// Room for more than the `taken` pages that are in swap, where pages shall go.

@@ -52,6 +52,11 @@ impl Spending {
         self.accounting.is_none() || self.lapsed || self.recent.0 < TIMED * self.recent.1
     }
 
+    /// Whoever ran of the targets was interrupted so many times.
+    pub(crate) fn interrupted(&mut self, times: u64) {
+        self.sum.interruptions += times;
+    }
+
     /// Sums over all targets since each was first asked for.
     pub(crate) fn spent(&mut self, watched: &BTreeMap<u32, Watched>) -> Spent {
         self.known.retain(|pid, _| watched.contains_key(pid));

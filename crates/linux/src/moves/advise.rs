@@ -2,7 +2,7 @@
 //!
 //! Sources: process_madvise(2), process_vm_readv(2), `mm/madvise.c` in the kernel.
 
-use crate::pages::pagemap::{PageEntry, Pagemap};
+use crate::pages::pagemap::{Categories, PageEntry, Pagemap};
 use crate::process::Target;
 use crate::sys::memory::{self, AddressRange, MOST_RANGES};
 use crate::{LinuxError, swap};
@@ -194,20 +194,70 @@ pub fn page_out_verified(
     pagemap: &mut Pagemap,
     spans: &[Span],
 ) -> Result<Vec<(Span, MoveOutcome)>, LinuxError> {
-    page_out(target, spans)?;
+    Ok(page_out_together(target, pagemap, spans)?.0)
+}
+
+/// The same, and how many spans the kernel was asked for: those between which all is in swap are one, since each
+/// interrupts whoever runs, twice, and we wait for that. A page in between that comes back at this moment goes out again.
+///
+/// # Errors
+/// As [`page_out_verified`].
+pub fn page_out_together(
+    target: &Target,
+    pagemap: &mut Pagemap,
+    spans: &[Span],
+) -> Result<(Vec<(Span, MoveOutcome)>, u64), LinuxError> {
+    let together = together(spans, |between| swapped(pagemap, between));
+    page_out(target, &together)?;
+    let asked = together.len() as u64;
     let outcomes = outcomes(pagemap, spans, outcome_of_page_out)?;
     let busy = |&&(_, outcome): &&(Span, MoveOutcome)| outcome == MoveOutcome::Busy;
     let stayed: Vec<Span> = outcomes.iter().filter(busy).map(|&(span, _)| span).collect();
     if stayed.is_empty() {
-        return Ok(outcomes);
+        return Ok((outcomes, asked));
     }
     drain_page_lists();
     page_out(target, &stayed)?;
     let full = swap::is_full(target.root())?;
-    self::outcomes(pagemap, spans, |entry| match outcome_of_page_out(entry) {
+    let outcomes = self::outcomes(pagemap, spans, |entry| match outcome_of_page_out(entry) {
         MoveOutcome::Busy if full => MoveOutcome::NoSpace,
         other => other,
-    })
+    })?;
+    Ok((outcomes, asked + stayed.len() as u64))
+}
+
+/// The spans, as one where `out` has all that is between two of them in a region. It is asked for what is out between the
+/// first and the last one there.
+fn together(spans: &[Span], mut out: impl FnMut(Span) -> Vec<Span>) -> Vec<Span> {
+    let region = |span: &Span| span.start.0 / REGION_PAGES;
+    let mut together: Vec<Span> = Vec::new();
+    for near in spans.chunk_by(|a, b| region(a) == region(b) && a.end() < b.start) {
+        let [first, rest @ ..] = near else { continue };
+        together.push(*first);
+        let Some(last) = rest.last() else { continue };
+        let out = out(Span::between(first.end(), last.start));
+        for span in rest {
+            let is_out = |gap: Span| out.iter().any(|out| out.intersect(gap) == gap);
+            match together.last_mut() {
+                Some(last) if is_out(Span::between(last.end(), span.start)) => {
+                    *last = Span::between(last.start, span.end());
+                }
+                _ => together.push(*span),
+            }
+        }
+    }
+    together
+}
+
+/// What of a window is in swap; nothing where that is not told at once.
+fn swapped(pagemap: &mut Pagemap, window: Span) -> Vec<Span> {
+    let there = Categories::PRESENT.with(Categories::SWAPPED);
+    let mut runs = Vec::new();
+    match pagemap.scan(window, there, Categories::PRESENT, &mut runs) {
+        Ok(()) => runs.retain(|(_, told)| !told.has(Categories::PRESENT)),
+        Err(_) => runs.clear(),
+    }
+    runs.into_iter().map(|(run, _)| run).collect()
 }
 
 /// What the page table says of each page, as runs.
@@ -317,6 +367,22 @@ mod tests {
             assert_eq!(limits.pages % REGION_PAGES, 0, "a cut in a region splits its folio");
             assert!(limits.ranges <= MOST_RANGES && limits.pages * PAGE_BYTES < 1 << 31);
         }
+    }
+
+    #[test]
+    fn spans_go_together_where_all_between_them_is_out() {
+        let span = |start, pages| Span::new(Vpn(start), pages);
+        let spans = [span(3, 1), span(5, 2), span(9, 1), span(20, 1), span(600, 1), span(602, 1)];
+        let mut asked = Vec::new();
+        let found = together(&spans, |between| {
+            asked.push(between);
+            vec![span(4, 1), span(7, 2), span(10, 9), span(595, 5), span(601, 1)]
+        });
+        assert_eq!(found, [span(3, 7), span(20, 1), span(600, 3)]);
+        assert_eq!(asked, [span(4, 16), span(601, 1)]);
+        assert_eq!(together(&spans, |_| Vec::new()), spans);
+        let unordered = [span(9, 1), span(3, 1), span(4, 1)];
+        assert_eq!(together(&unordered, |_| vec![span(0, 512)]), unordered);
     }
 
     #[test]
