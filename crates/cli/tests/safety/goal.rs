@@ -50,7 +50,7 @@ fn a_program_gives_up_what_it_does_not_miss() {
 fn what_is_lost_is_seen_of_a_program_that_was_there_before() {
     let Some(system) = System::take() else { return };
     let timed = fs::read_to_string(SETTING).is_ok_and(|setting| setting.trim() != "0");
-    let load = Load::start("--size 64MiB --hot 100% --checksums");
+    let load = Load::start("--size 96MiB --hot 20% --cold-rate 20/s --checksums");
     let options = format!("--slow zram:size=256MiB --max-slowdown 5% {EAGER}");
     let mut driver = Running::start(&mut attach(load.pid(), &options));
     wait_until("refaults are counted as a loss", || {
