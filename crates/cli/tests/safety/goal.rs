@@ -9,6 +9,8 @@ use serde_json::Value;
 use std::fs;
 
 const SETTING: &str = "/proc/sys/kernel/task_delayacct";
+/// Cold memory that is read now and then.
+const LOAD: &str = "--size 96MiB --hot 20% --cold-rate 20/s --checksums";
 
 /// Part of the memory that was not fast in the end.
 fn saved(run: &Run) -> f64 {
@@ -25,8 +27,8 @@ fn a_program_gives_up_what_it_does_not_miss() {
     let Some(system) = System::take() else { return };
     let setting = fs::read_to_string(SETTING).ok();
     let options = format!("--slow zram:size=256MiB --max-slowdown 5% {EAGER}");
-    let load = "--size 96MiB --hot 20% --cold-rate 20/s --checksums --fork-rate 2/s";
-    let (run, _) = run_load_until(&options, load, 20, |run, _| saved(run) > 0.2);
+    let load = format!("{LOAD} --fork-rate 2/s");
+    let (run, _) = run_load_until(&options, &load, 20, |run, _| saved(run) > 0.2);
     let loss = &run.summary["loss"];
     assert_eq!(share(loss, "goal"), 0.05, "{loss}");
     let whole = &loss["whole"];
@@ -50,7 +52,7 @@ fn a_program_gives_up_what_it_does_not_miss() {
 fn what_is_lost_is_seen_of_a_program_that_was_there_before() {
     let Some(system) = System::take() else { return };
     let timed = fs::read_to_string(SETTING).is_ok_and(|setting| setting.trim() != "0");
-    let load = Load::start("--size 96MiB --hot 20% --cold-rate 20/s --checksums");
+    let load = Load::start(LOAD);
     let options = format!("--slow zram:size=256MiB --max-slowdown 5% {EAGER}");
     let mut driver = Running::start(&mut attach(load.pid(), &options));
     wait_until("refaults are counted as a loss", || {
@@ -82,13 +84,12 @@ fn what_shall_be_saved_leaves_fast_memory() {
     const SAVED: u64 = 32 << 20;
     let Some(system) = System::take() else { return };
     let options = format!("--slow zram:size=256MiB --save 32MiB {EAGER}");
-    let load = "--size 96MiB --hot 20% --cold-rate 20/s --checksums";
     let slow = |run: &Run| {
         let fast = number(&run.summary["tiers"][0], "used_bytes");
         number(&run.summary, "footprint_bytes") - fast
     };
     let close = |run: &Run| slow(run).abs_diff(SAVED) < SAVED / 8;
-    let (run, _) = run_load_until(&options, load, 45, |run, _| close(run));
+    let (run, _) = run_load_until(&options, LOAD, 45, |run, _| close(run));
     let saving = &run.summary["saving"];
     assert_eq!(number(saving, "asked_bytes"), SAVED, "{:#}", run.summary);
     assert_eq!(number(saving, "slow_bytes"), slow(&run), "{:#}", run.summary);
