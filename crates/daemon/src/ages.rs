@@ -10,12 +10,12 @@ use frostline_core::View;
 use frostline_core::event::Event;
 use frostline_core::types::*;
 
-/// Unit of ages: 2^30 ns, 1.07 s.
-const UNIT_BITS: u32 = 30;
+/// Unit of ages: 2^28 ns, 0.27 s.
+const UNIT_BITS: u32 = 28;
 /// Bits of a stamp that are a time; another one says that the page is there.
 const TIMES: u16 = (1 << 15) - 1;
 const THERE: u16 = 1 << 15;
-/// Older pages count as that old: 4.9 hours.
+/// Older pages count as that old: 1.2 hours.
 const OLDEST: u16 = TIMES >> 1;
 /// Half octaves up to there.
 const BINS: usize = 28;
@@ -49,9 +49,11 @@ impl Stamp {
 struct Bin {
     /// How many there are, as they were counted last.
     pages: u64,
-    /// Touches of such pages that are remembered.
+    /// Touches of such pages in this second.
+    touches: u64,
+    /// Touches of pages of this age or older that are remembered.
     returns: f64,
-    /// Useful time of the targets in which they happened (ns).
+    /// Useful time of the targets in which those happened (ns).
     useful: f64,
 }
 
@@ -76,8 +78,12 @@ pub(crate) struct Ages {
     /// Since when touches are seen.
     began: Nanos,
     swept: Swept,
+    /// When a sweep told of a touch last.
+    told: Nanos,
     /// When the last sweep ended.
     ended: Nanos,
+    /// Useful time since then (ns): its touches are yet to be told.
+    pending: f64,
     /// When ages were counted.
     counted: Option<Nanos>,
 }
@@ -101,7 +107,7 @@ fn youngest(bin: usize) -> Nanos {
 
 impl Ages {
     /// All pages that are there were touched just now, as far as anybody knows.
-    pub(crate) fn new(now: Nanos, view: &View<'_>) -> Self {
+    pub(crate) fn new(now: Nanos, view: &View<'_>, swept: Swept) -> Self {
         let stamp = |page| match view.state(PageId(page)).tier() {
             Some(_) => Stamp::new(units(now)),
             None => Stamp::default(),
@@ -110,8 +116,10 @@ impl Ages {
             stamps: (0..view.pages()).map(stamp).collect(),
             bins: Default::default(),
             began: now,
-            swept: Swept::default(),
+            swept,
+            told: now,
             ended: now,
+            pending: 0.0,
             counted: None,
         }
     }
@@ -134,29 +142,38 @@ impl Ages {
         }
     }
 
-    /// Takes in that a page was touched, in memory or in swap.
-    pub(crate) fn touched(&mut self, now: Nanos, page: PageId) {
+    /// Takes in that a page was touched, in swap or, as a sweep has found, in memory.
+    pub(crate) fn touched(&mut self, now: Nanos, page: PageId, is_found: bool) {
+        if is_found {
+            self.told = now;
+        }
         let units = units(now);
         let Some(stamp) = self.stamps.get_mut(page.index()) else { return };
         if let Some(age) = stamp.age(units) {
-            self.bins[bin(age)].returns += 1.0;
+            self.bins[bin(age)].touches += 1;
         }
         *stamp = Stamp::new(units);
     }
 
     /// Takes in a second in which the targets did something useful for so long (ns).
     pub(crate) fn second(&mut self, now: Nanos, useful: f64, swept: Swept) {
+        self.pending += useful;
+        let mut told = 0.0;
         if swept.times != self.swept.times {
-            (self.swept, self.ended) = (swept, now);
+            self.swept = swept;
+            self.ended = if self.told > self.ended { self.told } else { now };
+            told = core::mem::take(&mut self.pending);
         }
-        let watched = self.watched(now);
-        for (index, bin) in self.bins.iter_mut().enumerate() {
+        let watched = self.watched(self.ended);
+        let mut touches = 0;
+        for (index, bin) in self.bins.iter_mut().enumerate().rev() {
+            touches += core::mem::take(&mut bin.touches);
             let youngest = youngest(index);
             let remembered = REMEMBERED.max(REMEMBERED_AGES * youngest.as_secs_f64());
             let kept = 1.0 - 1.0 / remembered;
-            bin.returns *= kept;
+            bin.returns = bin.returns * kept + touches as f64;
             // Nothing can be older than what we have seen of it.
-            bin.useful = bin.useful * kept + if youngest < watched { useful } else { 0.0 };
+            bin.useful = bin.useful * kept + if youngest <= watched { told } else { 0.0 };
         }
         if self.counted.is_none_or(|counted| now >= counted.saturating_add(RECOUNT)) {
             self.count(now);
@@ -170,13 +187,18 @@ impl Ages {
     fn count(&mut self, now: Nanos) {
         self.counted = Some(now);
         self.bins.iter_mut().for_each(|bin| bin.pages = 0);
+        let since = units(now.saturating_sub(self.ended));
+        // A touch that a sweep found may be as old as the sweep before, and of those that a return is told of, some have
+        // returned since: half of the pages of an age count as older by a sweep.
+        let interval = units(Nanos(self.swept.interval.0 + (1 << UNIT_BITS) / 2));
         let units = units(now);
-        for stamp in &mut self.stamps {
+        for (page, stamp) in self.stamps.iter_mut().enumerate() {
             let Some(age) = stamp.age(units) else { continue };
             if age > OLDEST {
                 *stamp = Stamp::new(units.wrapping_sub(OLDEST));
             }
-            self.bins[bin(age)].pages += 1;
+            let older = if page % 2 == 0 { interval } else { 0 };
+            self.bins[bin(age.saturating_sub(since).saturating_add(older))].pages += 1;
         }
     }
 
@@ -192,18 +214,19 @@ impl Ages {
             return Vec::new();
         }
         let told = Nanos(interval.0 / 2 * 3)..=Nanos(self.watched(now).0 / 2);
-        let (mut cold, mut sums, mut variance) = (Vec::new(), Cold::default(), 0.0);
+        let (mut cold, mut sums) = (Vec::new(), Cold::default());
         for (index, bin) in self.bins.iter().enumerate().rev() {
             sums.pages = sums.pages.saturating_add(PageCount(bin.pages));
             if bin.useful > 0.0 {
                 let a_second = 1e9 / bin.useful;
-                sums.returns += bin.returns * a_second;
-                variance += (bin.returns + 1.0) * a_second * a_second;
+                let most_returns = bin.returns + CAUTION * libm::sqrt(bin.returns + 1.0);
+                // Those of older pages are among them, but are remembered for longer.
+                sums.returns = sums.returns.max(bin.returns * a_second);
+                sums.most_returns = sums.most_returns.max(most_returns * a_second);
             }
-            let age = youngest(index);
-            if told.contains(&age) {
-                let most_returns = sums.returns + CAUTION * libm::sqrt(variance);
-                cold.push(Cold { age, most_returns, ..sums });
+            sums.age = youngest(index);
+            if told.contains(&sums.age) {
+                cold.push(sums);
             }
         }
         cold

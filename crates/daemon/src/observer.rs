@@ -101,7 +101,7 @@ impl Observer {
         if let Some(ages) = &mut cx.ledger.ages
             && matches!(touch.kind, TouchKind::Accessed(_) | TouchKind::Refault)
         {
-            ages.touched(cx.now, page);
+            ages.touched(cx.now, page, touch.kind != TouchKind::Refault);
         }
         let Some(tier) = cx.ledger.engine.view().state(page).tier() else { return };
         referenced.insert(page.0);
@@ -261,8 +261,10 @@ impl Observer {
     pub(crate) fn report<S: System>(&mut self, cx: &mut Cx<'_, S>, events: &mut Vec<Event>) {
         let sampling = cx.system.sampling();
         let (at, before) = core::mem::replace(&mut self.told_cpu, (cx.now, sampling.cpu));
-        if cx.ledger.ages.is_none() && sampling.swept.is_some_and(|swept| swept.times > 0) {
-            cx.ledger.ages = Some(Ages::new(cx.now, &cx.ledger.engine.view()));
+        if cx.ledger.ages.is_none()
+            && let Some(swept) = sampling.swept.filter(|swept| swept.times > 0)
+        {
+            cx.ledger.ages = Some(Ages::new(cx.now, &cx.ledger.engine.view(), swept));
         }
         let (wall, sampler) = (cx.now.saturating_sub(at), sampling.cpu.saturating_sub(before));
         events.push(Event::CpuUsage { wall, sampler });

@@ -1,8 +1,8 @@
 //! Probes of a running program: some of its pages, drawn at random, are paged out, and how long each
 //! stays untouched is noted. Nothing else of it is moved.
 //!
-//! A page that comes back is paged out again, as soon as that costs the program no more than is accepted, the
-//! coldest ones first. Its refaults in the time that it is out, or just back, are those that it would have in a slow
+//! A page that comes back is paged out again, as soon as that costs the program no more than is accepted: those that
+//! were not out yet in this half of the time first, so that both tell of every page, then the coldest. Its refaults in the time that it is out, or just back, are those that it would have in a slow
 //! tier without access.
 
 use crate::DriverError;
@@ -27,7 +27,7 @@ const PROBE: Nanos = Nanos(12_000);
 const TOLD: u64 = 20;
 /// Pages that are drawn: so many, and one for so many probes that may be made.
 const PAGES: std::ops::RangeInclusive<u64> = 256..=4096;
-const PROBES_A_PAGE: u64 = 2;
+const PROBES_A_PAGE: u64 = 4;
 /// A page that so often did not go, one time after the other, does not go.
 const REFUSALS: u8 = 3;
 /// Largest part of the memory that may be in huge folios.
@@ -280,7 +280,13 @@ impl Probes {
     fn page_out(&mut self, now: Nanos) -> Result<(), DriverError> {
         let due = |page: &Page| matches!(page.state, State::In(from) if from <= now);
         let mut due: Vec<usize> = (0..self.pages.len()).filter(|i| due(&self.pages[*i])).collect();
-        due.sort_by(|a, b| self.pages[*a].rate().total_cmp(&self.pages[*b].rate()));
+        let half = self.half(now);
+        let was_out = |page: &Page| page.halves[half].time > Nanos::ZERO;
+        let order = |page: &Page| (was_out(page), page.rate());
+        due.sort_by(|a, b| {
+            let (a, b) = (order(&self.pages[*a]), order(&self.pages[*b]));
+            a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+        });
         due.truncate(self.may as usize);
         due.sort_by_key(|index| self.pages[*index].at);
         let spans: Vec<Span> =
@@ -290,7 +296,6 @@ impl Probes {
         let outcomes = page_out_verified(&self.target, &mut self.pagemap, &spans)?;
         let outcomes =
             outcomes.iter().flat_map(|(span, outcome)| (0..span.pages).map(move |_| *outcome));
-        let half = self.half(now);
         for (index, outcome) in due.into_iter().zip(outcomes) {
             let page = &mut self.pages[index];
             match outcome {

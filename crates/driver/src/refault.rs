@@ -16,10 +16,12 @@ use memmap2::{Advice, MmapMut};
 const PAGES: u64 = 1024;
 /// Fewer say nothing.
 const LEAST: usize = 128;
+/// Pages that are timed together.
+const TOGETHER: usize = 32;
 const PAGE: usize = PAGE_BYTES as usize;
 
-/// What the refault of a page of `target` takes here (mean), from the swap that the kernel takes first. `None` where too
-/// few pages can be copied or paged out.
+/// What the refault of a page of `target` takes here, from the swap that the kernel takes first: the median of means over
+/// a few pages, since some are interrupted by others that run. `None` where too few pages can be copied or paged out.
 ///
 /// # Errors
 /// Where the process has ended or rights are missing.
@@ -50,9 +52,14 @@ pub fn measure(root: &Root, target: &Target, seed: u64) -> Result<Option<Nanos>,
     if out.len() < LEAST {
         return Ok(None);
     }
-    let began = clock::monotonic();
-    for page in &out {
-        std::hint::black_box(memory[page * PAGE]);
-    }
-    Ok(Some(Nanos(clock::monotonic().saturating_sub(began).0 / out.len() as u64)))
+    let time = |pages: &[usize]| {
+        let began = clock::monotonic();
+        for page in pages {
+            std::hint::black_box(memory[page * PAGE]);
+        }
+        clock::monotonic().saturating_sub(began).0 / TOGETHER as u64
+    };
+    let mut means: Vec<u64> = out.chunks_exact(TOGETHER).map(time).collect();
+    means.sort_unstable();
+    Ok(means.get(means.len() / 2).map(|mean| Nanos(*mean)))
 }
