@@ -1,11 +1,15 @@
 //! Two of the same program, one of them tiered, that work in turn for some milliseconds each: what disturbs one of them
 //! disturbs the other as much.
+//!
+//! What a program does by itself in the turn of the other, such as to collect garbage, counts as time of its own.
 
 use super::programs::{Program, Work};
 use super::senpai::Group;
 use anyhow::{Context, anyhow};
 use frostline_core::rng::Rng;
 use frostline_terminal::cancel;
+use nix::time::{clock_getcpuclockid, clock_gettime};
+use nix::unistd::Pid;
 use rustix::thread::CpuSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -86,20 +90,35 @@ impl Pair {
     }
 
     fn turn(&mut self) -> anyhow::Result<(f64, f64)> {
-        let units = self.units;
-        let time = |program: &mut dyn Work| -> anyhow::Result<f64> {
-            let began = Instant::now();
-            program.work(units)?;
-            Ok(began.elapsed().as_secs_f64())
-        };
+        let Self { tiered, alone, units, rng } = self;
         // Neither is always the one that comes first.
-        if self.rng.below(2) == 0 {
-            let tiered = time(&mut *self.tiered)?;
-            return Ok((tiered, time(&mut *self.alone)?));
+        if rng.below(2) == 0 {
+            return each(&mut **tiered, &mut **alone, *units);
         }
-        let alone = time(&mut *self.alone)?;
-        Ok((time(&mut *self.tiered)?, alone))
+        let (alone, tiered) = each(&mut **alone, &mut **tiered, *units)?;
+        Ok((tiered, alone))
     }
+}
+
+/// Seconds that both take for so many units, one after the other.
+fn each(first: &mut dyn Work, second: &mut dyn Work, units: u64) -> anyhow::Result<(f64, f64)> {
+    let one = time(first, &*second, units)?;
+    let other = time(second, &*first, units)?;
+    Ok((one.0 + other.1, other.0 + one.1))
+}
+
+/// Seconds that a program takes for so many units, and that `other` works meanwhile, on the same core.
+fn time(program: &mut dyn Work, other: &dyn Work, units: u64) -> anyhow::Result<(f64, f64)> {
+    let (began, before) = (Instant::now(), on_core(other)?);
+    program.work(units)?;
+    let besides = on_core(other)?.saturating_sub(before).as_secs_f64();
+    Ok((began.elapsed().as_secs_f64() - besides, besides))
+}
+
+/// Time on processors of a program so far.
+fn on_core(program: &dyn Work) -> anyhow::Result<Duration> {
+    let clock = clock_getcpuclockid(Pid::from_raw(program.pid().cast_signed()))?;
+    Ok(clock_gettime(clock)?.into())
 }
 
 /// Keeps the client, this thread, off the core of the programs: it would take turns with them.

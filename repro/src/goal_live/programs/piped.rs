@@ -76,7 +76,12 @@ fn ready(command: &mut Command, dir: &Path) -> anyhow::Result<Piped> {
 pub fn node(dir: &Path) -> anyhow::Result<Piped> {
     let script = dir.join("sessions.js");
     std::fs::write(&script, SESSIONS)?;
-    ready(pinned("node").arg(script).arg("250000"), dir)
+    // Garbage is collected when the program says so, and not before.
+    let mut node = pinned("node");
+    ready(
+        node.args(["--expose-gc", "--initial-old-space-size=4096"]).arg(script).arg("250000"),
+        dir,
+    )
 }
 
 pub fn xz(dir: &Path) -> anyhow::Result<Piped> {
