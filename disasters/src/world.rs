@@ -117,6 +117,7 @@ impl World {
             probes: swap == Some(TierId(1)) && rng.below(2) == 0,
             answers: swap == Some(TierId(1)) && rng.below(2) == 0,
             wants_samples: true,
+            counts: true,
             goal: (rng.below(2) == 0).then_some(Goal {
                 most_loss: 0.02,
                 floor: None,

@@ -40,6 +40,8 @@ pub(crate) struct Ledger {
     pub(crate) late_refaults: u64,
     /// Access bits that were cleared and found set again.
     pub(crate) bits: u64,
+    /// Sampled loads of fast and of other memory that the policy has not been told of.
+    pub(crate) counted: [u64; 2],
     /// How long pages were not touched, where all are swept for it.
     pub(crate) ages: Option<Ages>,
     /// Pages in swap, where nobody sees at once that a page is touched in memory: who leaves too early comes back soon.
@@ -59,6 +61,7 @@ impl Ledger {
             arrivals: vec![Account::default(); tiers],
             late_refaults: 0,
             bits: 0,
+            counted: [0; 2],
             ages: None,
             exposures: settings.probes.then(Exposures::default),
         }

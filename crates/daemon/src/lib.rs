@@ -63,7 +63,7 @@ pub use pacer::Pacer;
 pub use queue::Queue;
 pub use reclaim::{Pass, Reclaimer};
 pub use rounds::Rounds;
-pub use settings::{NodeLoads, STEP, Settings, Tier};
+pub use settings::{COUNTED, NodeLoads, STEP, Settings, Tier};
 pub use space::Space;
 pub use spaces::Audits;
 pub use system::{

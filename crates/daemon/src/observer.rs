@@ -122,6 +122,9 @@ impl Observer {
                 if tier != TierId::FAST && direct {
                     slow.bit();
                 }
+                if sampled.kind == SampleKind::LoadMiss && sampled.missed != Some(false) {
+                    cx.ledger.counted[usize::from(tier != TierId::FAST)] += 1;
+                }
                 sampled
             }
             TouchKind::Accessed(before) => {
@@ -257,7 +260,7 @@ impl Observer {
         self.scans.next(most, |page| view.state(page), owner)
     }
 
-    /// What sampling costs.
+    /// What sampling costs, and what it has counted.
     pub(crate) fn report<S: System>(&mut self, cx: &mut Cx<'_, S>, events: &mut Vec<Event>) {
         let sampling = cx.system.sampling();
         let (at, before) = core::mem::replace(&mut self.told_cpu, (cx.now, sampling.cpu));
@@ -268,5 +271,9 @@ impl Observer {
         }
         let (wall, sampler) = (cx.now.saturating_sub(at), sampling.cpu.saturating_sub(before));
         events.push(Event::CpuUsage { wall, sampler });
+        if cx.settings.counts {
+            let [fast, slow] = core::mem::take(&mut cx.ledger.counted);
+            events.push(Event::Counters { fast, slow });
+        }
     }
 }

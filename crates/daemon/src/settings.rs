@@ -38,6 +38,10 @@ pub struct NodeLoads {
     pub sampled: bool,
 }
 
+/// Of so many loads one is counted for policies that want no samples: 2500 in a second of a program that misses its
+/// caches ten million times. In 5 s the share of a tier is known within one percent by that.
+pub const COUNTED: u32 = 4001;
+
 /// Settings of a daemon.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -59,6 +63,8 @@ pub struct Settings {
     pub answers: bool,
     /// Whether the policy wants samples of loads.
     pub wants_samples: bool,
+    /// Whether it wants to know how many loads each tier serves: samples are counted for it.
+    pub counts: bool,
     /// Slowdown that is kept to, in place of a limit of fast memory.
     pub goal: Option<Goal>,
     /// Loads from slower nodes, where anything tells of them.

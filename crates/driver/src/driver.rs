@@ -75,6 +75,7 @@ impl Driver {
             probes: choice.probes,
             answers: choice.answers,
             wants_samples: engine.facts().needs.load_sample_period > 0,
+            counts: engine.facts().needs.counters,
             goal: losses.goal,
             node_loads: losses.node_loads,
             interruption: losses.interruption,

@@ -7,7 +7,7 @@ use crate::left_alone::LeftAlone;
 use crate::losses::Losses;
 use crate::options::Options;
 use crate::place::{Place, Places};
-use crate::source::choice::choose;
+use crate::source::choice::{can_count, choose};
 use crate::watched::Selection;
 use crate::{SlowTier, SlowTiers};
 use frostline_core::TierLimits;
@@ -113,9 +113,10 @@ fn begin(
         (true, Some(_)) => Faults::Slower,
         (true, None) => Faults::Never,
     };
+    offer.telemetry.counters = can_count(&root, &places, &options)?;
     let known = terms(asked, &offer)?;
     notes.extend(departures(asked, wished, &known, offer.telemetry.faults)?);
-    check(asked, &known, offer.telemetry.faults)?;
+    check(asked, &known, &offer.telemetry)?;
     if known.facts.swaps && direct {
         let what = "slow memory that is no memory but a swap device";
         let hint = "take --slow zram, or a policy that uses memory where it is".into();
@@ -258,11 +259,9 @@ fn places(root: &Root, slow: &SlowTiers) -> Result<Places, DriverError> {
     Ok(Places { tiers, device: None, planned, frames })
 }
 
-/// What is offered before sources are known: nobody counts accesses by tier, or how long they take, or
-/// knows the future.
+/// What is offered before sources are known: nobody knows how long accesses take, or the future.
 fn live() -> Offer {
-    let telemetry =
-        Offered { counters: false, read_latencies: false, epochs: false, ..Offered::default() };
+    let telemetry = Offered { read_latencies: false, epochs: false, ..Offered::default() };
     Offer { telemetry, shares_cores: true, chooses_page_size: false, ..Offer::default() }
 }
 
@@ -357,9 +356,9 @@ fn missing_telemetry(policy: &str, facts: &Facts) -> Option<String> {
 }
 
 /// Refuses policies that need what no source here gives.
-fn check(policy: &str, known: &Terms, faults: Faults) -> Result<(), DriverError> {
+fn check(policy: &str, known: &Terms, offered: &Offered) -> Result<(), DriverError> {
     let needs = known.facts.needs;
-    let faults = needs.faults && (faults == Faults::Never || !needs.swap_faults);
+    let faults = needs.faults && (offered.faults == Faults::Never || !needs.swap_faults);
     let other = match needs.swap_faults {
         true => {
             "take --slow zram, where pages fault by themselves, or `frostline run --in-process` as root, \
@@ -377,7 +376,7 @@ fn check(policy: &str, known: &Terms, faults: Faults) -> Result<(), DriverError>
     let missing = [
         (needs.offline, "knowledge of the future", "it runs in the simulator only".into()),
         (faults, "faults on armed pages", other.into()),
-        (needs.counters, "counters of accesses by tier", uncounted),
+        (needs.counters && !offered.counters, "counters of accesses by tier", uncounted),
         (
             needs.read_latencies,
             "latencies of reads by tier",
@@ -410,14 +409,18 @@ impl Stopwatch {
 mod tests {
     use super::*;
 
-    /// What becomes of a policy, and what is said of it.
+    /// What becomes of a policy, and what is said of it, where nobody counts accesses by tier.
     fn suited(policy: &str, faults: Faults) -> String {
+        suited_to(policy, faults, false)
+    }
+
+    fn suited_to(policy: &str, faults: Faults, counters: bool) -> String {
         let mut offer = live();
-        offer.telemetry.faults = faults;
+        (offer.telemetry.faults, offer.telemetry.counters) = (faults, counters);
         let wished = terms(policy, &Offer::default()).unwrap().facts.needs;
         let known = terms(policy, &offer).unwrap();
         let notes = departures(policy, wished, &known, faults).unwrap();
-        match check(policy, &known, faults) {
+        match check(policy, &known, &offer.telemetry) {
             Ok(()) => format!("{} {}", known.name, notes.join("; ")),
             Err(error) => format!("error: {error}"),
         }
@@ -451,6 +454,8 @@ mod tests {
         assert_eq!(insists, format!("hybridtier {sizes}: `pages` changes nothing"));
         let counters = suited("hotbox:throttle=on", Faults::Never);
         assert!(counters.contains("counters") && counters.contains("hint: leave"), "{counters}");
+        let counted = suited_to("hotbox:throttle=on", Faults::Swap, true);
+        assert!(counted.starts_with("hotbox:") && !counted.contains("pauses"), "{counted}");
         let waits = suited("hotbox:eager=off", Faults::Never);
         assert!(waits.contains("faults") && waits.contains("hint: take --slow zram"), "{waits}");
         for faults in [Faults::Never, Faults::Swap, Faults::Slower] {

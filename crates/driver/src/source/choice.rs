@@ -15,6 +15,7 @@ use frostline_core::event::SampleKind;
 use frostline_core::policy::{Origin, Sampling, Telemetry};
 use frostline_core::spec::SpecError;
 use frostline_core::types::Nanos;
+use frostline_daemon::COUNTED;
 use frostline_linux::accesses::balancing::{self, Availability};
 use frostline_linux::accesses::damon;
 use frostline_linux::changes::Changes;
@@ -68,6 +69,9 @@ impl FromStr for Samples {
             .ok_or_else(|| SpecError::unknown("source of samples", text, &names))
     }
 }
+
+/// Of so many loads one is counted in the lab, whose programs make fewer of them.
+const COUNTED_IN_LAB: u32 = 199;
 
 /// Sources, and what the user should know about them.
 #[derive(Default)]
@@ -144,6 +148,16 @@ pub fn choose(
         choice.sources.push(Box::new(writes));
         choice.say("stores come from soft-dirty bits, which CRIU must not use meanwhile");
     }
+    if needs.counters && !choice.loads.is_some_and(|loads| loads.counts_accesses()) {
+        let counted = if here.lab() { COUNTED_IN_LAB } else { COUNTED };
+        let loads = Telemetry { load_sample_period: counted, ..Telemetry::default() };
+        if let Some((sources, _)) = here.pmu(loads)? {
+            choice.sources.extend(sources);
+            choice.say(
+                "accesses are counted by tier, by one load of many that the processor samples",
+            );
+        }
+    }
     if needs.access_bits {
         add_bits(&here, needs.swap_faults, &mut choice)?;
     }
@@ -156,6 +170,16 @@ pub fn choose(
         add_closings(&mut choice);
     }
     Ok(choice)
+}
+
+/// Whether accesses can be counted by tier: where slow memory is accessed where it is, and loads are sampled.
+///
+/// # Errors
+/// Where what the processor offers cannot be read.
+pub fn can_count(root: &Root, places: &Places, options: &Options) -> Result<bool, LinuxError> {
+    let here = Here::new(root, places, options, false);
+    let nodes = places.tiers.iter().skip(1).any(|place| matches!(place, Place::Node(_)));
+    Ok(nodes && (here.lab() || Pmu::best(&pmu::sources(root)?, SampleKind::LoadMiss).is_some()))
 }
 
 /// What tells of closed files; a policy does without where nothing can.
@@ -262,6 +286,14 @@ impl<'a> Here<'a> {
     fn new(root: &'a Root, places: &'a Places, options: &Options, inside: bool) -> Self {
         let (cpu_share, dry_run) = (options.cpu_limit.get(), options.dry_run);
         Self { root, places, cpu_share, dry_run, inside }
+    }
+
+    /// Whether this is the lab's machine, which samples accesses itself.
+    fn lab(&self) -> bool {
+        #[cfg(feature = "lab")]
+        return matches!(frostline_linux::lab::LabMemory::find(self.root), Ok(Some(_)));
+        #[cfg(not(feature = "lab"))]
+        false
     }
 
     fn best(&self, needs: Telemetry) -> Result<Found, LinuxError> {

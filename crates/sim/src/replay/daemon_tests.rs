@@ -52,6 +52,24 @@ fn a_daemon_keeps_to_its_share_of_a_core_and_the_program_pays_for_it() {
 }
 
 #[test]
+fn loads_are_counted_by_tier_for_who_wants_no_samples() {
+    // Half of the pages are slow after a while.
+    let steps: Vec<Step> = (0..1_000_000).map(|i| load(i % 1024)).collect();
+    let needs = Telemetry { counters: true, ..Telemetry::default() };
+    let actions = (0..4).map(|i| (FOUND, demote(i, i as u32 * 128, 128)));
+    let (_, events) =
+        run_script(&steps, Script { needs, ..Script::new(actions) }, &hosted(2048, 2048, 0.5));
+    assert!(!events.iter().any(|event| matches!(event, Event::Sample(_))));
+    let (fast, slow) = events.iter().fold((0, 0), |sum, event| match event {
+        Event::Counters { fast, slow } => (sum.0 + fast, sum.1 + slow),
+        _ => sum,
+    });
+    let counted = fast + slow;
+    assert!((200..=1_000_000 / u64::from(COUNTED) + 1).contains(&counted), "{counted}");
+    assert!((80..=fast).contains(&slow), "{slow} of {counted}");
+}
+
+#[test]
 fn a_kernel_gives_more_than_the_limit_and_the_daemon_takes_it_back() {
     let steps: Vec<Step> = (0..300_000).map(|i| load(i % 1000)).collect();
     let (outcome, _) = run_script(&steps, sampling(1_000_000, Vec::new()), &hosted(500, 700, 0.25));

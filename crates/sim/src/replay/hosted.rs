@@ -68,6 +68,7 @@ impl Hosted {
             probes: false,
             answers: false,
             wants_samples: engine.facts().needs.load_sample_period > 0,
+            counts: engine.facts().needs.counters,
             goal: options.goal,
             node_loads: None,
             interruption: INTERRUPTION,

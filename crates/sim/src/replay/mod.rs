@@ -57,6 +57,7 @@ use frostline_core::policy::{Made, Telemetry, untiered};
 use frostline_core::rng::Rng;
 use frostline_core::types::*;
 use frostline_core::{Engine, EngineConfig, Foreign};
+use frostline_daemon::COUNTED;
 use frostline_trace::batch::Want;
 use frostline_trace::header::ClockUnit;
 use frostline_trace::{Batch, TraceHeader, TraceSource};
@@ -241,7 +242,10 @@ impl<'a> Replay<'a> {
         let time = Time::new(&setup, header.clock == ClockUnit::Nanoseconds);
         let engine = engine(&limits, policy)?;
         let mut kernel = Kernel::new(setup, time, engine, Translations::new(guests), &mut dice);
-        kernel.sampling.set_period(SampleKind::LoadMiss, needs.load_sample_period);
+        // As live, a daemon counts what is sampled.
+        let counts = decider.is_some() && needs.counters && needs.load_sample_period == 0;
+        let loads = if counts { COUNTED } else { needs.load_sample_period };
+        kernel.sampling.set_period(SampleKind::LoadMiss, loads);
         kernel.sampling.set_period(SampleKind::Store, needs.store_sample_period);
         let mut exits = Exits::new(&options.faults, dice.fork());
         exits.plan(0, setup.footprint.records);
