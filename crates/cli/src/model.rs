@@ -40,7 +40,6 @@ pub struct ModelArgs {
         long,
         default_value = "scaled",
         value_name = "scaled|paper|SIZE",
-        value_parser = scale,
         hide_short_help = true
     )]
     pub scale: Scale,
@@ -98,18 +97,6 @@ impl ModelArgs {
             faults: self.trouble.faults(),
             ..SimOptions::new(machine, fast)
         })
-    }
-}
-
-/// Reads how intervals of policies relate to the published ones.
-///
-/// # Errors
-/// A size that is none.
-pub fn scale(text: &str) -> Result<Scale, SpecError> {
-    match text {
-        "scaled" => Ok(Scale::default()),
-        "paper" => Ok(Scale::Paper),
-        size => spec::parse_bytes(size).map(Scale::Of),
     }
 }
 

@@ -4,8 +4,10 @@ use crate::footprint::Footprint;
 use crate::machine::Machine;
 use crate::setting::Setting;
 use crate::size::FastSize;
+use frostline_core::spec::{self, SpecError};
 use frostline_core::types::{Bytes, Nanos};
 use frostline_daemon::Goal;
+use std::str::FromStr;
 
 /// Footprint to which the interval constants of the literature belong.
 pub const REFERENCE_FOOTPRINT_BYTES: u64 = 64 << 30;
@@ -36,6 +38,19 @@ impl Scale {
         match self {
             Self::Paper => 1.0,
             Self::Of(size) => (size.0 as f64 / footprint.bytes().max(1) as f64).max(1.0),
+        }
+    }
+}
+
+impl FromStr for Scale {
+    type Err = SpecError;
+
+    /// `scaled`, `paper`, or the size of the programs that intervals were published for.
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        match text {
+            "scaled" => Ok(Self::default()),
+            "paper" => Ok(Self::Paper),
+            size => spec::parse_bytes(size).map(Self::Of),
         }
     }
 }

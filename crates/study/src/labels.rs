@@ -1,7 +1,18 @@
 //! Names of policies in a study.
 
-use frostline_core::policy::{Group, registry};
+use frostline_core::policy::{Group, PolicyError, registry};
+use frostline_core::spec;
 use frostline_sim::GuestSetup;
+
+/// Policies of a list, checked. Where it names `all`, the references come with them by which numbers can be judged.
+///
+/// # Errors
+/// As [`registry::expand`].
+pub fn policies(list: &str) -> Result<Vec<String>, PolicyError> {
+    let all = spec::list(list).any(|item| item == "all");
+    let references = [registry::FIRST_TOUCH, registry::ALL_FAST, registry::ALL_SLOW].join(",");
+    registry::expand(&if all { format!("{list},{references}") } else { list.to_owned() })
+}
 
 /// Every policy in every kind of virtual machine: `memtierd`, `memtierd+gpac:cl=50`.
 pub fn labels(policies: &[String], guests: &[GuestSetup]) -> Vec<String> {

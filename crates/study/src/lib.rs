@@ -20,7 +20,7 @@ pub mod stats;
 pub use bounds::{BoundResult, NoBound};
 pub use error::StudyError;
 pub use input::{Input, Watched};
-pub use labels::{is_online, is_reference, labels, policy_of};
+pub use labels::{is_online, is_reference, labels, policies, policy_of};
 pub use monitor::{Monitor, Pass, Unwatched};
 pub use programs::{Guests, Programs, guests};
 pub use runner::{Request, footprint, machine, run, with_seed};

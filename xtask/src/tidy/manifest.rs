@@ -29,6 +29,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "frostline-sim",
         ],
     ),
+    ("frostline-py", &["frostline-core", "frostline-trace", "frostline-sim", "frostline-study"]),
     (
         "frostline-report",
         &[

@@ -2,7 +2,6 @@
 
 use crate::model::{ModelArgs, ProgramArgs};
 use crate::series;
-use frostline_core::policy::registry;
 use frostline_core::spec;
 use frostline_core::types::Nanos;
 use frostline_report::{csv, details, html, summary};
@@ -95,7 +94,7 @@ pub struct Args {
 /// Wrong usage, a trace that cannot be read, or a stop.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     cancel::install()?;
-    let policies = policies(&args.policies)?;
+    let policies = frostline_study::policies(&args.policies)?;
     let guests = args.programs.guests();
     let runs = args.traces.len() * args.fast.len() * policies.len() * guests.len().max(1);
     let single = runs == 1 && args.seeds == 1;
@@ -157,12 +156,4 @@ struct About<'a> {
 fn digests(traces: &[String]) -> anyhow::Result<BTreeMap<String, Option<String>>> {
     let one = |trace: &String| Ok((trace.clone(), digest::sha256(Path::new(trace))?));
     traces.iter().map(one).collect()
-}
-
-fn policies(list: &str) -> anyhow::Result<Vec<String>> {
-    let all = spec::list(list).any(|item| item == "all");
-    // References that its numbers can be judged by.
-    let references = [registry::FIRST_TOUCH, registry::ALL_FAST, registry::ALL_SLOW].join(",");
-    let with_references = if all { format!("{list},{references}") } else { list.to_owned() };
-    Ok(registry::expand(&with_references)?)
 }

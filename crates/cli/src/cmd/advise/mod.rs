@@ -8,7 +8,7 @@ mod recorded;
 mod swept;
 mod told;
 
-use crate::model::{Switch, scale};
+use crate::model::Switch;
 use asked::{Asked, Measured, Samples};
 use frostline_core::policy::registry;
 use frostline_core::spec;
@@ -126,7 +126,7 @@ pub struct Args {
     #[arg(hide_short_help = true)]
     tlb: Switch,
     /// Intervals of policies: as for `frostline compare`
-    #[arg(long, default_value = "scaled", value_name = "scaled|paper|SIZE", value_parser = scale)]
+    #[arg(long, default_value = "scaled", value_name = "scaled|paper|SIZE")]
     #[arg(hide_short_help = true)]
     scale: Scale,
     /// Seed of everything random: what is drawn of the trace, policies, intervals

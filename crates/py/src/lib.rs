@@ -1,0 +1,34 @@
+//! Python module `frostline._native`: traces, replays and advice, thin over `frostline-study`.
+//!
+//! Results cross as JSON, accesses of traces as Arrow. The package in `python/frostline` makes objects and tables of them.
+#![forbid(unsafe_code)]
+
+mod errors;
+mod lists;
+mod stream;
+mod studies;
+mod trace;
+mod watched;
+
+use pyo3::prelude::*;
+
+/// What the package is made of.
+#[pymodule]
+mod _native {
+    use super::*;
+
+    #[pymodule_export]
+    use super::lists::{machine, machines, policies};
+    #[pymodule_export]
+    use super::studies::{advise, compare};
+    #[pymodule_export]
+    use super::trace::Trace;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        let py = module.py();
+        module.add("FrostlineError", py.get_type::<errors::FrostlineError>())?;
+        module.add("UsageError", py.get_type::<errors::UsageError>())?;
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

@@ -1,0 +1,169 @@
+//! Comparisons and advice. A request and what comes of it are JSON.
+
+use crate::watched::watched;
+use frostline_core::Limit;
+use frostline_core::policy::registry;
+use frostline_core::spec::SpecError;
+use frostline_sim::{FastSize, RunReport, Scale, SeriesPoint, SimOptions};
+use frostline_study::advise::{self as advice, Advice, Extent, Question};
+use frostline_study::{Programs, Request, StudyError, machine, policies};
+use pyo3::prelude::*;
+use serde::{Deserialize, Serialize};
+
+/// Machine and policies of a request.
+#[derive(Deserialize)]
+struct Model {
+    policies: String,
+    machine: String,
+    seed: u64,
+    tlb: bool,
+    scale: String,
+    jobs: Option<usize>,
+}
+
+impl Model {
+    fn options(&self, fast: FastSize) -> anyhow::Result<SimOptions> {
+        let scale: Scale = self.scale.parse()?;
+        let machine = machine(&self.machine)?;
+        Ok(SimOptions { seed: self.seed, tlb: self.tlb, scale, ..SimOptions::new(machine, fast) })
+    }
+}
+
+/// Request of [`compare`].
+#[derive(Deserialize)]
+struct Compared {
+    traces: Vec<String>,
+    fast: Vec<String>,
+    seeds: u64,
+    bound: bool,
+    series: bool,
+    #[serde(flatten)]
+    model: Model,
+}
+
+/// Request of [`advise`].
+#[derive(Deserialize)]
+struct Advised {
+    trace: String,
+    goals: Vec<f64>,
+    /// All of the trace is replayed.
+    exact: bool,
+    #[serde(flatten)]
+    model: Model,
+}
+
+/// A run as Python gets it.
+#[derive(Serialize)]
+struct Run<'a> {
+    report: &'a RunReport,
+    /// Empty but for the first seed, and unless it is asked for.
+    series: &'a [SeriesPoint],
+}
+
+/// Advice for a policy as Python gets it.
+#[derive(Serialize)]
+struct Told {
+    policy: String,
+    footprint_bytes: u64,
+    /// Part of the regions that was replayed; 1 for all.
+    part: f64,
+    replays: usize,
+    answers: Vec<Answer>,
+    /// Shares of the footprint, and slowdowns with them.
+    curve: Vec<(f64, f64)>,
+}
+
+/// Sizes as shares of the footprint.
+#[derive(Serialize)]
+struct Answer {
+    max_slowdown: f64,
+    fast_share: Option<f64>,
+    low_share: Option<f64>,
+    high_share: Option<f64>,
+    is_least: bool,
+}
+
+impl From<Advice> for Told {
+    fn from(advice: Advice) -> Self {
+        let answer = |answer: &advice::Answer| {
+            let (low_share, high_share) = answer.interval.unwrap_or_default();
+            let advice::Answer { goal, size, is_least, .. } = *answer;
+            Answer { max_slowdown: goal, fast_share: size, low_share, high_share, is_least }
+        };
+        Self {
+            footprint_bytes: advice.footprint_bytes,
+            part: advice.part.unwrap_or(1.0),
+            replays: advice.replays,
+            answers: advice.answers.iter().map(answer).collect(),
+            curve: advice.curve.points().to_vec(),
+            policy: advice.policy,
+        }
+    }
+}
+
+/// Replays traces under policies and sizes of fast memory.
+#[pyfunction]
+#[pyo3(signature = (request, progress=None))]
+pub fn compare(
+    py: Python<'_>,
+    request: &str,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<String> {
+    watched(py, progress, |monitor| {
+        let Compared { traces, fast, seeds, bound, series, model } = serde_json::from_str(request)?;
+        let sizes: Vec<FastSize> =
+            fast.iter().map(|text| text.parse()).collect::<Result<_, SpecError>>()?;
+        let first = sizes.first().ok_or_else(|| {
+            StudyError::usage("no size of fast memory", "name one: 1:8, 40%, 2GiB")
+        })?;
+        let options = model.options(*first)?;
+        let request = Request {
+            traces: traces.iter().map(|trace| Programs::alone(trace)).collect(),
+            guests: Vec::new(),
+            policies: policies(&model.policies)?,
+            seeds,
+            bound,
+            jobs: model.jobs,
+            options,
+            every_series: false,
+            limit: Limit::default(),
+            sizes,
+        };
+        let study = frostline_study::run(&request, monitor)?;
+        let sizes = study.traces.iter().flat_map(|trace| &trace.sizes);
+        let runs = sizes.flat_map(|size| &size.policies).flat_map(|policy| &policy.runs);
+        let runs = runs
+            .map(|run| Run { report: &run.report, series: if series { &run.series } else { &[] } });
+        Ok(serde_json::to_string(&runs.collect::<Vec<_>>())?)
+    })
+}
+
+/// Looks for sizes of fast memory that slowdowns take.
+#[pyfunction]
+#[pyo3(signature = (request, progress=None))]
+pub fn advise(
+    py: Python<'_>,
+    request: &str,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<String> {
+    watched(py, progress, |monitor| {
+        let Advised { trace, goals, exact, model } = serde_json::from_str(request)?;
+        // The size is what is looked for.
+        let options = model.options(FastSize::Percent(100.0))?;
+        if !goals.iter().all(|goal| *goal > 0.0 && goal.is_finite()) {
+            let hint = "slowdowns are shares above 0: 0.02 for 2 %";
+            return Err(StudyError::usage(format!("no slowdowns: {goals:?}"), hint).into());
+        }
+        let question = Question {
+            goals,
+            policies: registry::expand(&model.policies)?,
+            extent: if exact { Extent::All } else { Extent::ByLength },
+            jobs: model.jobs,
+            options,
+        };
+        let mut trace = advice::Trace::open(&trace, Limit::default(), monitor)?;
+        let told = advice::advise(&mut trace, &question, monitor)?;
+        let told: Vec<Told> = told.into_iter().map(Told::from).collect();
+        Ok(serde_json::to_string(&told)?)
+    })
+}

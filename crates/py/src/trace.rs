@@ -1,0 +1,75 @@
+//! Traces as Python objects.
+
+use crate::errors;
+use crate::stream::Records;
+use crate::watched::watched;
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use frostline_core::Limit;
+use frostline_study::{Input, StudyError, Unwatched, Watched};
+use frostline_trace::{TraceHeader, TraceInfo};
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+use std::path::Path;
+
+/// Name that consumers of Arrow streams expect a capsule to have.
+const CAPSULE: &std::ffi::CStr = c"arrow_array_stream";
+
+/// A trace that can be read any number of times: a file, or one that is generated as it is read.
+#[pyclass(frozen, module = "frostline._native")]
+pub struct Trace {
+    input: Input,
+    header: TraceHeader,
+}
+
+#[pymethods]
+impl Trace {
+    /// Finds a file, or a generator by `synth:NAME:key=value...`, and checks that it begins well.
+    #[new]
+    fn new(py: Python<'_>, name: &str) -> PyResult<Self> {
+        let open = || -> anyhow::Result<Self> {
+            let input = Input::open(name, 1, Limit::default(), &Unwatched)?;
+            let header = input.source()?.header().clone();
+            Ok(Self { input, header })
+        };
+        py.detach(open).map_err(|error| errors::of_study(&error))
+    }
+
+    /// As it was named.
+    #[getter]
+    fn name(&self) -> &str {
+        self.input.name()
+    }
+
+    /// What the trace says about itself, as JSON.
+    fn header(&self) -> PyResult<String> {
+        serde_json::to_string(&self.header).map_err(|error| errors::of_study(&error.into()))
+    }
+
+    /// What it holds, by a pass over all of it, as JSON.
+    #[pyo3(signature = (progress=None))]
+    fn info(&self, py: Python<'_>, progress: Option<&Bound<'_, PyAny>>) -> PyResult<String> {
+        watched(py, progress, |monitor| {
+            let mut source = Watched::new(self.input.source()?, "reading", None, monitor);
+            let bytes = Path::new(self.input.name()).metadata().ok().map(|file| file.len());
+            let info = TraceInfo::collect(&mut source, bytes, |_| true)?;
+            if frostline_study::Monitor::stops(monitor) {
+                return Err(StudyError::Stopped { runs: None }.into());
+            }
+            Ok(serde_json::to_string(&info)?)
+        })
+    }
+
+    /// A stream of its accesses for whatever reads Arrow: batches that are decoded when they are asked for.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        // A consumer that wants other types converts them itself.
+        let _ = requested_schema;
+        let source = self.input.source().map_err(|error| errors::of_trace(&error))?;
+        let stream = FFI_ArrowArrayStream::new(Box::new(Records::new(source)));
+        PyCapsule::new_with_value(py, stream, CAPSULE)
+    }
+}

@@ -1,0 +1,39 @@
+"""Traces, replays and advice of Frostline.
+
+How much fast memory does a program need, so that it becomes no slower than is accepted, and which policy makes the
+most of it? A trace of a program, recorded or generated, is replayed on a modelled machine.
+
+>>> import frostline
+>>> trace = frostline.synth("zipf:size=64MiB:accesses=2M")
+>>> runs = frostline.compare(trace, policies="memtis,first-touch", fast="1:8")
+>>> [run.policy for run in runs]
+['memtis', 'first-touch']
+"""
+
+from ._advice import Advice, Answer, advise
+from ._lists import Machine, Parameter, Policy, machine, machines, policies
+from ._native import FrostlineError, UsageError, __version__
+from ._runs import Run, Runs, compare, sim
+from ._traces import Trace, open, synth
+
+__all__ = [
+    "Advice",
+    "Answer",
+    "FrostlineError",
+    "Machine",
+    "Parameter",
+    "Policy",
+    "Run",
+    "Runs",
+    "Trace",
+    "UsageError",
+    "__version__",
+    "advise",
+    "compare",
+    "machine",
+    "machines",
+    "open",
+    "policies",
+    "sim",
+    "synth",
+]

@@ -1,0 +1,64 @@
+"""Progress of work that takes more than a moment."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+Progress = Callable[[str, int, int | None], object]
+"""Is told what is done, how much of it so far, and of how much."""
+
+PATIENCE_SECONDS = 1.0
+"""Work that takes no longer shows nothing."""
+
+
+class _Bar:
+    """A bar for each pass, once the work has taken a while."""
+
+    def __init__(self, make: Any) -> None:
+        self._make = make
+        self._began = time.monotonic()
+        self._what: str | None = None
+        self._bar: Any = None
+
+    def __call__(self, what: str, done: int, total: int | None) -> None:
+        if time.monotonic() - self._began < PATIENCE_SECONDS:
+            return
+        if what != self._what:
+            self.close()
+            self._what = what
+            self._bar = self._make(desc=what, total=total, unit="access", unit_scale=True, leave=False)
+        self._bar.update(done - self._bar.n)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+@contextmanager
+def shown(wanted: bool | None) -> Iterator[Progress | None]:
+    """What is to be told of the progress, for as long as the work takes.
+
+    Parameters
+    ----------
+    wanted
+        Whether a bar is shown. None: where tqdm is installed and somebody looks at it.
+    """
+    if wanted is False or (wanted is None and not sys.stderr.isatty() and "ipykernel" not in sys.modules):
+        yield None
+        return
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        if wanted:
+            raise
+        yield None
+        return
+    bar = _Bar(tqdm)
+    try:
+        yield bar
+    finally:
+        bar.close()

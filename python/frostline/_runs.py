@@ -1,0 +1,229 @@
+"""Replays of traces."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+from . import _native
+from ._lists import Machine
+from ._model import PolicyLike, TraceLike, model, trace_name
+from ._progress import shown
+from ._traces import Trace
+from ._units import html_table, in_percent, table
+
+if TYPE_CHECKING:
+    import pandas
+
+_SHOWN = 20
+
+
+class Run:
+    """A replay of a trace under a policy, with a size of fast memory.
+
+    Everything but ``report["host"]`` is a pure function of trace, machine, policy and seed.
+
+    Attributes
+    ----------
+    report
+        Every number of it, units in the names.
+    series
+        The same over time, where it was asked for: a point for each interval.
+    """
+
+    def __init__(self, report: dict[str, Any], series: list[dict[str, Any]]) -> None:
+        self.report = report
+        self.series = series
+
+    @property
+    def trace(self) -> str:
+        """The trace, as it was named."""
+        return str(self.report["trace"])
+
+    @property
+    def policy(self) -> str:
+        """The policy, with the parameters that were named."""
+        return str(self.report["policy"])
+
+    @property
+    def fast(self) -> str:
+        """Size of fast memory, as it was asked for."""
+        return str(self.report["fast"])
+
+    @property
+    def slowdown(self) -> float:
+        """Modelled time divided by that with all memory fast; 1 for none."""
+        return float(self.report["slowdown_vs_all_fast"])
+
+    @property
+    def fast_hit_ratio(self) -> float:
+        """Share of the accesses that fast memory served."""
+        return float(self.report["fast_hit_ratio"])
+
+    def __repr__(self) -> str:
+        return f"<Run of {self.policy} with {self.fast} fast: {self.slowdown:.3f} times the time with all memory fast>"
+
+
+class Runs(Sequence[Run]):
+    """Replays, in the order in which they were asked for."""
+
+    def __init__(self, runs: list[Run]) -> None:
+        self._runs = runs
+
+    @overload
+    def __getitem__(self, index: int) -> Run: ...
+    @overload
+    def __getitem__(self, index: slice) -> Runs: ...
+    def __getitem__(self, index: int | slice) -> Run | Runs:
+        return Runs(self._runs[index]) if isinstance(index, slice) else self._runs[index]
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(self._runs)
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """The numbers of each run that are no tables themselves."""
+        return [
+            {key: value for key, value in run.report.items() if not isinstance(value, dict | list)} for run in self
+        ]
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A row for each run; columns have their units in their names.
+
+        Raises
+        ------
+        ImportError
+            Where pandas is not installed: ``pip install 'frostline[tables]'``.
+        """
+        import pandas
+
+        return pandas.DataFrame(self.to_dicts())
+
+    def _rows(self) -> tuple[list[str], list[list[str]]]:
+        heads = ["policy", "trace", "fast", "slowdown", "fast hits", "of bound"]
+        rows = [
+            [
+                run.policy,
+                run.trace,
+                run.fast,
+                f"{run.slowdown:.3f}",
+                in_percent(run.fast_hit_ratio),
+                "-" if run.report["share_of_bound"] is None else in_percent(run.report["share_of_bound"]),
+            ]
+            for run in self._runs[:_SHOWN]
+        ]
+        if len(self) > _SHOWN:
+            rows.append([f"and {len(self) - _SHOWN} more", "", "", "", "", ""])
+        return heads, rows
+
+    def __repr__(self) -> str:
+        return table(*self._rows())
+
+    def _repr_html_(self) -> str:
+        return html_table(*self._rows())
+
+
+def compare(
+    traces: TraceLike | Iterable[TraceLike],
+    policies: PolicyLike | Iterable[PolicyLike] = "all",
+    fast: str | Iterable[str] = ("1:2", "1:8", "1:16"),
+    *,
+    machine: Machine | str = "dram-nvm",
+    seed: int = 1,
+    seeds: int = 1,
+    bound: bool = False,
+    series: bool = False,
+    tlb: bool = True,
+    scale: str = "scaled",
+    jobs: int | None = None,
+    progress: bool | None = None,
+) -> Runs:
+    """Replay traces under policies and sizes of fast memory.
+
+    Parameters
+    ----------
+    traces
+        One or several: objects, files, or ``synth:NAME:key=value...``.
+    policies
+        Names with parameters, ``memtis:alpha=0.75``, and groups: ``all`` (the principal ones, with references), ``variants``,
+        ``baselines``, ``offline``.
+    fast
+        Sizes of fast memory: ``1:8`` (fast to slow), ``40%`` of the footprint, ``2GiB``.
+    machine
+        A preset or a TOML file, with parameters; see `machines`.
+    seed
+        Of everything random.
+    seeds
+        So many runs of each, with seeds from `seed` upwards.
+    bound
+        Whether to compute what no placement can beat: ``share_of_bound``.
+    series
+        Whether runs have their numbers over time, with the first seed.
+    tlb
+        Whether the translation lookaside buffer is modelled.
+    scale
+        Intervals of policies: ``scaled`` (as for a program of 64 GiB), ``paper`` (as published), or the size that they
+        are for.
+    jobs
+        Runs at the same time; None for one on each core.
+    progress
+        Whether a bar is shown; None: where tqdm is installed and somebody looks at it.
+
+    Returns
+    -------
+    Runs
+        By trace, size, policy and seed.
+
+    Raises
+    ------
+    UsageError
+        For a policy, machine or size that cannot be.
+    FrostlineError
+        For a trace that cannot be read.
+    KeyboardInterrupt
+        Within a tenth of a second after Ctrl-C.
+    """
+    several = [traces] if isinstance(traces, Trace | str | os.PathLike) else traces
+    sizes = [fast] if isinstance(fast, str) else list(fast)
+    request = {
+        "traces": [trace_name(trace) for trace in several],
+        "fast": sizes,
+        "seeds": seeds,
+        "bound": bound,
+        "series": series,
+        **model(policies, machine, seed, tlb, scale, jobs),
+    }
+    with shown(progress) as told:
+        runs = json.loads(_native.compare(json.dumps(request), told))
+    return Runs([Run(run["report"], run["series"]) for run in runs])
+
+
+def sim(
+    trace: TraceLike,
+    policy: PolicyLike,
+    fast: str,
+    *,
+    machine: Machine | str = "dram-nvm",
+    seed: int = 1,
+    series: bool = True,
+    tlb: bool = True,
+    scale: str = "scaled",
+    progress: bool | None = None,
+) -> Run:
+    """Replay a trace under a policy. Parameters are those of `compare`.
+
+    Returns
+    -------
+    Run
+        With its numbers over time.
+    """
+    runs = compare(
+        trace, policy, fast, machine=machine, seed=seed, series=series, tlb=tlb, scale=scale, progress=progress
+    )
+    if len(runs) != 1:
+        raise _native.UsageError(f"{policy} are {len(runs)} policies\nhint: compare() replays several")
+    return runs[0]

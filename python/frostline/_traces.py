@@ -1,0 +1,116 @@
+"""Traces of programs."""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import cached_property
+from typing import Any
+
+from . import _native
+from ._progress import shown
+from ._units import html_table, in_bytes
+
+SYNTH_PREFIX = "synth:"
+
+
+class Trace:
+    """Accesses of a program that reached memory, with what happened around them.
+
+    It can be read any number of times, and is not held in memory. Whatever reads Arrow reads its accesses as a stream
+    of record batches: `pyarrow.table(trace)`, `polars.DataFrame(trace)`, DuckDB. Columns: ``page`` (uint32, dense page id, one for
+    4 KiB), ``kind`` (uint8: 0 load, 1 store, 2 fetch, 3 write-back), ``stream`` (uint32, thread), ``clock`` (uint64, in units of
+    ``header["clock"]``).
+
+    Parameters
+    ----------
+    name
+        A file that ``frostline record`` wrote, or a generator, ``synth:NAME:key=value...``.
+
+    Raises
+    ------
+    FrostlineError
+        Where there is no such file, or it is no trace.
+    UsageError
+        Where there is no such generator.
+    """
+
+    def __init__(self, name: str | os.PathLike[str]) -> None:
+        self._native = _native.Trace(os.fspath(name))
+
+    @property
+    def name(self) -> str:
+        """File or generator, as it was named."""
+        return self._native.name
+
+    @cached_property
+    def header(self) -> dict[str, Any]:
+        """What the trace says about itself."""
+        header: dict[str, Any] = json.loads(self._native.header())
+        return header
+
+    def info(self, *, progress: bool | None = None) -> dict[str, Any]:
+        """Count what it holds, by a pass over all of it.
+
+        Parameters
+        ----------
+        progress
+            Whether a bar is shown; None: where tqdm is installed and somebody looks at it.
+
+        Returns
+        -------
+        dict
+            Among others ``records``, ``pages_touched``, ``footprint_bytes``, ``threads``, ``events``.
+        """
+        with shown(progress) as told:
+            info: dict[str, Any] = json.loads(self._native.info(told))
+        return info
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self._native.__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        kind = "synth" if self.name.startswith(SYNTH_PREFIX) else "open"
+        name = self.name.removeprefix(SYNTH_PREFIX)
+        return f"frostline.{kind}({name!r})"
+
+    def _repr_html_(self) -> str:
+        header = self.header
+        rows = [["trace", self.name], ["program", str(header["name"])], ["clock", str(header["clock"])]]
+        if os.path.exists(self.name):
+            rows.append(["file", in_bytes(os.path.getsize(self.name))])
+        if header.get("expected_records"):
+            rows.append(["records", f"{header['expected_records']:,}"])
+        return html_table(["", ""], rows)
+
+
+def open(path: str | os.PathLike[str]) -> Trace:
+    """Open a trace file.
+
+    Parameters
+    ----------
+    path
+        A file that ``frostline record`` or ``frostline trace import`` wrote.
+
+    Returns
+    -------
+    Trace
+    """
+    name = os.fspath(path)
+    # Whatever a file is called, it is a file.
+    return Trace(os.path.join(".", name) if name.startswith(SYNTH_PREFIX) else name)
+
+
+def synth(description: str) -> Trace:
+    """A trace that is generated as it is read.
+
+    Parameters
+    ----------
+    description
+        Generator with parameters, such as ``zipf:size=1GiB:accesses=20M``; ``frostline list generators`` lists them.
+
+    Returns
+    -------
+    Trace
+    """
+    return Trace(SYNTH_PREFIX + description.removeprefix(SYNTH_PREFIX))

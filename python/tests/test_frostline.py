@@ -1,0 +1,212 @@
+"""The package as a user has it: installed, and nothing else of the project."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pyarrow
+import pytest
+
+import frostline
+
+ZIPF = "zipf:size=16MiB:accesses=400K"
+
+
+@pytest.fixture
+def zipf() -> frostline.Trace:
+    return frostline.synth(ZIPF)
+
+
+def test_a_trace_says_what_it_is(zipf: frostline.Trace) -> None:
+    assert repr(zipf) == f"frostline.synth({ZIPF!r})"
+    assert zipf.header["clock"] == "instructions"
+    info = zipf.info(progress=False)
+    assert info["pages_touched"] * 4096 == info["footprint_bytes"] > 0
+    assert "zipf" in zipf._repr_html_()
+
+
+def test_arrow_has_every_access(zipf: frostline.Trace) -> None:
+    info = zipf.info(progress=False)
+    table = pyarrow.table(zipf)
+    assert table.num_rows == info["records"]
+    assert table.schema.names == ["page", "kind", "stream", "clock"]
+    pages = table.column("page")
+    assert len(pages.unique()) == info["pages_touched"]
+    kinds = {kind.as_py(): count.as_py() for kind, count in zip(*table.column("kind").value_counts().flatten())}
+    by_kind = info["records_by_kind"]
+    assert kinds.get(0, 0) == by_kind["load"] and kinds.get(1, 0) == by_kind["store"]
+    clocks = table.column("clock").to_numpy()
+    assert (clocks[1:] >= clocks[:-1]).all()
+    assert clocks[-1] == info["clock_last"]
+    # Again from the start, in batches that are decoded when they are asked for.
+    reader = pyarrow.RecordBatchReader.from_stream(zipf)
+    first = reader.read_next_batch()
+    assert 0 < first.num_rows <= 1 << 16
+    assert first.column("page").equals(pages.combine_chunks()[: first.num_rows])
+
+
+def test_runs_are_those_of_the_program(zipf: frostline.Trace) -> None:
+    runs = frostline.compare(zipf, "memtis,first-touch", ["1:2", "1:8"], bound=True, progress=False)
+    assert [(run.fast, run.policy) for run in runs] == [
+        ("1:2", "memtis"),
+        ("1:2", "first-touch"),
+        ("1:8", "memtis"),
+        ("1:8", "first-touch"),
+    ]
+    for run in runs:
+        assert run.slowdown >= 1.0 and 0.0 <= run.fast_hit_ratio < 1.0
+        assert 0.0 <= run.report["share_of_bound"] <= 1.0
+    assert runs[0].slowdown < runs[2].slowdown
+    again = frostline.compare(zipf, "memtis", "1:2", bound=True, progress=False)[0]
+    without_host = [{**run.report, "host": None} for run in (runs[0], again)]
+    assert without_host[0] == without_host[1]
+    frame = runs.to_pandas()
+    assert list(frame["policy"]) == [run.policy for run in runs]
+    assert {"modelled_seconds", "promoted_bytes", "slowdown_vs_all_fast"} <= set(frame.columns)
+    assert "first-touch" in repr(runs) and "<td>memtis</td>" in runs._repr_html_()
+
+
+def test_a_run_has_its_numbers_over_time(zipf: frostline.Trace) -> None:
+    run = frostline.sim(zipf, "hybridtier", "1:4", progress=False)
+    assert sum(point["accesses"] for point in run.series) == run.report["accesses"]
+    assert "hybridtier" in repr(run)
+
+
+def test_advice_lies_on_its_curve(zipf: frostline.Trace) -> None:
+    advice = frostline.advise(zipf, [0.3, 0.6], progress=False)
+    small, large = advice.answers
+    assert small.fast_bytes is not None and large.fast_bytes is not None
+    assert large.fast_bytes <= small.fast_bytes <= advice.footprint_bytes
+    sizes = [size for size, _ in advice.curve]
+    assert sizes == sorted(sizes)
+    assert "30 %" in str(advice) and "<table>" in advice._repr_html_()
+
+
+def test_lists_have_their_defaults() -> None:
+    memtis = next(policy for policy in frostline.policies() if policy.name == "memtis")
+    assert memtis.group == "principal" and any(param.name == "alpha" for param in memtis.params)
+    assert "dram-cxl" in frostline.machines()
+    slower = frostline.machine("dram-cxl:tiers.cxl.read_ns=250")
+    assert slower.description["tiers"][1]["read_ns"] == 250.0
+    run = frostline.sim("synth:" + ZIPF, memtis, "1:4", machine=slower, progress=False)
+    assert run.report["machine"] == slower.name
+
+
+@pytest.mark.parametrize(
+    ("ask", "part"),
+    [
+        (lambda: frostline.synth("zipff"), "zipf"),
+        (lambda: frostline.machine("dram-cx"), "hint: "),
+        (lambda: frostline.compare("synth:" + ZIPF, "memtiss", "1:8", progress=False), "memtis"),
+        (lambda: frostline.compare("synth:" + ZIPF, "memtis", "1:x", progress=False), "hint: "),
+        (lambda: frostline.compare("synth:" + ZIPF, "memtis", [], progress=False), "hint: "),
+        (lambda: frostline.advise("synth:" + ZIPF, -1.0, progress=False), "hint: "),
+        (lambda: frostline.advise("synth:" + ZIPF, float("nan"), progress=False), ""),
+        (lambda: frostline.sim("synth:" + ZIPF, "all", "1:8", progress=False), "hint: "),
+    ],
+)
+def test_what_cannot_be_right_is_refused(ask: object, part: str) -> None:
+    assert callable(ask)
+    with pytest.raises(ValueError) as refused:
+        ask()
+    assert part in str(refused.value)
+
+
+def test_what_is_no_trace_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(frostline.FrostlineError, match="hint: "):
+        frostline.open(tmp_path / "none.flt")
+    text = tmp_path / "text.flt"
+    text.write_text("no trace at all, but long enough to be one of them")
+    with pytest.raises(frostline.FrostlineError):
+        frostline.open(text)
+
+
+def test_a_trace_that_is_deleted_meanwhile_is_an_error_and_no_crash(tmp_path: Path) -> None:
+    path = tmp_path / "short.flt"
+    program = Path(sys.executable).with_name("frostline")
+    subprocess.run([program, "trace", "synth", ZIPF, "-o", path], check=True, capture_output=True)
+    trace = frostline.open(path)
+    assert trace.info(progress=False)["records"] > 0
+    path.unlink()
+    with pytest.raises(frostline.FrostlineError):
+        trace.info(progress=False)
+
+
+def test_the_programs_come_with_it() -> None:
+    program = Path(sys.executable).with_name("frostline")
+    version = subprocess.run([program, "--version"], check=True, capture_output=True, text=True)
+    assert version.stdout.split() == ["frostline", frostline.__version__]
+    assert (program.parents[1] / "lib" / "libfrostline_agent.so").exists()
+
+
+def test_ctrl_c_ends_a_replay_soon() -> None:
+    long = "synth:zipf:size=256MiB:accesses=2G"
+    script = f"""
+import frostline, time
+print("ready", flush=True)
+try:
+    frostline.compare({long!r}, "memtis", "1:8", progress=False)
+except KeyboardInterrupt:
+    print(time.time(), flush=True)
+"""
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None and child.stdout.readline() == "ready\n"
+        time.sleep(1.0)
+        sent = time.time()
+        os.kill(child.pid, signal.SIGINT)
+        ended = float(child.stdout.readline())
+        assert child.wait() == 0
+    print(f"ended after {1000 * (ended - sent):.0f} ms")
+
+
+def test_the_lock_is_free_meanwhile(zipf: frostline.Trace) -> None:
+    turns = 0
+    over = threading.Event()
+
+    def count() -> None:
+        nonlocal turns
+        while not over.is_set():
+            turns += 1
+            time.sleep(0.001)
+
+    counter = threading.Thread(target=count)
+    counter.start()
+    frostline.compare(zipf, "memtis", "1:8", progress=False)
+    over.set()
+    counter.join()
+    assert turns > 5
+
+
+def test_progress_is_told_and_what_it_raises_ends_the_work() -> None:
+    from frostline import _native
+
+    request = {
+        "traces": ["synth:zipf:size=64MiB:accesses=200M"],
+        "fast": ["1:8"],
+        "seeds": 1,
+        "bound": False,
+        "series": False,
+        "policies": "memtis",
+        "machine": "dram-nvm",
+        "seed": 1,
+        "tlb": False,
+        "scale": "scaled",
+        "jobs": None,
+    }
+    told: list[tuple[str, int, int | None]] = []
+
+    def tell(what: str, done: int, total: int | None) -> None:
+        told.append((what, done, total))
+        if len(told) == 3:
+            raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        _native.compare(json.dumps(request), tell)
+    assert len(told) == 3 and told[0][0]
