@@ -14,7 +14,9 @@ from ._advice import Advice, Answer, advise
 from ._lists import Machine, Parameter, Policy, machine, machines, policies
 from ._native import FrostlineError, UsageError, __version__
 from ._runs import Run, Runs, compare, sim
+from ._sweep import sweep
 from ._traces import Trace, open, synth
+from ._written import record, write
 
 __all__ = [
     "Advice",
@@ -34,6 +36,9 @@ __all__ = [
     "machines",
     "open",
     "policies",
+    "record",
     "sim",
+    "sweep",
     "synth",
+    "write",
 ]

@@ -38,6 +38,30 @@ class _Bar:
             self._bar.close()
 
 
+def _tqdm(wanted: bool | None) -> Any:
+    """What makes bars, where one is to be shown: where None is wanted, where somebody looks at it."""
+    if wanted is False or (wanted is None and not sys.stderr.isatty() and "ipykernel" not in sys.modules):
+        return None
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        if wanted:
+            raise
+        return None
+    return tqdm
+
+
+@contextmanager
+def counted(what: str, total: int, wanted: bool | None) -> Iterator[Callable[[], object]]:
+    """A call for each thing that is done."""
+    make = _tqdm(wanted)
+    if make is None:
+        yield lambda: None
+        return
+    with make(desc=what, total=total, delay=PATIENCE_SECONDS) as bar:
+        yield bar.update
+
+
 @contextmanager
 def shown(wanted: bool | None) -> Iterator[Progress | None]:
     """What is to be told of the progress, for as long as the work takes.
@@ -47,17 +71,11 @@ def shown(wanted: bool | None) -> Iterator[Progress | None]:
     wanted
         Whether a bar is shown. None: where tqdm is installed and somebody looks at it.
     """
-    if wanted is False or (wanted is None and not sys.stderr.isatty() and "ipykernel" not in sys.modules):
+    make = _tqdm(wanted)
+    if make is None:
         yield None
         return
-    try:
-        from tqdm.auto import tqdm
-    except ImportError:
-        if wanted:
-            raise
-        yield None
-        return
-    bar = _Bar(tqdm)
+    bar = _Bar(make)
     try:
         yield bar
     finally:

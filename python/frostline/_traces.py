@@ -66,6 +66,30 @@ class Trace:
             info: dict[str, Any] = json.loads(self._native.info(told))
         return info
 
+    def profile(
+        self, *, skip: int | None = None, records: int | None = None, progress: bool | None = None
+    ) -> dict[str, Any]:
+        """Count how much memory serves how many of its accesses, for memory that keeps what was used last.
+
+        Parameters
+        ----------
+        skip
+            So many accesses at the start are left out; None: what a generator does first, of a file nothing.
+        records
+            So many accesses are looked at, and no more.
+        progress
+            As for `info`.
+
+        Returns
+        -------
+        dict
+            Among others ``memory`` (for shares of the accesses, the smallest memory in bytes), ``popularity`` and ``miss_curve`` (for
+            shares of the pages, the share of the accesses that miss).
+        """
+        with shown(progress) as told:
+            profile: dict[str, Any] = json.loads(self._native.profile(skip, records, told))
+        return profile
+
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self._native.__arrow_c_stream__(requested_schema)
 

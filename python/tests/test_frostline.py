@@ -11,6 +11,8 @@ import threading
 import time
 from pathlib import Path
 
+import numpy
+import pandas
 import pyarrow
 import pytest
 
@@ -126,6 +128,63 @@ def test_what_is_no_trace_is_refused(tmp_path: Path) -> None:
     text.write_text("no trace at all, but long enough to be one of them")
     with pytest.raises(frostline.FrostlineError):
         frostline.open(text)
+
+
+def test_arrays_become_a_trace(tmp_path: Path) -> None:
+    path = tmp_path / "own.flt"
+    addresses = numpy.array([0x1000, 0x2008, 0x1fff, 1 << 40], dtype=numpy.int64)
+    trace = frostline.write(path, [1, 1, 5, 9], addresses, writes=[False, True, False, True], threads=[7, 7, 8, 7])
+    table = pyarrow.table(trace)
+    assert table.column("clock").to_pylist() == [1, 1, 5, 9]
+    assert table.column("kind").to_pylist() == [0, 1, 0, 1]
+    assert table.column("stream").to_pylist() == [0, 0, 1, 0]
+    pages = table.column("page").to_pylist()
+    assert pages[0] == pages[2] and pages[1] == pages[0] + 1 and pages[3] not in pages[:3]
+    assert trace.header["name"] == "own" and trace.info(progress=False)["finished"]
+    # Several pieces, from a column of pandas.
+    rows = (1 << 20) + 5
+    frame = pandas.DataFrame({"time": numpy.arange(rows), "address": (numpy.arange(rows) % 512) * 4096})
+    long = frostline.write(path, frame["time"], frame["address"], clock="instructions")
+    assert long.info(progress=False)["records"] == rows
+    assert frostline.sim(long, "first-touch", "1:1", progress=False).report["accesses"] > 0
+
+
+@pytest.mark.parametrize(
+    ("times", "addresses", "error", "part"),
+    [
+        ([3, 2], [0, 0], ValueError, "hint: sort"),
+        ([0.5, 1.0], [0, 0], TypeError, "whole numbers"),
+        ([float("nan")], [0], TypeError, "whole numbers"),
+        ([0, 1], [0], ValueError, "different lengths"),
+        ([0], [-1], ValueError, "beyond 0"),
+        ([0], [1 << 64], TypeError, "whole numbers"),
+        ([[0]], [[0]], TypeError, "dimensions"),
+        (["now"], [0], TypeError, "whole numbers"),
+    ],
+)
+def test_arrays_that_are_no_accesses_are_refused(
+    tmp_path: Path, times: list[object], addresses: list[object], error: type[Exception], part: str
+) -> None:
+    path = tmp_path / "bad.flt"
+    with pytest.raises(error, match=part):
+        frostline.write(path, times, addresses)
+    assert not path.exists()
+
+
+def test_a_profile_says_how_much_memory_serves_what(zipf: frostline.Trace) -> None:
+    profile = zipf.profile(progress=False)
+    assert profile["left_out"] > 0 and profile["pages"] > 0
+    misses = [point["misses"] for point in profile["miss_curve"]]
+    assert misses == sorted(misses, reverse=True)
+    with pytest.raises(frostline.UsageError, match="nothing behind"):
+        zipf.profile(skip=1 << 40, progress=False)
+
+
+def test_a_program_is_recorded(tmp_path: Path) -> None:
+    trace = frostline.record(["/bin/true"], tmp_path / "true.flt")
+    assert trace.info(progress=False)["records"] > 0
+    with pytest.raises(frostline.FrostlineError, match="no-such-program"):
+        frostline.record(["/no-such-program"], tmp_path / "none.flt")
 
 
 def test_a_trace_that_is_deleted_meanwhile_is_an_error_and_no_crash(tmp_path: Path) -> None:

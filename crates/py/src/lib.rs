@@ -9,6 +9,7 @@ mod stream;
 mod studies;
 mod trace;
 mod watched;
+mod writer;
 
 use pyo3::prelude::*;
 
@@ -18,11 +19,13 @@ mod _native {
     use super::*;
 
     #[pymodule_export]
-    use super::lists::{machine, machines, policies};
+    use super::lists::{expand, machine, machines, policies};
     #[pymodule_export]
     use super::studies::{advise, compare};
     #[pymodule_export]
     use super::trace::Trace;
+    #[pymodule_export]
+    use super::writer::Writer;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -30,6 +30,13 @@ pub fn policies() -> String {
     Value::from(listed.collect::<Vec<Value>>()).to_string()
 }
 
+/// Policies of a list with groups in it, checked, with references where it names `all`.
+#[pyfunction]
+pub fn expand(policies: &str) -> PyResult<Vec<String>> {
+    let expanded = frostline_study::policies(policies);
+    expanded.map_err(|error| errors::of_study(&error.into()))
+}
+
 /// Names of machines, and what they are.
 #[pyfunction]
 pub fn machines() -> Vec<(&'static str, &'static str)> {

@@ -5,8 +5,10 @@ use crate::stream::Records;
 use crate::watched::watched;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use frostline_core::Limit;
-use frostline_study::{Input, StudyError, Unwatched, Watched};
+use frostline_profile::{Profile, Span};
+use frostline_study::{Input, Monitor, StudyError, Unwatched, Watched};
 use frostline_trace::{TraceHeader, TraceInfo};
+use frostline_workloads::{SYNTH_PREFIX, initialisation_records};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use std::path::Path;
@@ -52,10 +54,37 @@ impl Trace {
             let mut source = Watched::new(self.input.source()?, "reading", None, monitor);
             let bytes = Path::new(self.input.name()).metadata().ok().map(|file| file.len());
             let info = TraceInfo::collect(&mut source, bytes, |_| true)?;
-            if frostline_study::Monitor::stops(monitor) {
-                return Err(StudyError::Stopped { runs: None }.into());
-            }
+            monitor.check()?;
             Ok(serde_json::to_string(&info)?)
+        })
+    }
+
+    /// How much memory serves how many of its accesses, by one pass over it, as JSON. What a generator does first is left
+    /// out unless `skip` says how much.
+    #[pyo3(signature = (skip=None, records=None, progress=None))]
+    fn profile(
+        &self,
+        py: Python<'_>,
+        skip: Option<u64>,
+        records: Option<u64>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<String> {
+        watched(py, progress, |monitor| {
+            let name = self.input.name();
+            let skip = match skip {
+                Some(skip) => skip,
+                None if name.starts_with(SYNTH_PREFIX) => initialisation_records(name)?,
+                None => 0,
+            };
+            let mut source = Watched::new(self.input.source()?, "reading", None, monitor);
+            let profile = Profile::of(&mut source, Span { skip, records }, |_| true)?;
+            monitor.check()?;
+            if profile.records() == 0 {
+                let what =
+                    format!("there is nothing behind the first {} records", profile.left_out());
+                return Err(StudyError::usage(what, "leave out fewer").into());
+            }
+            Ok(serde_json::to_string(&profile.summary())?)
         })
     }
 

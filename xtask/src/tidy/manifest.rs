@@ -29,7 +29,17 @@ const LAYERS: &[(&str, &[&str])] = &[
             "frostline-sim",
         ],
     ),
-    ("frostline-py", &["frostline-core", "frostline-trace", "frostline-sim", "frostline-study"]),
+    (
+        "frostline-py",
+        &[
+            "frostline-core",
+            "frostline-trace",
+            "frostline-workloads",
+            "frostline-profile",
+            "frostline-sim",
+            "frostline-study",
+        ],
+    ),
     (
         "frostline-report",
         &[

@@ -1,5 +1,6 @@
 //! Traces in other formats.
 
+mod addresses;
 mod amount;
 mod damo;
 mod feed;
@@ -8,6 +9,7 @@ mod names;
 mod perf;
 mod text;
 
+pub use addresses::{Accessed, AddressWriter};
 pub use damo::{DamoFeed, DamoSource};
 pub use feed::{Access, Batches, Feed, Item};
 pub use perf::{PerfFeed, PerfSource, is_perf_script};

@@ -1,0 +1,287 @@
+"""Sweeps: many replays, on the cores of this machine or of a cluster, each made once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Generator, Iterable, Mapping
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from contextlib import closing
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import _native
+from ._lists import Machine, machine
+from ._model import PolicyLike, TraceLike, listed, model, trace_name
+from ._progress import counted
+from ._results import Results, row_of
+from ._traces import SYNTH_PREFIX, Trace
+
+if TYPE_CHECKING:
+    import pandas
+    from distributed import Client
+
+Rows = Generator[dict[str, Any], None, None]
+
+_PIECE = 1 << 20
+_LEAST_BYTES = 64 << 20
+_BYTES_PER_PAGE = 96
+_BYTES_PER_RECORD = 4.0
+_RETRIES = 3
+
+
+@dataclass(frozen=True)
+class Task:
+    """A replay that is to be made.
+
+    Attributes
+    ----------
+    key
+        Digest of everything that determines it.
+    trace
+        As the user named it.
+    digest
+        Of the trace's contents, or of its description where it is generated.
+    length
+        What it is expected to take, in no unit: who takes longest begins first.
+    memory_bytes
+        That it is expected to need.
+    request
+        For the native module.
+    """
+
+    key: str
+    trace: str
+    digest: str
+    length: float
+    memory_bytes: int
+    request: Mapping[str, Any]
+
+
+@lru_cache(maxsize=4096)
+def _digest_of_file(path: str, size: int, changed_ns: int) -> str:
+    digest = hashlib.sha256()
+    with Path(path).open("rb") as file:
+        while piece := file.read(_PIECE):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def digest_of(trace: str) -> str:
+    """SHA-256 of a trace file, or of the description of one that is generated."""
+    if trace.startswith(SYNTH_PREFIX):
+        return hashlib.sha256(trace.encode()).hexdigest()
+    status = os.stat(trace)
+    return _digest_of_file(os.path.abspath(trace), status.st_size, status.st_mtime_ns)
+
+
+def _with_seed(trace: str, seed: int, seeds: int) -> str:
+    # As compare() has it: a generated trace is another one with each seed, unless its description names one.
+    if seeds == 1 or not trace.startswith(SYNTH_PREFIX) or ":seed=" in trace:
+        return trace
+    return f"{trace}:seed={seed}"
+
+
+def _expected_of(trace: str) -> tuple[float, int]:
+    header = Trace(trace).header
+    pages = header.get("expected_pages") or 1 << 20
+    memory = _LEAST_BYTES + pages * _BYTES_PER_PAGE
+    if not trace.startswith(SYNTH_PREFIX):
+        return float(os.path.getsize(trace)), memory
+    return _BYTES_PER_RECORD * float(header.get("expected_records") or 1e7), memory
+
+
+def tasks_of(
+    traces: Iterable[str], policies: Iterable[str], fast: Iterable[str], machines: Iterable[str], seeds: list[int], rest: Mapping[str, Any]
+) -> list[Task]:
+    """A task for each trace, machine, size, policy and seed, in this order."""
+    # Whatever a machine is called, and whichever file it is in: what it is like determines a run.
+    described = {name: machine(name) for name in machines}
+    tasks = []
+    for trace in traces:
+        named = {seed: _with_seed(trace, seed, len(seeds)) for seed in seeds}
+        digests = {seed: digest_of(name) for seed, name in named.items()}
+        length, memory = _expected_of(trace)
+        for name, model_of in described.items():
+            for size in fast:
+                for policy in policies:
+                    for seed in seeds:
+                        request = {
+                            "traces": [named[seed]],
+                            "fast": [size],
+                            "seeds": 1,
+                            "bound": False,
+                            "series": False,
+                            **rest,
+                            "policies": policy,
+                            "machine": name,
+                            "seed": seed,
+                            "jobs": 1,
+                        }
+                        told = {**request, "traces": digests[seed], "machine": model_of.description}
+                        text = json.dumps([_native.__version__, told], sort_keys=True)
+                        key = hashlib.sha256(text.encode()).hexdigest()
+                        tasks.append(Task(key, trace, digests[seed], length, memory, request))
+    return tasks
+
+
+def perform(task: Task, stop: threading.Event | None = None) -> dict[str, Any]:
+    """Make a replay. What goes wrong is in its row."""
+
+    def look(*_: object) -> None:
+        if stop is not None and stop.is_set():
+            raise KeyboardInterrupt
+
+    trace = task.request["traces"][0]
+    try:
+        found = digest_of(trace)
+        if found != task.digest:
+            raise _native.FrostlineError(f"{trace} is another trace here: {found[:12]}, not {task.digest[:12]}")
+        (run,) = json.loads(_native.compare(json.dumps(dict(task.request)), look))
+    except (_native.FrostlineError, OSError, ValueError) as error:
+        return row_of(task, None, str(error))
+    return row_of(task, run["report"], None)
+
+
+def version_here() -> str:
+    """Version of the package where this is called."""
+    return _native.__version__
+
+
+def _on_cores(tasks: list[Task], jobs: int | None) -> Rows:
+    stop = threading.Event()
+    with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
+        left = {pool.submit(perform, task, stop) for task in tasks}
+        try:
+            while left:
+                done, left = wait(left, return_when=FIRST_COMPLETED)
+                for future in done:
+                    yield future.result()
+        finally:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+
+
+def _on_cluster(tasks: list[Task], client: Client) -> Rows:
+    from distributed import as_completed
+
+    for worker, version in client.run(version_here).items():
+        if version != _native.__version__:
+            raise _native.UsageError(
+                f"worker {worker} has frostline {version}, and this is {_native.__version__}\n"
+                "hint: install the same version everywhere"
+            )
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    declared = bool(workers) and all("MEMORY" in worker.get("resources", {}) for worker in workers)
+    task_of = {}
+    futures = []
+    for rank, task in enumerate(tasks):
+        future = client.submit(
+            perform,
+            task,
+            key=f"frostline-{task.key}",
+            priority=-rank,
+            retries=_RETRIES,
+            resources={"MEMORY": task.memory_bytes} if declared else None,
+        )
+        task_of[future.key] = task
+        futures.append(future)
+    try:
+        for future in as_completed(futures):
+            error = future.exception()
+            # A run on which workers die again and again is a row as well.
+            if error is not None:
+                yield row_of(task_of[future.key], None, f"{type(error).__name__}: {error}")
+            else:
+                yield future.result()
+    finally:
+        client.cancel(futures)
+
+
+def sweep(
+    traces: TraceLike | Iterable[TraceLike],
+    policies: PolicyLike | Iterable[PolicyLike] = "all",
+    fast: str | Iterable[str] = ("1:2", "1:8", "1:16"),
+    machines: Machine | str | Iterable[Machine | str] = "dram-nvm",
+    seeds: int | Iterable[int] = 1,
+    *,
+    results: str | os.PathLike[str] | None = None,
+    client: Client | None = None,
+    scheduler: str | None = None,
+    tlb: bool = True,
+    scale: str = "scaled",
+    jobs: int | None = None,
+    progress: bool | None = None,
+) -> pandas.DataFrame:
+    """Make every replay of a grid, once.
+
+    Parameters
+    ----------
+    traces, policies, fast
+        As for `compare`. Files have to be where they are named on every worker, with the same contents.
+    machines
+        Presets or TOML files, with parameters; of files, those that the workers find.
+    seeds
+        So many, from 1 upwards, or these.
+    results
+        Folder of a Parquet dataset, by trace, that holds a file for each replay by a digest of all that determines it.
+        What is there is not made again, so that a sweep that was interrupted goes on. None: nothing is kept.
+    client, scheduler
+        A client of Dask, or the address of its scheduler, ``tcp://...``. None: the cores of this machine.
+    jobs
+        Replays at the same time on this machine; None for one on each core.
+    tlb, scale, progress
+        As for `compare`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row for each trace, machine, size, policy and seed, in this order: what was asked, every number of the run with
+        its unit in the name, and ``error``, which is empty where there was none. The same wherever it was made.
+
+    Raises
+    ------
+    UsageError
+        For a policy or machine that is not known, and where workers have another version.
+    FrostlineError, OSError
+        For a trace that is not there. What goes wrong with a single replay is in its row.
+    """
+    import pandas
+
+    names = [traces] if isinstance(traces, Trace | str | os.PathLike) else traces
+    sizes = [fast] if isinstance(fast, str) else list(fast)
+    several = [machines] if isinstance(machines, Machine | str) else machines
+    numbers = list(range(1, seeds + 1)) if isinstance(seeds, int) else list(seeds)
+    rest = model("", "", 1, tlb, scale, 1)
+    tasks = tasks_of(
+        [trace_name(trace) for trace in names],
+        _native.expand(listed(policies)),
+        sizes,
+        [str(machine) for machine in several],
+        numbers,
+        rest,
+    )
+    kept = Results(results)
+    rows = {task.key: row for task in tasks if (row := kept.find(task)) is not None}
+    missing = sorted({task.key: task for task in tasks if task.key not in rows}.values(), key=lambda task: -task.length)
+    owned = None
+    if client is None and scheduler is not None:
+        from distributed import Client
+
+        client = owned = Client(scheduler)
+    try:
+        made = _on_cores(missing, jobs) if client is None else _on_cluster(missing, client)
+        with closing(made), counted("replays", len(missing), progress) as bar:
+            for row in made:
+                kept.keep(row)
+                rows[row["key"]] = row
+                bar()
+    finally:
+        if owned is not None:
+            owned.close()
+    frame = pandas.DataFrame([rows[task.key] for task in tasks], columns=list(kept.schema))
+    return frame.astype(kept.schema).drop(columns="key")

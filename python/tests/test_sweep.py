@@ -1,0 +1,129 @@
+"""Sweeps on this machine's cores and on clusters of a few processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pandas
+import pytest
+from distributed import Client, LocalCluster
+
+import frostline
+from frostline import _native, _sweep
+
+TRACES = ["synth:zipf:size=8MiB:accesses=100K", "synth:hotcold:size=8MiB:accesses=100K"]
+POLICIES = "memtis,hybridtier,first-touch"
+SIZES = ["1:2", "1:8"]
+RUNS = len(TRACES) * 3 * len(SIZES) * 2
+
+
+def swept(**how: Any) -> pandas.DataFrame:
+    return frostline.sweep(TRACES, POLICIES, SIZES, seeds=2, progress=False, **how)
+
+
+@pytest.fixture(scope="module")
+def here() -> pandas.DataFrame:
+    return swept()
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Keys of the replays that were made here."""
+    keys: list[str] = []
+    perform = _sweep.perform
+
+    def count(task: _sweep.Task, stop: threading.Event | None = None) -> dict[str, Any]:
+        keys.append(task.key)
+        return perform(task, stop)
+
+    monkeypatch.setattr(_sweep, "perform", count)
+    return keys
+
+
+def test_a_sweep_is_what_its_replays_are(here: pandas.DataFrame) -> None:
+    assert len(here) == RUNS and (here["error"] == "").all()
+    asked = here[["trace", "fast", "policy", "seed"]].itertuples(index=False)
+    policies = POLICIES.split(",")
+    assert [tuple(row) for row in asked] == [
+        (trace, fast, policy, seed) for trace in TRACES for fast in SIZES for policy in policies for seed in (1, 2)
+    ]
+    for row in here.iloc[::5].to_dict("records"):
+        trace, seed = f"{row['trace']}:seed={row['seed']}", int(row["seed"])
+        (run,) = frostline.compare(trace, row["policy"], row["fast"], seed=seed, progress=False)
+        for name in ("slowdown_vs_all_fast", "modelled_seconds", "promoted_bytes", "fast_hit_ratio"):
+            assert row[name] == run.report[name], name
+
+
+def test_what_was_made_is_not_made_again(here: pandas.DataFrame, made: list[str], tmp_path: Path) -> None:
+    first = frostline.sweep(TRACES[0], POLICIES, SIZES, seeds=2, results=tmp_path, progress=False)
+    assert len(first) == len(made) == RUNS // 2
+    made.clear()
+    pandas.testing.assert_frame_equal(swept(results=tmp_path), here, check_exact=True)
+    assert len(made) == RUNS // 2
+    made.clear()
+    pandas.testing.assert_frame_equal(swept(results=tmp_path), here, check_exact=True)
+    assert made == []
+    # Somebody else reads the dataset as one.
+    assert len(pandas.read_parquet(tmp_path)) == RUNS
+    # Another machine is another run; half a file is none.
+    frostline.sweep(TRACES[0], "memtis", "1:2", "dram-cxl", results=tmp_path, progress=False)
+    assert len(made) == 1
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def test_a_replay_that_fails_is_a_row(tmp_path: Path) -> None:
+    small = "dram-nvm:tiers.nvm.capacity_bytes=1MiB"
+    full = frostline.sweep(TRACES[0], "first-touch", "1:2", ["dram-nvm", small], results=tmp_path, progress=False)
+    assert list(full["error"] == "") == [True, False], full["error"]
+    assert "tiers are full" in full["error"][1] and pandas.isna(full["modelled_seconds"][1])
+    with pytest.raises(frostline.UsageError):
+        frostline.sweep(TRACES[0], "memtiss", "1:2", progress=False)
+    with pytest.raises(FileNotFoundError):
+        frostline.sweep(str(tmp_path / "none.flt"), "memtis", "1:2", progress=False)
+
+
+def test_a_cluster_gives_the_same(here: pandas.DataFrame, tmp_path: Path) -> None:
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        pandas.testing.assert_frame_equal(swept(client=client, results=tmp_path), here, check_exact=True)
+        assert len(list(tmp_path.rglob("*.parquet"))) == RUNS
+
+
+def test_a_worker_that_is_killed_costs_its_run_only(here: pandas.DataFrame) -> None:
+    with LocalCluster(n_workers=0, dashboard_address=None) as cluster, Client(cluster) as client:
+        command = [sys.executable, "-m", "distributed.cli.dask_worker", cluster.scheduler_address, "--nthreads", "1"]
+        command += ["--no-dashboard", "--no-nanny"]
+        workers = [subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) for _ in range(3)]
+        try:
+            client.wait_for_workers(3, timeout=60)
+
+            def kill() -> None:
+                time.sleep(0.3)
+                os.kill(workers[2].pid, signal.SIGKILL)
+
+            killer = threading.Thread(target=kill)
+            killer.start()
+            frame = swept(client=client)
+            killer.join()
+            assert workers[2].wait() == -signal.SIGKILL
+        finally:
+            for worker in workers:
+                worker.kill()
+                worker.wait()
+    pandas.testing.assert_frame_equal(frame, here, check_exact=True)
+
+
+def test_workers_of_another_version_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with LocalCluster(n_workers=1, dashboard_address=None) as cluster, Client(cluster) as client:
+        monkeypatch.setattr(_native, "__version__", "9.9.9")
+        with pytest.raises(frostline.UsageError, match="has frostline 0.*and this is 9.9.9"):
+            swept(client=client)
