@@ -13,6 +13,7 @@ most of it? A trace of a program, recorded or generated, is replayed on a modell
 from ._advice import Advice, Answer, advise
 from ._lists import Machine, Parameter, Policy, machine, machines, policies
 from ._native import FrostlineError, UsageError, __version__
+from ._policy import NOWHERE, Needs, Offer, PlacementPolicy, Plan, View
 from ._runs import Run, Runs, compare, sim
 from ._sweep import sweep
 from ._traces import Trace, open, synth
@@ -23,12 +24,18 @@ __all__ = [
     "Answer",
     "FrostlineError",
     "Machine",
+    "NOWHERE",
+    "Needs",
+    "Offer",
     "Parameter",
+    "PlacementPolicy",
+    "Plan",
     "Policy",
     "Run",
     "Runs",
     "Trace",
     "UsageError",
+    "View",
     "__version__",
     "advise",
     "compare",

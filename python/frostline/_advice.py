@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import _native
-from ._lists import Machine
-from ._model import PolicyLike, TraceLike, model, trace_name
+from ._lists import Machine, Policy
+from ._model import TraceLike, model, trace_name
 from ._progress import shown
 from ._units import html_table, in_bytes, in_percent, table
 
@@ -111,7 +111,7 @@ def advise(
     trace: TraceLike,
     max_slowdown: float | Iterable[float] = (0.01, 0.02, 0.05, 0.1),
     *,
-    policy: PolicyLike = "frost",
+    policy: Policy | str = "frost",
     machine: Machine | str = "dram-nvm",
     exact: bool = False,
     seed: int = 1,
@@ -142,7 +142,7 @@ def advise(
         "trace": trace_name(trace),
         "goals": [float(goal) for goal in goals],
         "exact": exact,
-        **model(policy, machine, seed, tlb, scale, jobs),
+        **model(str(policy), machine, seed, tlb, scale, jobs),
     }
     with shown(progress) as told:
         advice = json.loads(_native.advise(json.dumps(request, allow_nan=False), told))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from . import _native
 from ._lists import Machine
-from ._model import PolicyLike, TraceLike, model, trace_name
+from ._model import PolicyLike, TraceLike, listed, model, trace_name
 from ._progress import shown
 from ._traces import Trace
 from ._units import html_table, in_percent, table
@@ -150,7 +150,8 @@ def compare(
         One or several: objects, files, or ``synth:NAME:key=value...``.
     policies
         Names with parameters, ``memtis:alpha=0.75``, and groups: ``all`` (the principal ones, with references), ``variants``,
-        ``baselines``, ``offline``.
+        ``baselines``, ``offline``. Classes derived from `PlacementPolicy`, by their names, or what makes such policies by names of
+        your own: ``{"mine-3": lambda offer: Mine(offer, 3)}``.
     fast
         Sizes of fast memory: ``1:8`` (fast to slow), ``40%`` of the footprint, ``2GiB``.
     machine
@@ -189,16 +190,17 @@ def compare(
     """
     several = [traces] if isinstance(traces, Trace | str | os.PathLike) else traces
     sizes = [fast] if isinstance(fast, str) else list(fast)
+    names, classes = listed(policies)
     request = {
         "traces": [trace_name(trace) for trace in several],
         "fast": sizes,
         "seeds": seeds,
         "bound": bound,
         "series": series,
-        **model(policies, machine, seed, tlb, scale, jobs),
+        **model(names, machine, seed, tlb, scale, jobs),
     }
     with shown(progress) as told:
-        runs = json.loads(_native.compare(json.dumps(request), told))
+        runs = json.loads(_native.compare(json.dumps(request), told, classes))
     return Runs([Run(run["report"], run["series"]) for run in runs])
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _native
-from ._lists import Machine, machine
-from ._model import PolicyLike, TraceLike, listed, model, trace_name
+from ._lists import Machine, Policy, machine
+from ._model import TraceLike, listed, model, trace_name
 from ._progress import counted
 from ._results import Results, row_of
 from ._traces import SYNTH_PREFIX, Trace
@@ -204,7 +204,7 @@ def _on_cluster(tasks: list[Task], client: Client) -> Rows:
 
 def sweep(
     traces: TraceLike | Iterable[TraceLike],
-    policies: PolicyLike | Iterable[PolicyLike] = "all",
+    policies: Policy | str | Iterable[Policy | str] = "all",
     fast: str | Iterable[str] = ("1:2", "1:8", "1:16"),
     machines: Machine | str | Iterable[Machine | str] = "dram-nvm",
     seeds: int | Iterable[int] = 1,
@@ -257,9 +257,10 @@ def sweep(
     several = [machines] if isinstance(machines, Machine | str) else machines
     numbers = list(range(1, seeds + 1)) if isinstance(seeds, int) else list(seeds)
     rest = model("", "", 1, tlb, scale, 1)
+    listing, _ = listed(policies)
     tasks = tasks_of(
         [trace_name(trace) for trace in names],
-        _native.expand(listed(policies)),
+        _native.expand(listing),
         sizes,
         [str(machine) for machine in several],
         numbers,

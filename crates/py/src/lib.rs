@@ -5,6 +5,7 @@
 
 mod errors;
 mod lists;
+mod policy;
 mod stream;
 mod studies;
 mod trace;
@@ -20,6 +21,8 @@ mod _native {
 
     #[pymodule_export]
     use super::lists::{expand, machine, machines, policies};
+    #[pymodule_export]
+    use super::policy::{Proposed, Seen};
     #[pymodule_export]
     use super::studies::{advise, compare};
     #[pymodule_export]

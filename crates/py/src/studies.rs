@@ -1,14 +1,16 @@
 //! Comparisons and advice. A request and what comes of it are JSON.
 
+use crate::policy::Classes;
 use crate::watched::watched;
 use frostline_core::Limit;
 use frostline_core::policy::registry;
-use frostline_core::spec::SpecError;
+use frostline_core::spec::{self, SpecError};
 use frostline_sim::{FastSize, RunReport, Scale, SeriesPoint, SimOptions};
 use frostline_study::advise::{self as advice, Advice, Extent, Question};
 use frostline_study::{Programs, Request, StudyError, machine, policies};
 use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Machine and policies of a request.
 #[derive(Deserialize)]
@@ -101,15 +103,17 @@ impl From<Advice> for Told {
     }
 }
 
-/// Replays traces under policies and sizes of fast memory.
+/// Replays traces under policies and sizes of fast memory. `classes` are policies by name that are written in Python.
 #[pyfunction]
-#[pyo3(signature = (request, progress=None))]
+#[pyo3(signature = (request, progress=None, classes=None))]
 pub fn compare(
     py: Python<'_>,
     request: &str,
     progress: Option<&Bound<'_, PyAny>>,
+    classes: Option<BTreeMap<String, Py<PyAny>>>,
 ) -> PyResult<String> {
     watched(py, progress, |monitor| {
+        let classes = classes.unwrap_or_default();
         let Compared { traces, fast, seeds, bound, series, model } = serde_json::from_str(request)?;
         let sizes: Vec<FastSize> =
             fast.iter().map(|text| text.parse()).collect::<Result<_, SpecError>>()?;
@@ -120,7 +124,7 @@ pub fn compare(
         let request = Request {
             traces: traces.iter().map(|trace| Programs::alone(trace)).collect(),
             guests: Vec::new(),
-            policies: policies(&model.policies)?,
+            policies: named(&model.policies, &classes)?,
             seeds,
             bound,
             jobs: model.jobs,
@@ -129,13 +133,31 @@ pub fn compare(
             limit: Limit::default(),
             sizes,
         };
-        let study = frostline_study::run(&request, monitor)?;
+        let made_by = Classes::new(classes, monitor.failure());
+        let study = frostline_study::run_with(&request, &made_by, monitor)?;
         let sizes = study.traces.iter().flat_map(|trace| &trace.sizes);
         let runs = sizes.flat_map(|size| &size.policies).flat_map(|policy| &policy.runs);
         let runs = runs
             .map(|run| Run { report: &run.report, series: if series { &run.series } else { &[] } });
         Ok(serde_json::to_string(&runs.collect::<Vec<_>>())?)
     })
+}
+
+/// Policies of a list, those of classes as they are, in its order.
+fn named(list: &str, classes: &BTreeMap<String, Py<PyAny>>) -> anyhow::Result<Vec<String>> {
+    let mut named = Vec::new();
+    for item in spec::list(list) {
+        match classes.contains_key(item) {
+            true => named.push(item.to_owned()),
+            false => named.extend(policies(item)?),
+        }
+    }
+    let mut seen = BTreeSet::new();
+    named.retain(|policy| seen.insert(policy.clone()));
+    if named.is_empty() {
+        return Ok(policies(list)?);
+    }
+    Ok(named)
 }
 
 /// Looks for sizes of fast memory that slowdowns take.

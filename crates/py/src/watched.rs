@@ -13,10 +13,36 @@ use std::time::Duration;
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// What Python code has raised on another thread, where it cannot be passed on.
+#[derive(Default)]
+pub struct Failure {
+    is_noted: AtomicBool,
+    error: Mutex<Option<PyErr>>,
+}
+
+impl Failure {
+    /// Notes an error, where there is none yet.
+    pub fn note(&self, error: PyErr) {
+        let mut noted = self.error.lock().unwrap_or_else(PoisonError::into_inner);
+        noted.get_or_insert(error);
+        self.is_noted.store(true, Ordering::Release);
+    }
+
+    /// Whether there is one.
+    pub fn is_noted(&self) -> bool {
+        self.is_noted.load(Ordering::Acquire)
+    }
+
+    fn take(&self) -> Option<PyErr> {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
 /// Monitor that remembers what it hears.
 #[derive(Default)]
 pub struct Watcher {
     stops: AtomicBool,
+    failure: Arc<Failure>,
     pass: Mutex<Option<Arc<Under>>>,
     notes: Mutex<Vec<String>>,
 }
@@ -48,11 +74,16 @@ impl Monitor for Watcher {
     }
 
     fn stops(&self) -> bool {
-        self.stops.load(Ordering::Relaxed)
+        self.stops.load(Ordering::Relaxed) || self.failure.is_noted()
     }
 }
 
 impl Watcher {
+    /// Where errors go that end the work.
+    pub fn failure(&self) -> Arc<Failure> {
+        Arc::clone(&self.failure)
+    }
+
     fn tell(&self, progress: &Bound<'_, PyAny>) -> PyResult<()> {
         let pass = self.pass.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(pass) = pass else { return Ok(()) };
@@ -96,7 +127,7 @@ pub fn watched<T: Send>(
         }
         py.detach(|| worker.join())
     });
-    if let Some(error) = raised {
+    if let Some(error) = raised.or_else(|| watcher.failure.take()) {
         return Err(error);
     }
     let result =

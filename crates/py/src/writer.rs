@@ -53,7 +53,7 @@ impl Writer {
             let what = format!("columns of different lengths: {lengths:?}");
             return Err(errors::UsageError::new_err(what));
         }
-        let accesses = times.zip(addresses).zip(writes.iter().zip(threads)).map(
+        let mut accesses = times.zip(addresses).zip(writes.iter().zip(threads)).map(
             |((clock, address), (write, thread))| {
                 let kind = if *write == 0 { AccessKind::Load } else { AccessKind::Store };
                 Accessed { clock, address, kind, thread }
@@ -62,7 +62,7 @@ impl Writer {
         py.detach(|| {
             let mut writer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(writer) = &mut *writer else { return Ok(()) };
-            accesses.map(|access| writer.push(access)).collect::<Result<(), _>>()
+            accesses.try_for_each(|access| writer.push(access))
         })
         .map_err(|error| errors::UsageError::new_err(error.to_string()))
     }

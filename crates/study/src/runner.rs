@@ -11,7 +11,7 @@ use anyhow::Context;
 use frostline_bound::EpochMatrix;
 use frostline_core::Limit;
 use frostline_core::params::Kind;
-use frostline_core::policy::{Offer, registry};
+use frostline_core::policy::{Made, Offer, PolicyError, registry};
 use frostline_core::spec::Spec;
 use frostline_core::types::PageCount;
 use frostline_sim::{
@@ -60,17 +60,48 @@ pub fn machine(text: &str) -> Result<Machine, StudyError> {
     Machine::parse(text).map_err(|error| error::of_machine(&error))
 }
 
+/// Maker of policies by their descriptions.
+pub trait Policies: Sync {
+    /// Makes a policy for a run. It is called from several threads at once.
+    ///
+    /// # Errors
+    /// One that is not known or cannot be made.
+    fn make(&self, policy: &str, offer: &Offer) -> Result<Made, PolicyError>;
+}
+
+/// Maker of those in the registry.
+pub struct Registered;
+
+impl Policies for Registered {
+    fn make(&self, policy: &str, offer: &Offer) -> Result<Made, PolicyError> {
+        registry::make(policy, offer)
+    }
+}
+
 /// Runs everything; traces one after the other, the runs of a trace side by side.
 ///
 /// # Errors
 /// The first error of any run, or [`StudyError::Stopped`].
 pub fn run(request: &Request, monitor: &dyn Monitor) -> anyhow::Result<Study> {
+    run_with(request, &Registered, monitor)
+}
+
+/// The same with policies that `policies` makes.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with(
+    request: &Request,
+    policies: &dyn Policies,
+    monitor: &dyn Monitor,
+) -> anyhow::Result<Study> {
     let threads = threads(request.jobs)?;
     let seeds: Vec<u64> =
         (0..request.seeds.max(1)).map(|i| request.options.seed.wrapping_add(i)).collect();
     let mut traces = Vec::new();
     for programs in &request.traces {
-        let trace = threads.install(|| run_seeds(request, programs, &seeds, monitor));
+        let by = By { policies, monitor };
+        let trace = threads.install(|| run_seeds(request, programs, &seeds, by));
         traces.push(trace.map_err(|error| named(error, &programs.trace))?);
     }
     let (machine, tlb) = (request.options.machine.clone(), request.options.tlb);
@@ -89,14 +120,14 @@ fn run_seeds(
     request: &Request,
     programs: &Programs,
     seeds: &[u64],
-    monitor: &dyn Monitor,
+    by: By<'_>,
 ) -> anyhow::Result<TraceStudy> {
     if seeds.len() == 1 || !generated_without_seed(&programs.trace) && !programs.are_several() {
-        return run_trace(request, programs, seeds, monitor);
+        return run_trace(request, programs, seeds, by);
     }
     let mut whole: Option<TraceStudy> = None;
     for &seed in seeds {
-        let mut next = run_trace(request, &programs.seeded(seed), &[seed], monitor)?;
+        let mut next = run_trace(request, &programs.seeded(seed), &[seed], by)?;
         // The seed has a place of its own, and names that hold it would be others to whoever groups by them.
         for policy in next.sizes.iter_mut().flat_map(|size| &mut size.policies) {
             policy.runs.iter_mut().for_each(|run| run.report.trace.clone_from(&programs.trace));
@@ -146,11 +177,18 @@ pub(crate) struct Ready {
     pub(crate) co_runners: Option<CoRunners>,
 }
 
+/// Who makes policies, and who hears of the progress.
+#[derive(Clone, Copy)]
+struct By<'a> {
+    policies: &'a dyn Policies,
+    monitor: &'a dyn Monitor,
+}
+
 /// A trace made ready for its runs.
 struct Prepared<'a> {
     request: &'a Request,
     machine: &'a Machine,
-    monitor: &'a dyn Monitor,
+    by: By<'a>,
     ready: Ready,
     scale_of: Scale,
     scale: f64,
@@ -170,8 +208,9 @@ fn run_trace(
     request: &Request,
     programs: &Programs,
     seeds: &[u64],
-    monitor: &dyn Monitor,
+    by: By<'_>,
 ) -> anyhow::Result<TraceStudy> {
+    let monitor = by.monitor;
     let kinds = request.guests.len().max(1);
     let passes = 1 + request.sizes.len() * request.policies.len() * kinds * seeds.len();
     let open = |name: &str, times| Input::open(name, times, request.limit, monitor);
@@ -192,7 +231,7 @@ fn run_trace(
         footprint = co_runners.footprint(&request.guests);
     }
     let ready = Ready { input: Arc::new(input), footprint, co_runners };
-    run_ready(request, programs, ready, seeds, monitor)
+    run_ready(request, programs, ready, seeds, by)
 }
 
 /// Runs of one trace that is ready, with the request's first seed, on the threads of the caller's pool; the
@@ -203,7 +242,8 @@ pub(crate) fn run_one(
     monitor: &dyn Monitor,
 ) -> anyhow::Result<TraceStudy> {
     let programs = Programs::alone(ready.input.name());
-    run_ready(request, &programs, ready, &[request.options.seed], monitor)
+    let by = By { policies: &Registered, monitor };
+    run_ready(request, &programs, ready, &[request.options.seed], by)
 }
 
 fn run_ready(
@@ -211,8 +251,9 @@ fn run_ready(
     programs: &Programs,
     ready: Ready,
     seeds: &[u64],
-    monitor: &dyn Monitor,
+    by: By<'_>,
 ) -> anyhow::Result<TraceStudy> {
+    let monitor = by.monitor;
     let Ready { input, footprint, co_runners } = &ready;
     let machine = programs.machine.as_ref().unwrap_or(&request.options.machine);
     let header = input.source()?.header().clone();
@@ -255,7 +296,7 @@ fn run_ready(
     // The matrix is large; runs need it for offline policies only.
     let matrix = matrix.filter(|_| offline).map(Arc::new);
     let order = Arc::new(LazyOrder::new(Arc::clone(input)));
-    let prepared = Prepared { request, machine, monitor, ready, scale_of, scale, matrix, order };
+    let prepared = Prepared { request, machine, by, ready, scale_of, scale, matrix, order };
     let outcomes = run_all(&prepared, &sizes, seeds)?;
     collect(&mut sizes, &labels(&request.policies, &request.guests), seeds.len(), outcomes);
     let (name, footprint) = (programs.trace.clone(), prepared.ready.footprint);
@@ -319,7 +360,7 @@ fn run_all(
         n => format!("simulating {n} runs"),
     };
     let total = prepared.ready.footprint.records * jobs.len() as u64;
-    let pass = prepared.monitor.pass(&what, "accesses", Some(total));
+    let pass = prepared.by.monitor.pass(&what, "accesses", Some(total));
     let finished = AtomicUsize::new(0);
     let outcomes: anyhow::Result<Vec<RunOutcome>> = jobs
         .par_iter()
@@ -330,7 +371,7 @@ fn run_all(
         })
         .collect();
     drop(pass);
-    if prepared.monitor.stops() {
+    if prepared.by.monitor.stops() {
         let runs = Some((finished.load(Ordering::Relaxed), jobs.len()));
         return Err(StudyError::Stopped { runs }.into());
     }
@@ -339,7 +380,7 @@ fn run_all(
 
 impl Prepared<'_> {
     fn run_job(&self, job: &Job, size: &SizeStudy, pass: &dyn Pass) -> anyhow::Result<RunOutcome> {
-        self.monitor.check()?;
+        self.by.monitor.check()?;
         let spec = &self.request.policies[job.policy];
         let machine = self.machine;
         let context = Offer {
@@ -354,11 +395,12 @@ impl Prepared<'_> {
             }),
             ..machine.offer(self.request.options.tlb)
         };
-        let policy = registry::make(spec, &context)?;
+        let policy = self.by.policies.make(spec, &context)?;
         let swaps = policy.facts.swaps;
-        let entry = registry::check(spec)?;
+        let entry = registry::check(spec).ok();
         let setting = |(key, value): &(&str, String)| {
-            let kind = entry.params().find(|p| p.name == *key).map_or(Kind::Text, |p| p.kind);
+            let param = entry.and_then(|entry| entry.params().find(|p| p.name == *key));
+            let kind = param.map_or(Kind::Text, |param| param.kind);
             ((*key).to_owned(), Setting::new(kind, value))
         };
         let mut policy_config: Vec<(String, Setting)> = policy.config.iter().map(setting).collect();
@@ -384,7 +426,7 @@ impl Prepared<'_> {
         let mut observer = |progress: &Progress| {
             pass.advance(progress.records - seen);
             seen = progress.records;
-            !self.monitor.stops()
+            !self.by.monitor.stops()
         };
         let outcome = match &self.ready.co_runners {
             Some(co_runners) => {
