@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from . import _native
+from . import _native, _plots
 from ._lists import Machine, Policy
 from ._model import TraceLike, model, trace_name
 from ._progress import shown
 from ._units import html_table, in_bytes, in_percent, table
+
+if TYPE_CHECKING:
+    import matplotlib.axes
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,16 @@ class Advice:
             for answer in self.answers
         ]
         return heads, rows
+
+    def plot(self, ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
+        """Draw the slowdown by the size of fast memory, and the answers with their intervals.
+
+        Parameters
+        ----------
+        ax
+            Where to draw; None: on a new figure.
+        """
+        return _plots.advice(self, ax)
 
     def __str__(self) -> str:
         return table(*self._rows())

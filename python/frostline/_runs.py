@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from . import _native
+from . import _native, _plots
 from ._lists import Machine
 from ._model import PolicyLike, TraceLike, listed, model, trace_name
 from ._progress import shown
@@ -15,7 +15,9 @@ from ._traces import Trace
 from ._units import html_table, in_percent, table
 
 if TYPE_CHECKING:
+    import matplotlib.axes
     import pandas
+    import pyarrow
 
 _SHOWN = 20
 
@@ -62,6 +64,33 @@ class Run:
         """Share of the accesses that fast memory served."""
         return float(self.report["fast_hit_ratio"])
 
+    def to_arrow(self) -> pyarrow.Table:
+        """Its numbers over time: a row for each interval, units in the names.
+
+        Resident bytes stand in a column for each tier, what a policy tells of itself in ``gauge.NAME``.
+        """
+        import pyarrow
+
+        tiers = [tier["name"] for tier in self.report["tiers"]]
+        rows = []
+        for point in self.series:
+            row = {name: value for name, value in point.items() if not isinstance(value, dict | list)}
+            row |= {f"resident_{tier}_bytes": held for tier, held in zip(tiers, point["resident_bytes"])}
+            row |= {f"gauge.{name}": value for name, value in point["gauges"].items()}
+            rows.append(row)
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        return pyarrow.table({name: [row.get(name) for row in rows] for name in names})
+
+    def plot(self, ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
+        """Draw the share of accesses that fast memory served, over time, and what was promoted.
+
+        Parameters
+        ----------
+        ax
+            Where to draw; None: on a new figure.
+        """
+        return _plots.run(self, ax)
+
     def __repr__(self) -> str:
         return f"<Run of {self.policy} with {self.fast} fast: {self.slowdown:.3f} times the time with all memory fast>"
 
@@ -102,6 +131,16 @@ class Runs(Sequence[Run]):
         import pandas
 
         return pandas.DataFrame(self.to_dicts())
+
+    def plot(self, ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
+        """Draw the slowdown of each policy by the size of fast memory.
+
+        Parameters
+        ----------
+        ax
+            Where to draw; None: on a new figure.
+        """
+        return _plots.runs(self, ax)
 
     def _rows(self) -> tuple[list[str], list[list[str]]]:
         heads = ["policy", "trace", "fast", "slowdown", "fast hits", "of bound"]

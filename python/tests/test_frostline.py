@@ -11,6 +11,7 @@ import threading
 import time
 from pathlib import Path
 
+import matplotlib.pyplot
 import numpy
 import pandas
 import pyarrow
@@ -79,6 +80,23 @@ def test_a_run_has_its_numbers_over_time(zipf: frostline.Trace) -> None:
     run = frostline.sim(zipf, "hybridtier", "1:4", progress=False)
     assert sum(point["accesses"] for point in run.series) == run.report["accesses"]
     assert "hybridtier" in repr(run)
+
+
+def test_time_series_are_tables_and_charts(zipf: frostline.Trace) -> None:
+    run = frostline.sim(zipf, "memtis", "1:4", progress=False)
+    table = run.to_arrow()
+    assert table.num_rows == len(run.series) > 10
+    assert {"seconds", "fast_hit_ratio", "promoted_bytes", "resident_dram_bytes"} <= set(table.column_names)
+    matplotlib.use("Agg")
+    drawn = run.plot()
+    assert numpy.size(drawn.lines[0].get_xdata()) == len(run.series)
+    runs = frostline.compare(zipf, "memtis,first-touch", ["1:4", "1:1"], progress=False)
+    lines = runs.plot().lines
+    assert [line.get_label() for line in lines] == ["memtis", "first-touch"]
+    assert [numpy.size(line.get_xdata()) for line in lines] == [2, 2]
+    advice = frostline.advise(zipf, 0.5, progress=False)
+    assert len(advice.plot().lines) == 2
+    matplotlib.pyplot.close("all")
 
 
 def test_advice_lies_on_its_curve(zipf: frostline.Trace) -> None:
