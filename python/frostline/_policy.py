@@ -154,7 +154,7 @@ class PlacementPolicy:
         now_ns
             Time since the beginning.
         samples
-            With the fields ``page`` (id), ``tier`` (where it was) and ``store`` (0 for a load).
+            With the fields ``page`` (id), ``tier`` (where it is, or `NOWHERE`) and ``store`` (0 for a load).
         view
             Memory, without the tiers of pages.
         """

@@ -29,8 +29,9 @@ class Recent(frostline.PlacementPolicy):
 
     def observe(self, now_ns: int, samples: numpy.typing.NDArray[numpy.void], view: frostline.View) -> None:
         began = time.perf_counter_ns()
+        samples = samples[samples["tier"] != frostline.NOWHERE]
         pages = samples["page"]
-        top = int(pages.max()) + 1
+        top = int(pages.max(initial=0)) + 1
         if top > len(self.last):
             self.last = numpy.concatenate([self.last, numpy.zeros(top - len(self.last), numpy.int64)])
         self.last[pages] = self.samples + numpy.arange(1, len(pages) + 1)
@@ -40,9 +41,7 @@ class Recent(frostline.PlacementPolicy):
         self.spent_ns += time.perf_counter_ns() - began
 
     def decide(self, now_ns: int, view: frostline.View, plan: frostline.Plan) -> None:
-        if not self.slow:
-            return
-        slow = numpy.unique(numpy.concatenate(self.slow))
+        slow = numpy.concatenate([numpy.zeros(0, numpy.uint32), *self.slow])
         self.slow = []
         tiers = view.tier_of_pages()
         last = numpy.zeros(len(tiers), numpy.int64)
@@ -65,6 +64,29 @@ def test_a_policy_in_python_moves_what_is_hot() -> None:
     assert own.report["promoted_bytes"] > 0
     assert own.fast_hit_ratio > still.fast_hit_ratio + 0.05, (own, still)
     assert own.report["counters"]["engine.anomalies"] == 0
+
+
+TRACES = [
+    HOT,
+    "synth:zipf:size=16MiB:accesses=1M",
+    "synth:shift:size=16MiB:accesses=1M",
+    "synth:scan:size=16MiB:accesses=1M",
+    "synth:btree:size=16MiB:accesses=1M",
+]
+
+
+def test_it_decides_as_the_same_policy_in_rust_does() -> None:
+    for trace in TRACES:
+        python, rust = frostline.compare(trace, [Recent, "lru"], "1:4", progress=False)
+        assert rust.report["promoted_bytes"] > 0
+        own = ("policy", "policy_config", "metadata_bytes", "counters", "host")
+        reports = [{name: value for name, value in run.report.items() if name not in own} for run in (python, rust)]
+        assert reports[0] == reports[1], trace
+        engines = [
+            {name: value for name, value in run.report["counters"].items() if name.startswith("engine.")}
+            for run in (python, rust)
+        ]
+        assert engines[0] == engines[1], trace
 
 
 def test_the_same_seed_decides_the_same() -> None:

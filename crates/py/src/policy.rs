@@ -7,7 +7,7 @@ use frostline_core::budget::Budget;
 use frostline_core::event::{Event, SampleKind};
 use frostline_core::placement::{PageState, View};
 use frostline_core::policy::{
-    Facts, Made, MetricSink, Offer, Policy, PolicyError, Telemetry, registry,
+    Facts, Made, MetricSink, Offer, Policy, PolicyError, Telemetry, example, registry,
 };
 use frostline_core::types::*;
 use frostline_study::Policies;
@@ -30,7 +30,8 @@ struct Needs {
     base_pages: bool,
 }
 
-/// Maker of policies by classes of Python, and of those in the registry.
+/// Maker of policies by classes of Python, and of those in the registry; and of the example of how one is written, which a
+/// class can be compared with.
 pub struct Classes {
     classes: BTreeMap<String, Py<PyAny>>,
     failure: Arc<Failure>,
@@ -66,6 +67,9 @@ impl Classes {
 
 impl Policies for Classes {
     fn make(&self, policy: &str, offer: &Offer) -> Result<Made, PolicyError> {
+        if policy == example::ENTRY.name {
+            return registry::make_unlisted(&example::ENTRY, policy, offer);
+        }
         let Some(class) = self.classes.get(policy) else { return registry::make(policy, offer) };
         self.of_class(policy, class, offer).map_err(|error| {
             let what = format!("{policy} cannot be made: {error}");
@@ -227,7 +231,7 @@ impl Policy for InPython {
             let Event::Sample(sample) = event else { continue };
             let mut bytes = [0; SAMPLE_BYTES];
             bytes[..4].copy_from_slice(&sample.page.0.to_ne_bytes());
-            bytes[4] = sample.tier.0;
+            bytes[4] = view.state(sample.page).tier().map_or(NOWHERE, |tier| tier.0);
             bytes[5] = u8::from(sample.kind == SampleKind::Store);
             samples.extend(bytes);
         }

@@ -3,7 +3,7 @@
 use crate::policy::Classes;
 use crate::watched::watched;
 use frostline_core::Limit;
-use frostline_core::policy::registry;
+use frostline_core::policy::{example, registry};
 use frostline_core::spec::{self, SpecError};
 use frostline_sim::{FastSize, RunReport, Scale, SeriesPoint, SimOptions};
 use frostline_study::advise::{self as advice, Advice, Extent, Question};
@@ -147,7 +147,7 @@ pub fn compare(
 fn named(list: &str, classes: &BTreeMap<String, Py<PyAny>>) -> anyhow::Result<Vec<String>> {
     let mut named = Vec::new();
     for item in spec::list(list) {
-        match classes.contains_key(item) {
+        match classes.contains_key(item) || item == example::ENTRY.name {
             true => named.push(item.to_owned()),
             false => named.extend(policies(item)?),
         }

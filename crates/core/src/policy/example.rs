@@ -61,7 +61,7 @@ impl Policy for Lru {
         self.due = now.saturating_add(self.wakeup.max(Nanos(1)));
         let all = PageRun::between(0, view.pages());
         let mut fast: Vec<PageId> = view.pages_in(TierId::FAST, all).collect();
-        fast.sort_unstable_by_key(|page| core::cmp::Reverse(self.last[page.index()]));
+        fast.sort_unstable_by_key(|page| core::cmp::Reverse((self.last[page.index()], page.0)));
         let room = view.free(TierId::FAST).0 as usize;
         for (at, page) in self.slow.drain(..).map(|page| view.unit(page)).enumerate() {
             match if at < room { None } else { fast.pop() } {

@@ -10,8 +10,7 @@ pub mod colloid;
 pub mod contract;
 pub mod damon;
 pub mod entry;
-#[cfg(test)]
-mod example;
+pub mod example;
 #[cfg(test)]
 mod example_tests;
 pub mod facts;

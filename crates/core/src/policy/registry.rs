@@ -93,6 +93,14 @@ pub fn make(text: &str, offer: &Offer) -> Result<Made, PolicyError> {
     find(spec.name())?.make(&spec, offer)
 }
 
+/// Makes a policy that the table does not list, by its entry, whose name `text` begins with.
+///
+/// # Errors
+/// As [`make`].
+pub fn make_unlisted(entry: &Entry, text: &str, offer: &Offer) -> Result<Made, PolicyError> {
+    entry.make(&Spec::parse(text)?, offer)
+}
+
 /// What is known of the policy that `text` describes, in a world that offers this, before it is made.
 ///
 /// # Errors
