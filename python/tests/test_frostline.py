@@ -104,6 +104,9 @@ def test_advice_lies_on_its_curve(zipf: frostline.Trace) -> None:
     small, large = advice.answers
     assert small.fast_bytes is not None and large.fast_bytes is not None
     assert large.fast_bytes <= small.fast_bytes <= advice.footprint_bytes
+    for answer in advice.answers:
+        assert answer.fast_bytes is not None and answer.low_bytes is not None and answer.high_bytes is not None
+        assert answer.low_bytes <= answer.fast_bytes <= answer.high_bytes, answer
     sizes = [size for size, _ in advice.curve]
     assert sizes == sorted(sizes)
     assert "30 %" in str(advice) and "<table>" in advice._repr_html_()

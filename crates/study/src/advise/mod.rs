@@ -19,7 +19,7 @@ pub use trace::Trace;
 
 use crate::runner::{Ready, run_one, threads};
 use crate::{Input, Monitor, Request, SizeStudy};
-use blocks::{Blocks, interval};
+use blocks::{Blocks, Stretched, interval};
 use frostline_core::Limit;
 use frostline_core::policy::registry;
 use frostline_core::types::{Bytes, PAGE_BYTES};
@@ -176,9 +176,11 @@ impl<'a> World<'a> {
         runs.sort_by_key(|(size, _)| *size);
         let curve = curve(&runs);
         let fast = fast.as_ref().and_then(|fast| fast.blocks.as_ref());
-        let blocks: Option<Vec<(f64, Blocks)>> =
-            runs.into_iter().map(|(size, found)| Some((share(size), found.blocks?))).collect();
-        let by_chance = blocks.as_ref().zip(fast);
+        let stretched = |(size, found): (u32, Found)| {
+            Some(Stretched { size: share(size), loss: found.loss, blocks: found.blocks? })
+        };
+        let stretched: Option<Vec<Stretched>> = runs.into_iter().map(stretched).collect();
+        let by_chance = stretched.as_ref().zip(fast);
         let answer = |goal: &f64| {
             let size = curve.size_for(*goal);
             Answer {
@@ -186,7 +188,7 @@ impl<'a> World<'a> {
                 size,
                 is_least: size == Some(share(LEAST)),
                 interval: by_chance
-                    .map(|(blocks, fast)| interval(blocks, fast, *goal, self.options.seed)),
+                    .map(|(runs, fast)| interval(runs, fast, *goal, self.options.seed)),
             }
         };
         let answers = goals.iter().map(answer).collect();
