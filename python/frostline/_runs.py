@@ -180,6 +180,7 @@ def compare(
     scale: str = "scaled",
     jobs: int | None = None,
     progress: bool | None = None,
+    verify: bool = False,
 ) -> Runs:
     """Replay traces under policies and sizes of fast memory.
 
@@ -212,6 +213,8 @@ def compare(
         Runs at the same time; None for one on each core.
     progress
         Whether a bar is shown; None: where tqdm is installed and somebody looks at it.
+    verify
+        Whether policies that are written in Python run twice, to see that they decide the same.
 
     Returns
     -------
@@ -223,7 +226,7 @@ def compare(
     UsageError
         For a policy, machine or size that cannot be.
     FrostlineError
-        For a trace that cannot be read.
+        For a trace that cannot be read, and for a policy that does not decide the same with the same seed.
     KeyboardInterrupt
         Within a tenth of a second after Ctrl-C.
     """
@@ -240,7 +243,24 @@ def compare(
     }
     with shown(progress) as told:
         runs = json.loads(_native.compare(json.dumps(request), told, classes))
-    return Runs([Run(run["report"], run["series"]) for run in runs])
+        found = Runs([Run(run["report"], run["series"]) for run in runs])
+        if verify and classes:
+            again = {**request, "policies": ",".join(classes), "bound": False, "series": False}
+            repeated = json.loads(_native.compare(json.dumps(again), told, classes))
+            _check_same([run for run in found if run.policy in classes], [run["report"] for run in repeated])
+    return found
+
+
+def _check_same(runs: list[Run], again: list[dict[str, Any]]) -> None:
+    name = "policy.decisions_digest"
+    asked = ("trace", "policy", "fast", "seed")
+    digests = {tuple(report[key] for key in asked): report["counters"][name] for report in again}
+    for run in runs:
+        if digests[tuple(run.report[key] for key in asked)] != run.report["counters"][name]:
+            raise _native.FrostlineError(
+                f"{run.policy} decides otherwise the second time, with {run.fast} of {run.trace} and seed {run.report['seed']}\n"
+                "hint: take what is random from offer.seed, and iterate over nothing without an order"
+            )
 
 
 def sim(

@@ -216,6 +216,7 @@ def sweep(
     scale: str = "scaled",
     jobs: int | None = None,
     progress: bool | None = None,
+    dry_run: bool = False,
 ) -> pandas.DataFrame:
     """Make every replay of a grid, once.
 
@@ -236,6 +237,8 @@ def sweep(
         Replays at the same time on this machine; None for one on each core.
     tlb, scale, progress
         As for `compare`.
+    dry_run
+        Whether nothing is made: replays that are not in `results` have no numbers then.
 
     Returns
     -------
@@ -269,6 +272,9 @@ def sweep(
     kept = Results(results)
     rows = {task.key: row for task in tasks if (row := kept.find(task)) is not None}
     missing = sorted({task.key: task for task in tasks if task.key not in rows}.values(), key=lambda task: -task.length)
+    if dry_run:
+        rows |= {task.key: row_of(task, None, None) for task in missing}
+        missing = []
     owned = None
     if client is None and scheduler is not None:
         from distributed import Client

@@ -107,6 +107,19 @@ def test_parameters_are_what_makes_it() -> None:
         run({"a:b": Recent})
 
 
+class Moody(Recent):
+    """Decides by the time of day."""
+
+    def decide(self, now_ns: int, view: frostline.View, plan: frostline.Plan) -> None:
+        plan.promote([time.perf_counter_ns() % 100])
+
+
+def test_who_decides_otherwise_the_second_time_is_named() -> None:
+    assert len(run([Recent, "first-touch"], verify=True)) == 2
+    with pytest.raises(frostline.FrostlineError, match="Moody decides otherwise.*1:4"):
+        run(["first-touch", Moody, Recent], verify=True)
+
+
 class Raises(Recent):
     def decide(self, now_ns: int, view: frostline.View, plan: frostline.Plan) -> None:
         if now_ns > 1_000_000:

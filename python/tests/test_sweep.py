@@ -78,6 +78,31 @@ def test_what_was_made_is_not_made_again(here: pandas.DataFrame, made: list[str]
     assert not list(tmp_path.rglob("*.part"))
 
 
+def test_a_file_describes_a_sweep(tmp_path: Path) -> None:
+    file = tmp_path / "sweep.toml"
+    file.write_text(
+        f'traces = ["{TRACES[0]}"]\npolicies = "memtis,first-touch"\nfast = ["1:2", "1:8"]\nresults = "{tmp_path}/results"\n'
+    )
+    program = Path(sys.executable).with_name("frostline-sweep")
+
+    def swept(*options: str) -> tuple[int, str, str]:
+        done = subprocess.run([program, file, *options], capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    assert swept("--dry-run") == (0, "4 of 4 replays are to be made\n", "")
+    code, table, _ = swept()
+    assert code == 0 and "memtis" in table and "1:8" in table
+    assert swept("--dry-run")[1] == "0 of 4 replays are to be made\n"
+    csv = tmp_path / "table.csv"
+    assert swept("--csv", str(csv))[0] == 0
+    assert list(pandas.read_csv(csv)["policy"]) == ["memtis", "first-touch"] * 2
+    file.write_text("trace = []\n")
+    code, _, said = swept()
+    assert code == 2 and "unknown keys: trace" in said and "hint: " in said
+    file.write_text("traces = [")
+    assert swept()[0] == 2
+
+
 def test_a_replay_that_fails_is_a_row(tmp_path: Path) -> None:
     small = "dram-nvm:tiers.nvm.capacity_bytes=1MiB"
     full = frostline.sweep(TRACES[0], "first-touch", "1:2", ["dram-nvm", small], results=tmp_path, progress=False)
