@@ -72,10 +72,10 @@ def main(words: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("frostline-sweep: interrupted; what was made is kept", file=sys.stderr)
         return 130
-    failed = frame[frame["error"].fillna("") != ""]
     if given.dry_run:
         print(f"{frame['modelled_seconds'].isna().sum()} of {len(frame)} replays are to be made")
         return 0
+    failed = frame[frame["error"] != ""]
     for row in failed.to_dict("records"):
         print(f"{row['trace']}, {row['policy']}, {row['fast']}: {row['error']}", file=sys.stderr)
     if given.csv is not None:

@@ -66,7 +66,6 @@ class Results:
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None) -> None:
-        self.schema = SCHEMA
         self._folder = None if folder is None else Path(folder)
 
     def _path(self, trace: str, key: str) -> Path | None:

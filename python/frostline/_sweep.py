@@ -18,7 +18,7 @@ from . import _native
 from ._lists import Machine, Policy, machine
 from ._model import TraceLike, listed, model, trace_name
 from ._progress import counted
-from ._results import Results, row_of
+from ._results import SCHEMA, Results, row_of
 from ._traces import SYNTH_PREFIX, Trace
 
 if TYPE_CHECKING:
@@ -79,13 +79,6 @@ def digest_of(trace: str) -> str:
     return _digest_of_file(os.path.abspath(trace), status.st_size, status.st_mtime_ns)
 
 
-def _with_seed(trace: str, seed: int, seeds: int) -> str:
-    # As compare() has it: a generated trace is another one with each seed, unless its description names one.
-    if seeds == 1 or not trace.startswith(SYNTH_PREFIX) or ":seed=" in trace:
-        return trace
-    return f"{trace}:seed={seed}"
-
-
 def _expected_of(trace: str) -> tuple[float, int]:
     header = Trace(trace).header
     pages = header.get("expected_pages") or 1 << 20
@@ -103,7 +96,8 @@ def tasks_of(
     described = {name: machine(name) for name in machines}
     tasks = []
     for trace in traces:
-        named = {seed: _with_seed(trace, seed, len(seeds)) for seed in seeds}
+        # As compare() has it: with several seeds, each has a generated trace of its own.
+        named = {seed: trace if len(seeds) == 1 else _native.with_seed(trace, seed) for seed in seeds}
         digests = {seed: digest_of(name) for seed, name in named.items()}
         length, memory = _expected_of(trace)
         for name, model_of in described.items():
@@ -290,5 +284,5 @@ def sweep(
     finally:
         if owned is not None:
             owned.close()
-    frame = pandas.DataFrame([rows[task.key] for task in tasks], columns=list(kept.schema))
-    return frame.astype(kept.schema).drop(columns="key")
+    frame = pandas.DataFrame([rows[task.key] for task in tasks], columns=list(SCHEMA))
+    return frame.astype(SCHEMA).drop(columns="key")

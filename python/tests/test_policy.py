@@ -103,6 +103,8 @@ def test_parameters_are_what_makes_it() -> None:
     often, never_again = run([{"often": Recent, "never-again": once}])
     assert (often.policy, never_again.policy) == ("often", "never-again")
     assert often.report["promoted_bytes"] > never_again.report["promoted_bytes"] == 0
+    # A name that is known otherwise is the class's.
+    assert "policy.decisions_digest" in run({"lru": Recent})[0].report["counters"]
     with pytest.raises(frostline.UsageError, match="no name of a policy"):
         run({"a:b": Recent})
 

@@ -2,8 +2,8 @@
 //! stays untouched is noted. Nothing else of it is moved.
 //!
 //! A page that comes back is paged out again, as soon as that costs the program no more than is accepted: those that
-//! were not out yet in this half of the time first, so that both tell of every page, then the coldest. Its refaults in the time that it is out, or just back, are those that it would have in a slow
-//! tier without access.
+//! were not out yet in this half of the time first, so that both tell of every page, then the coldest. Its refaults in
+//! the time that it is out, or just back, are those that it would have in a slow tier without access.
 
 use crate::DriverError;
 use crate::drawn::There;
@@ -282,10 +282,9 @@ impl Probes {
         let mut due: Vec<usize> = (0..self.pages.len()).filter(|i| due(&self.pages[*i])).collect();
         let half = self.half(now);
         let was_out = |page: &Page| page.halves[half].time > Nanos::ZERO;
-        let order = |page: &Page| (was_out(page), page.rate());
         due.sort_by(|a, b| {
-            let (a, b) = (order(&self.pages[*a]), order(&self.pages[*b]));
-            a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+            let [a, b] = [a, b].map(|index| &self.pages[*index]);
+            was_out(a).cmp(&was_out(b)).then(a.rate().total_cmp(&b.rate()))
         });
         due.truncate(self.may as usize);
         due.sort_by_key(|index| self.pages[*index].at);

@@ -113,7 +113,8 @@ fn begin(
         (true, Some(_)) => Faults::Slower,
         (true, None) => Faults::Never,
     };
-    offer.telemetry.counters = can_count(&root, &places, &options)?;
+    // Who wants none is not kept waiting, or from running, by what would count them.
+    offer.telemetry.counters = wished.counters && can_count(&root, &places, &options)?;
     let known = terms(asked, &offer)?;
     notes.extend(departures(asked, wished, &known, offer.telemetry.faults)?);
     check(asked, &known, &offer.telemetry)?;

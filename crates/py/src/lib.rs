@@ -20,7 +20,7 @@ mod _native {
     use super::*;
 
     #[pymodule_export]
-    use super::lists::{expand, machine, machines, policies};
+    use super::lists::{expand, machine, machines, policies, with_seed};
     #[pymodule_export]
     use super::policy::{Proposed, Seen};
     #[pymodule_export]

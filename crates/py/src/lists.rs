@@ -37,6 +37,12 @@ pub fn expand(policies: &str) -> PyResult<Vec<String>> {
     expanded.map_err(|error| errors::of_study(&error.into()))
 }
 
+/// Trace that stands for a seed, as comparisons with several seeds have it.
+#[pyfunction]
+pub fn with_seed(trace: &str, seed: u64) -> String {
+    frostline_study::with_seed(trace, seed)
+}
+
 /// Names of machines, and what they are.
 #[pyfunction]
 pub fn machines() -> Vec<(&'static str, &'static str)> {

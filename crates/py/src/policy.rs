@@ -2,6 +2,7 @@
 
 use crate::errors;
 use crate::watched::Failure;
+use crate::writer::values;
 use frostline_core::action::{Lane, Plan};
 use frostline_core::budget::Budget;
 use frostline_core::event::{Event, SampleKind};
@@ -67,10 +68,12 @@ impl Classes {
 
 impl Policies for Classes {
     fn make(&self, policy: &str, offer: &Offer) -> Result<Made, PolicyError> {
-        if policy == example::ENTRY.name {
-            return registry::make_unlisted(&example::ENTRY, policy, offer);
-        }
-        let Some(class) = self.classes.get(policy) else { return registry::make(policy, offer) };
+        let Some(class) = self.classes.get(policy) else {
+            return match policy == example::ENTRY.name {
+                true => registry::make_unlisted(&example::ENTRY, policy, offer),
+                false => registry::make(policy, offer),
+            };
+        };
         self.of_class(policy, class, offer).map_err(|error| {
             let what = format!("{policy} cannot be made: {error}");
             self.failure.note(error);
@@ -159,7 +162,7 @@ impl Proposed {
 
 /// Page ids, as bytes in this machine's order.
 fn ids(pages: &[u8]) -> impl ExactSizeIterator<Item = u32> {
-    pages.as_chunks().0.iter().map(|id| u32::from_ne_bytes(*id))
+    values(pages).map(u32::from_ne_bytes)
 }
 
 #[pymethods]

@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 pub struct Writer(Mutex<Option<AddressWriter>>);
 
 /// Values of a column, as its bytes in this machine's order.
-fn values<const N: usize>(column: &[u8]) -> impl ExactSizeIterator<Item = [u8; N]> {
+pub fn values<const N: usize>(column: &[u8]) -> impl ExactSizeIterator<Item = [u8; N]> {
     column.as_chunks().0.iter().copied()
 }
 

@@ -23,7 +23,7 @@ pub use input::{Input, Watched};
 pub use labels::{is_online, is_reference, labels, policies, policy_of};
 pub use monitor::{Monitor, Pass, Unwatched};
 pub use programs::{Guests, Programs, guests};
-pub use runner::{Policies, Registered, Request, footprint, machine, run, run_with, with_seed};
+pub use runner::{Policies, Request, footprint, machine, run, run_with, with_seed};
 
 use frostline_sim::{FastSize, Footprint, Machine, RunOutcome};
 use frostline_trace::TraceHeader;

@@ -70,7 +70,7 @@ pub trait Policies: Sync {
 }
 
 /// Maker of those in the registry.
-pub struct Registered;
+struct Registered;
 
 impl Policies for Registered {
     fn make(&self, policy: &str, offer: &Offer) -> Result<Made, PolicyError> {

@@ -1,7 +1,7 @@
 //! Two of the same program, one of them tiered, that work in turn for some milliseconds each: what disturbs one of them
 //! disturbs the other as much.
 //!
-//! What a program does by itself in the turn of the other, such as to collect garbage, counts as time of its own.
+//! Work of a program in the turn of the other, such as to collect garbage, counts as time of its own.
 
 use super::programs::{Program, Work};
 use super::senpai::Group;
