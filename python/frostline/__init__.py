@@ -14,14 +14,16 @@ from ._advice import Advice, Answer, advise
 from ._lists import Machine, Parameter, Policy, machine, machines, policies
 from ._native import FrostlineError, UsageError, __version__
 from ._policy import NOWHERE, Needs, Offer, PlacementPolicy, Plan, View
-from ._runs import Run, Runs, compare, sim
+from ._runs import Bound, Run, Runs, bound, compare, sim
 from ._sweep import sweep
-from ._traces import Trace, open, synth
+from ._traces import Events, Trace, open, synth
 from ._written import record, write
 
 __all__ = [
     "Advice",
     "Answer",
+    "Bound",
+    "Events",
     "FrostlineError",
     "Machine",
     "NOWHERE",
@@ -38,6 +40,7 @@ __all__ = [
     "View",
     "__version__",
     "advise",
+    "bound",
     "compare",
     "machine",
     "machines",

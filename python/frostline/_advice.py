@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import _native, _plots
-from ._lists import Machine, Policy
+from ._lists import Machine, Policy, machine as described
 from ._model import TraceLike, model, trace_name
 from ._progress import shown
 from ._units import html_table, in_bytes, in_percent, table
@@ -31,6 +31,8 @@ class Answer:
         Ends of the 95 % interval; None where there is none.
     is_least
         A smaller size was not looked at.
+    saved
+        Price of the memory that need not be fast, less that of slow memory in its place; None where no prices were given.
     """
 
     max_slowdown: float
@@ -38,6 +40,7 @@ class Answer:
     low_bytes: int | None
     high_bytes: int | None
     is_least: bool
+    saved: float | None = None
 
 
 @dataclass(frozen=True)
@@ -68,8 +71,11 @@ class Advice:
     curve: tuple[tuple[int, float], ...]
 
     @classmethod
-    def _of(cls, told: dict[str, Any]) -> Advice:
+    def _of(cls, told: dict[str, Any], difference: float | None) -> Advice:
         footprint = told["footprint_bytes"]
+
+        def saved(share: float | None) -> float | None:
+            return None if share is None or difference is None else (1 - share) * footprint / 2**30 * difference
 
         def size(share: float | None) -> int | None:
             return None if share is None else round(share * footprint)
@@ -81,6 +87,7 @@ class Advice:
                 size(answer["low_share"]),
                 size(answer["high_share"]),
                 answer["is_least"],
+                saved(answer["fast_share"]),
             )
             for answer in told["answers"]
         )
@@ -101,6 +108,10 @@ class Advice:
             ]
             for answer in self.answers
         ]
+        if any(answer.saved is not None for answer in self.answers):
+            heads.append("saves")
+            for row, answer in zip(rows, self.answers):
+                row.append("-" if answer.saved is None else f"{answer.saved:.2f}")
         return heads, rows
 
     def plot(self, ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
@@ -126,6 +137,7 @@ def advise(
     *,
     policy: Policy | str = "frost",
     machine: Machine | str = "dram-nvm",
+    price: Mapping[str, float] | None = None,
     exact: bool = False,
     seed: int = 1,
     tlb: bool = True,
@@ -141,6 +153,8 @@ def advise(
         An object, a file, or ``synth:NAME:key=value...``.
     max_slowdown
         Slowdowns that are accepted, above 0: 0.02 for 2 %.
+    price
+        Price of a GiB by tier of the machine, ``{"dram": 4, "cxl": 1.5}``: answers say what they save.
     exact
         Whether all of the trace is replayed, and not a part of it where it is large.
     policy, machine, seed, tlb, scale, jobs, progress
@@ -150,6 +164,7 @@ def advise(
     -------
     Advice
     """
+    difference = _difference(machine, price)
     goals = [max_slowdown] if isinstance(max_slowdown, int | float) else list(max_slowdown)
     request = {
         "trace": trace_name(trace),
@@ -161,4 +176,15 @@ def advise(
         advice = json.loads(_native.advise(json.dumps(request, allow_nan=False), told))
     if len(advice) != 1:
         raise _native.UsageError(f"{policy} are {len(advice)} policies\nhint: ask about one after the other")
-    return Advice._of(advice[0])
+    return Advice._of(advice[0], difference)
+
+
+def _difference(machine: Machine | str, price: Mapping[str, float] | None) -> float | None:
+    """Price of a GiB of the first tier less that of the last."""
+    if price is None:
+        return None
+    tiers = [tier["name"] for tier in described(str(machine)).description["tiers"]]
+    for tier in (tiers[0], tiers[-1]):
+        if tier not in price:
+            raise _native.UsageError(f"price says nothing of {tier}, a tier of {machine}\nhint: tiers are {', '.join(tiers)}")
+    return price[tiers[0]] - price[tiers[-1]]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from . import _native
 from ._lists import Machine, Policy
+from ._named import is_named, named
 from ._policy import PlacementPolicy, PolicyClass, adapted
+from ._remote import local
 from ._traces import Trace
 
 TraceLike = Trace | str | os.PathLike[str]
@@ -17,7 +19,7 @@ PolicyLike = Policy | str | type[PlacementPolicy] | Mapping[str, PolicyClass]
 
 def trace_name(trace: TraceLike) -> str:
     """Name of a trace that can be opened."""
-    return trace.name if isinstance(trace, Trace) else os.fspath(trace)
+    return trace.name if isinstance(trace, Trace) else local(os.fspath(trace))
 
 
 Classes = dict[str, Callable[[int, float, int], object]]
@@ -25,14 +27,18 @@ Classes = dict[str, Callable[[int, float, int], object]]
 
 def listed(policies: PolicyLike | Iterable[PolicyLike]) -> tuple[str, Classes]:
     """Policies in one text, and what makes those that are written in Python."""
-    several = [policies] if isinstance(policies, Policy | str | type | Mapping) else policies
+    is_one = isinstance(policies, Policy | str | type | Mapping)
+    several = [cast("PolicyLike", policies)] if is_one else cast("Iterable[PolicyLike]", policies)
     names: list[str] = []
     classes: Classes = {}
     for policy in several:
         if isinstance(policy, Policy | str):
-            names.append(str(policy))
+            for name in str(policy).split(","):
+                names.append(name.strip())
+                if is_named(names[-1]):
+                    classes[names[-1]] = adapted(named(names[-1]))
             continue
-        made = policy if isinstance(policy, Mapping) else {policy.__name__: policy}
+        made: Mapping[str, PolicyClass] = {policy.__name__: policy} if isinstance(policy, type) else policy
         for name, make in made.items():
             if not name.replace("-", "_").isidentifier():
                 raise _native.UsageError(f"no name of a policy: {name!r}\nhint: take letters, digits, - and _")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 from . import _native, _plots
@@ -22,6 +23,28 @@ if TYPE_CHECKING:
 _SHOWN = 20
 
 
+@dataclass(frozen=True)
+class Bound:
+    """What fast memory can save at most, whatever is placed where and when.
+
+    Attributes
+    ----------
+    saving_upper_ns
+        No placement saves more, in nanoseconds of modelled time.
+    all_fast_saving_ns
+        What fast memory without limit would save.
+    feasible_share
+        Share of `saving_upper_ns` that a plan with knowledge of the future is known to reach.
+    gap
+        What is left between the two: at most so much of it is out of reach.
+    """
+
+    saving_upper_ns: float
+    all_fast_saving_ns: float
+    feasible_share: float
+    gap: float
+
+
 class Run:
     """A replay of a trace under a policy, with a size of fast memory.
 
@@ -33,11 +56,14 @@ class Run:
         Every number of it, units in the names.
     series
         The same over time, where it was asked for: a point for each interval.
+    bound
+        What the fast memory can save at most, where it was asked for and there is a bound.
     """
 
-    def __init__(self, report: dict[str, Any], series: list[dict[str, Any]]) -> None:
+    def __init__(self, report: dict[str, Any], series: list[dict[str, Any]], bound: Bound | None = None) -> None:
         self.report = report
         self.series = series
+        self.bound = bound
 
     @property
     def trace(self) -> str:
@@ -243,11 +269,51 @@ def compare(
     }
     with shown(progress) as told:
         runs = json.loads(_native.compare(json.dumps(request), told, classes))
-        found = Runs([Run(run["report"], run["series"]) for run in runs])
+        found = Runs([Run(run["report"], run["series"], _bound_of(run)) for run in runs])
         if verify and classes:
             again = {**request, "policies": ",".join(classes), "bound": False, "series": False}
             repeated = json.loads(_native.compare(json.dumps(again), told, classes))
             _check_same([run for run in found if run.policy in classes], [run["report"] for run in repeated])
+    return found
+
+
+def _bound_of(run: dict[str, Any]) -> Bound | None:
+    return None if run["bound"] is None else Bound(**run["bound"])
+
+
+def bound(
+    trace: TraceLike,
+    fast: str,
+    *,
+    machine: Machine | str = "dram-nvm",
+    seed: int = 1,
+    tlb: bool = True,
+    progress: bool | None = None,
+) -> Bound:
+    """Compute what a size of fast memory can save at most. Parameters are those of `compare`.
+
+    Returns
+    -------
+    Bound
+
+    Raises
+    ------
+    UsageError
+        For a machine with more than two tiers, or with one that cannot be accessed directly.
+    """
+    request = {
+        "traces": [trace_name(trace)],
+        "fast": [fast],
+        "seeds": 1,
+        "bound": True,
+        "series": False,
+        **model("first-touch", machine, seed, tlb, "scaled", None),
+    }
+    with shown(progress) as told:
+        (run,) = json.loads(_native.compare(json.dumps(request), told))
+    found = _bound_of(run)
+    if found is None:
+        raise _native.UsageError(f"there is no bound: {run['no_bound']}\nhint: take another machine, or a shorter trace")
     return found
 
 

@@ -16,8 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from . import _native
 from ._lists import Machine, Policy, machine
-from ._model import TraceLike, listed, model, trace_name
+from ._model import TraceLike, model
+from ._named import code_of, is_named, named
+from ._policy import adapted
 from ._progress import counted
+from ._remote import held, local
 from ._results import SCHEMA, Results, row_of
 from ._traces import SYNTH_PREFIX, Trace
 
@@ -46,6 +49,8 @@ class Task:
         As the user named it.
     digest
         Of the trace's contents, or of its description where it is generated.
+    code
+        Of the file that the policy stands in, where it is written in Python.
     length
         What it is expected to take, in no unit: who takes longest begins first.
     memory_bytes
@@ -57,6 +62,7 @@ class Task:
     key: str
     trace: str
     digest: str
+    code: str
     length: float
     memory_bytes: int
     request: Mapping[str, Any]
@@ -75,8 +81,9 @@ def digest_of(trace: str) -> str:
     """SHA-256 of a trace file, or of the description of one that is generated."""
     if trace.startswith(SYNTH_PREFIX):
         return hashlib.sha256(trace.encode()).hexdigest()
-    status = os.stat(trace)
-    return _digest_of_file(os.path.abspath(trace), status.st_size, status.st_mtime_ns)
+    path = local(trace)
+    status = os.stat(path)
+    return _digest_of_file(os.path.abspath(path), status.st_size, status.st_mtime_ns)
 
 
 def _expected_of(trace: str) -> tuple[float, int]:
@@ -84,7 +91,7 @@ def _expected_of(trace: str) -> tuple[float, int]:
     pages = header.get("expected_pages") or 1 << 20
     memory = _LEAST_BYTES + pages * _BYTES_PER_PAGE
     if not trace.startswith(SYNTH_PREFIX):
-        return float(os.path.getsize(trace)), memory
+        return float(os.path.getsize(local(trace))), memory
     return _BYTES_PER_RECORD * float(header.get("expected_records") or 1e7), memory
 
 
@@ -116,28 +123,49 @@ def tasks_of(
                             "seed": seed,
                             "jobs": 1,
                         }
+                        code = code_of(policy)
                         told = {**request, "traces": digests[seed], "machine": model_of.description}
+                        if code:
+                            told["code"] = code
                         text = json.dumps([_native.__version__, told], sort_keys=True)
                         key = hashlib.sha256(text.encode()).hexdigest()
-                        tasks.append(Task(key, trace, digests[seed], length, memory, request))
+                        tasks.append(Task(key, trace, digests[seed], code, length, memory, request))
     return tasks
 
 
-def perform(task: Task, stop: threading.Event | None = None) -> dict[str, Any]:
-    """Make a replay. What goes wrong is in its row."""
+def perform(task: Task, stop: threading.Event | None = None, content: bytes | None = None) -> dict[str, Any]:
+    """Make a replay. What goes wrong is in its row.
+
+    Parameters
+    ----------
+    task
+        The replay.
+    stop
+        Ends it early, by KeyboardInterrupt.
+    content
+        Of the trace, where it was sent.
+    """
 
     def look(*_: object) -> None:
         if stop is not None and stop.is_set():
             raise KeyboardInterrupt
 
-    trace = task.request["traces"][0]
+    (trace,) = task.request["traces"]
+    policy = task.request["policies"]
     try:
-        found = digest_of(trace)
+        path = local(trace) if content is None else held(task.digest, content)
+        found = digest_of(path)
         if found != task.digest:
             raise _native.FrostlineError(f"{trace} is another trace here: {found[:12]}, not {task.digest[:12]}")
-        (run,) = json.loads(_native.compare(json.dumps(dict(task.request)), look))
-    except (_native.FrostlineError, OSError, ValueError) as error:
-        return row_of(task, None, str(error))
+        if code_of(policy) != task.code:
+            raise _native.FrostlineError(f"{policy} is written otherwise here\nhint: have the same modules everywhere")
+        classes = {policy: adapted(named(policy))} if task.code else None
+        request = {**task.request, "traces": [path]}
+        (run,) = json.loads(_native.compare(json.dumps(request), look, classes))
+    except Exception as error:
+        # Whatever a policy in Python raises, too.
+        known = isinstance(error, _native.FrostlineError | _native.UsageError | OSError)
+        return row_of(task, None, str(error) if known else f"{type(error).__name__}: {error}")
     return row_of(task, run["report"], None)
 
 
@@ -160,10 +188,18 @@ def _on_cores(tasks: list[Task], jobs: int | None) -> Rows:
             pool.shutdown(cancel_futures=True)
 
 
-def _on_cluster(tasks: list[Task], client: Client) -> Rows:
+def _sent(tasks: list[Task], client: Client) -> dict[str, Any]:
+    """Contents of the traces that are files, by digest, on their way to workers that ask for them."""
+    files = {task.digest: task.request["traces"][0] for task in tasks}
+    named = {digest: path for digest, path in files.items() if not path.startswith(SYNTH_PREFIX)}
+    return {digest: client.scatter(Path(local(path)).read_bytes()) for digest, path in named.items()}
+
+
+def _on_cluster(tasks: list[Task], client: Client, scatter: bool) -> Rows:
     from distributed import as_completed
 
-    for worker, version in client.run(version_here).items():
+    versions: Any = client.run(version_here)
+    for worker, version in versions.items():
         if version != _native.__version__:
             raise _native.UsageError(
                 f"worker {worker} has frostline {version}, and this is {_native.__version__}\n"
@@ -171,12 +207,14 @@ def _on_cluster(tasks: list[Task], client: Client) -> Rows:
             )
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
     declared = bool(workers) and all("MEMORY" in worker.get("resources", {}) for worker in workers)
+    contents = _sent(tasks, client) if scatter else {}
     task_of = {}
     futures = []
     for rank, task in enumerate(tasks):
         future = client.submit(
             perform,
             task,
+            content=contents.get(task.digest),
             key=f"frostline-{task.key}",
             priority=-rank,
             retries=_RETRIES,
@@ -196,6 +234,14 @@ def _on_cluster(tasks: list[Task], client: Client) -> Rows:
         client.cancel(futures)
 
 
+def _expanded(policies: Iterable[Policy | str]) -> list[str]:
+    """Policies of all lists and groups, those in Python last."""
+    items = [item.strip() for policy in policies for item in str(policy).split(",")]
+    in_rust = [item for item in items if not is_named(item)]
+    in_python = dict.fromkeys(item for item in items if is_named(item))
+    return [*(_native.expand(",".join(in_rust)) if in_rust else []), *in_python]
+
+
 def sweep(
     traces: TraceLike | Iterable[TraceLike],
     policies: Policy | str | Iterable[Policy | str] = "all",
@@ -206,6 +252,7 @@ def sweep(
     results: str | os.PathLike[str] | None = None,
     client: Client | None = None,
     scheduler: str | None = None,
+    scatter: bool = False,
     tlb: bool = True,
     scale: str = "scaled",
     jobs: int | None = None,
@@ -217,7 +264,9 @@ def sweep(
     Parameters
     ----------
     traces, policies, fast
-        As for `compare`. Files have to be where they are named on every worker, with the same contents.
+        As for `compare`, but for classes: of policies in Python, those that a module defines, ``module:Class:key=value``,
+        which the workers have to find as well. Files have to be where they are named on every worker, with the same contents,
+        or be named by addresses, or be sent (`scatter`).
     machines
         Presets or TOML files, with parameters; of files, those that the workers find.
     seeds
@@ -227,6 +276,9 @@ def sweep(
         What is there is not made again, so that a sweep that was interrupted goes on. None: nothing is kept.
     client, scheduler
         A client of Dask, or the address of its scheduler, ``tcp://...``. None: the cores of this machine.
+    scatter
+        Whether trace files are sent to the workers of a cluster, each once to a worker that needs it. They have to fit into its
+        memory.
     jobs
         Replays at the same time on this machine; None for one on each core.
     tlb, scale, progress
@@ -254,10 +306,9 @@ def sweep(
     several = [machines] if isinstance(machines, Machine | str) else machines
     numbers = list(range(1, seeds + 1)) if isinstance(seeds, int) else list(seeds)
     rest = model("", "", 1, tlb, scale, 1)
-    listing, _ = listed(policies)
     tasks = tasks_of(
-        [trace_name(trace) for trace in names],
-        _native.expand(listing),
+        [trace.source if isinstance(trace, Trace) else os.fspath(trace) for trace in names],
+        _expanded([policies] if isinstance(policies, Policy | str) else policies),
         sizes,
         [str(machine) for machine in several],
         numbers,
@@ -275,7 +326,7 @@ def sweep(
 
         client = owned = Client(scheduler)
     try:
-        made = _on_cores(missing, jobs) if client is None else _on_cluster(missing, client)
+        made = _on_cores(missing, jobs) if client is None else _on_cluster(missing, client, scatter)
         with closing(made), counted("replays", len(missing), progress) as bar:
             for row in made:
                 kept.keep(row)

@@ -5,13 +5,41 @@ from __future__ import annotations
 import json
 import os
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _native
 from ._progress import shown
+from ._remote import local
 from ._units import html_table, in_bytes
 
+if TYPE_CHECKING:
+    import pyarrow
+
 SYNTH_PREFIX = "synth:"
+
+
+class Events:
+    """What happened around the accesses of a trace, a stream for whatever reads Arrow.
+
+    Columns: ``record`` (uint64, accesses before, to a block of them), ``clock`` (uint64), ``kind`` (``map``, ``file_read``, ``op_begin``
+    and so on), and where an event has them ``process``, ``stream``, ``file`` (uint32, numbers in the trace), ``start`` and ``len_bytes``
+    (uint64; address or offset in bytes) and ``text`` (path or command line).
+    """
+
+    def __init__(self, native: _native.Trace) -> None:
+        self._native = native
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self._native.events(requested_schema)
+
+    def to_arrow(self) -> pyarrow.Table:
+        """All of them as a table."""
+        import pyarrow
+
+        return pyarrow.table(self)
+
+    def __repr__(self) -> str:
+        return f"<Events of {self._native.name}>"
 
 
 class Trace:
@@ -25,7 +53,13 @@ class Trace:
     Parameters
     ----------
     name
-        A file that ``frostline record`` wrote, or a generator, ``synth:NAME:key=value...``.
+        A file that ``frostline record`` wrote, or a generator, ``synth:NAME:key=value...``, or an address such as
+        ``s3://bucket/program.flt``, of which a copy is kept in the user's cache (needs fsspec).
+
+    Attributes
+    ----------
+    source
+        What it was named.
 
     Raises
     ------
@@ -36,11 +70,12 @@ class Trace:
     """
 
     def __init__(self, name: str | os.PathLike[str]) -> None:
-        self._native = _native.Trace(os.fspath(name))
+        self.source = os.fspath(name)
+        self._native = _native.Trace(local(self.source))
 
     @property
     def name(self) -> str:
-        """File or generator, as it was named."""
+        """File or generator. Of an address, the copy."""
         return self._native.name
 
     @cached_property
@@ -90,17 +125,21 @@ class Trace:
             profile: dict[str, Any] = json.loads(self._native.profile(skip, records, told))
         return profile
 
+    def events(self) -> Events:
+        """What happened around its accesses: processes, mappings, files, operations. Reading them passes over all of it."""
+        return Events(self._native)
+
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self._native.__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
-        kind = "synth" if self.name.startswith(SYNTH_PREFIX) else "open"
-        name = self.name.removeprefix(SYNTH_PREFIX)
+        kind = "synth" if self.source.startswith(SYNTH_PREFIX) else "open"
+        name = self.source.removeprefix(SYNTH_PREFIX)
         return f"frostline.{kind}({name!r})"
 
     def _repr_html_(self) -> str:
         header = self.header
-        rows = [["trace", self.name], ["program", str(header["name"])], ["clock", str(header["clock"])]]
+        rows = [["trace", self.source], ["program", str(header["name"])], ["clock", str(header["clock"])]]
         if os.path.exists(self.name):
             rows.append(["file", in_bytes(os.path.getsize(self.name))])
         if header.get("expected_records"):
@@ -114,7 +153,7 @@ def open(path: str | os.PathLike[str]) -> Trace:
     Parameters
     ----------
     path
-        A file that ``frostline record`` or ``frostline trace import`` wrote.
+        A file that ``frostline record`` or ``frostline trace import`` wrote, or its address.
 
     Returns
     -------

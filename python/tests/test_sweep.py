@@ -39,9 +39,9 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     keys: list[str] = []
     perform = _sweep.perform
 
-    def count(task: _sweep.Task, stop: threading.Event | None = None) -> dict[str, Any]:
+    def count(task: _sweep.Task, stop: threading.Event | None = None, content: bytes | None = None) -> dict[str, Any]:
         keys.append(task.key)
-        return perform(task, stop)
+        return perform(task, stop, content)
 
     monkeypatch.setattr(_sweep, "perform", count)
     return keys

@@ -4,10 +4,10 @@ use crate::files::{
     ACCESSES_SCHEMA, EVENTS_KEY, EVENTS_SCHEMA, HEADER_KEY, events_path, io_error, parquet_error,
 };
 use frostline_trace::batch::Want;
-use frostline_trace::event::{MapKind, TraceEvent};
+use frostline_trace::event::TraceEvent;
 use frostline_trace::info::kind_name;
 use frostline_trace::native::encode_event;
-use frostline_trace::{Batch, TimedEvent, TraceError, TraceHeader, TraceSource};
+use frostline_trace::{Batch, Fields, TimedEvent, TraceError, TraceHeader, TraceSource};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::{ParquetError, Result};
@@ -307,7 +307,7 @@ impl Events {
 
     fn push(&mut self, record: u64, event: &TimedEvent) -> std::result::Result<(), TraceError> {
         let rows = &mut self.rows;
-        let readable = Readable::of(&event.event);
+        let readable = Fields::of(&event.event);
         let mut encoded = Vec::new();
         encode_event(&mut encoded, &event.event);
         rows.encoded_bytes += encoded.len();
@@ -349,78 +349,5 @@ impl Events {
         self.write()?;
         self.output.close()?;
         Ok(self.count)
-    }
-}
-
-/// The parts of an event that have columns of their own.
-#[derive(Default)]
-struct Readable<'a> {
-    process: Option<u32>,
-    stream: Option<u32>,
-    file: Option<u32>,
-    start: Option<u64>,
-    len_bytes: Option<u64>,
-    text: Option<&'a str>,
-}
-
-impl<'a> Readable<'a> {
-    fn of(event: &'a TraceEvent) -> Self {
-        let none = Self::default();
-        match event {
-            TraceEvent::Process { process, command, .. } => {
-                Self { process: Some(process.0), text: Some(command), ..none }
-            }
-            TraceEvent::ProcessExit { process, .. } => Self { process: Some(process.0), ..none },
-            TraceEvent::Thread { stream, process, .. } => {
-                Self { process: Some(process.0), stream: Some(stream.0), ..none }
-            }
-            TraceEvent::ThreadExit { stream }
-            | TraceEvent::OpBegin { stream, .. }
-            | TraceEvent::OpEnd { stream, .. } => Self { stream: Some(stream.0), ..none },
-            TraceEvent::RegionNamed { process, huge_vpn, .. } => Self {
-                process: Some(process.0),
-                start: huge_vpn.checked_mul(2 << 20),
-                len_bytes: Some(2 << 20),
-                ..none
-            },
-            TraceEvent::Map { process, start, len_bytes, kind, .. } => {
-                let file = match kind {
-                    MapKind::FilePrivate { file, .. } | MapKind::FileShared { file, .. } => {
-                        Some(file.0)
-                    }
-                    _ => None,
-                };
-                let (process, start, len_bytes) = (Some(process.0), Some(*start), Some(*len_bytes));
-                Self { process, file, start, len_bytes, ..none }
-            }
-            TraceEvent::Unmap { process, start, len_bytes, .. }
-            | TraceEvent::Discard { process, start, len_bytes, .. } => Self {
-                process: Some(process.0),
-                start: Some(*start),
-                len_bytes: Some(*len_bytes),
-                ..none
-            },
-            TraceEvent::Remap { process, new_start, new_len_bytes, .. } => Self {
-                process: Some(process.0),
-                start: Some(*new_start),
-                len_bytes: Some(*new_len_bytes),
-                ..none
-            },
-            TraceEvent::FileOpen { file, process, path, .. } => {
-                Self { process: Some(process.0), file: Some(file.0), text: Some(path), ..none }
-            }
-            TraceEvent::FileClose { file, process, .. } => {
-                Self { process: Some(process.0), file: Some(file.0), ..none }
-            }
-            TraceEvent::FileRead { file, process, offset_bytes, len_bytes }
-            | TraceEvent::FileWrite { file, process, offset_bytes, len_bytes } => Self {
-                process: Some(process.0),
-                file: Some(file.0),
-                start: Some(*offset_bytes),
-                len_bytes: Some(*len_bytes),
-                ..none
-            },
-            TraceEvent::StoreSamples { .. } | TraceEvent::Touched { .. } => none,
-        }
     }
 }

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod errors;
+mod events;
 mod lists;
 mod policy;
 mod stream;

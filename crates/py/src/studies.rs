@@ -7,7 +7,7 @@ use frostline_core::policy::{example, registry};
 use frostline_core::spec::{self, SpecError};
 use frostline_sim::{FastSize, RunReport, Scale, SeriesPoint, SimOptions};
 use frostline_study::advise::{self as advice, Advice, Extent, Question};
-use frostline_study::{Programs, Request, StudyError, machine, policies};
+use frostline_study::{BoundResult, Programs, Request, SizeStudy, StudyError, machine, policies};
 use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,6 +58,10 @@ struct Advised {
 #[derive(Serialize)]
 struct Run<'a> {
     report: &'a RunReport,
+    /// Where it was asked for and there is one.
+    bound: Option<Most>,
+    /// Why there is none.
+    no_bound: Option<String>,
     /// Empty but for the first seed, and unless it is asked for.
     series: &'a [SeriesPoint],
 }
@@ -136,10 +140,33 @@ pub fn compare(
         let made_by = Classes::new(classes, monitor.failure());
         let study = frostline_study::run_with(&request, &made_by, monitor)?;
         let sizes = study.traces.iter().flat_map(|trace| &trace.sizes);
-        let runs = sizes.flat_map(|size| &size.policies).flat_map(|policy| &policy.runs);
-        let runs = runs
-            .map(|run| Run { report: &run.report, series: if series { &run.series } else { &[] } });
+        let runs = sizes.flat_map(|size| runs_of(size, series));
         Ok(serde_json::to_string(&runs.collect::<Vec<_>>())?)
+    })
+}
+
+/// What fast memory can save at most, as Python gets it.
+#[derive(Serialize)]
+struct Most {
+    saving_upper_ns: f64,
+    all_fast_saving_ns: f64,
+    feasible_share: f64,
+    gap: f64,
+}
+
+impl From<&BoundResult> for Most {
+    fn from(bound: &BoundResult) -> Self {
+        let BoundResult { saving_upper_ns, feasible_share, gap, all_fast_saving_ns } = *bound;
+        Self { saving_upper_ns, all_fast_saving_ns, feasible_share, gap }
+    }
+}
+
+fn runs_of(size: &SizeStudy, series: bool) -> impl Iterator<Item = Run<'_>> {
+    size.policies.iter().flat_map(|policy| &policy.runs).map(move |run| Run {
+        report: &run.report,
+        bound: size.bound.as_ref().ok().map(Most::from),
+        no_bound: size.bound.as_ref().err().map(ToString::to_string),
+        series: if series { &run.series } else { &[] },
     })
 }
 

@@ -1,13 +1,15 @@
 //! Traces as Python objects.
 
 use crate::errors;
+use crate::events::Events;
 use crate::stream::Records;
 use crate::watched::watched;
+use arrow_array::RecordBatchReader;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use frostline_core::Limit;
 use frostline_profile::{Profile, Span};
 use frostline_study::{Input, Monitor, StudyError, Unwatched, Watched};
-use frostline_trace::{TraceHeader, TraceInfo};
+use frostline_trace::{TraceHeader, TraceInfo, TraceSource};
 use frostline_workloads::{SYNTH_PREFIX, initialisation_records};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -95,10 +97,32 @@ impl Trace {
         py: Python<'py>,
         requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        // A consumer that wants other types converts them itself.
         let _ = requested_schema;
-        let source = self.input.source().map_err(|error| errors::of_trace(&error))?;
-        let stream = FFI_ArrowArrayStream::new(Box::new(Records::new(source)));
-        PyCapsule::new_with_value(py, stream, CAPSULE)
+        capsule(py, Records::new(self.source()?))
     }
+
+    /// A stream of its events, likewise.
+    #[pyo3(signature = (requested_schema=None))]
+    fn events<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let _ = requested_schema;
+        capsule(py, Events::new(self.source()?))
+    }
+}
+
+impl Trace {
+    fn source(&self) -> PyResult<Box<dyn TraceSource + Send>> {
+        self.input.source().map_err(|error| errors::of_trace(&error))
+    }
+}
+
+/// Consumers that want other types than a stream has convert them themselves.
+fn capsule(
+    py: Python<'_>,
+    stream: impl RecordBatchReader + Send + 'static,
+) -> PyResult<Bound<'_, PyCapsule>> {
+    PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(stream)), CAPSULE)
 }
