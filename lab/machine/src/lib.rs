@@ -1,6 +1,7 @@
 //! Runs in the lab, and their results. `docs/notes/lab.md` describes the lab.
 #![forbid(unsafe_code)]
 
+pub mod advice;
 pub mod compare;
 pub mod measured;
 pub mod programs;

@@ -31,6 +31,19 @@ impl Curve {
         Some(below + (size - below) * (lost - goal) / (lost - loss))
     }
 
+    /// What is lost with `size`: between two points in a straight line, beyond them as at the next. `None` where
+    /// there are no points.
+    pub fn loss_with(&self, size: f64) -> Option<f64> {
+        let above = self.points.partition_point(|(point, _)| *point < size);
+        let Some(&(to, after)) = self.points.get(above) else {
+            return self.points.last().map(|(_, loss)| *loss);
+        };
+        let Some(&(from, before)) = above.checked_sub(1).map(|below| &self.points[below]) else {
+            return Some(after);
+        };
+        Some(before + (after - before) * (size - from) / (to - from))
+    }
+
     /// Sizes between which the answer is, and their losses: the largest with which more than `goal` is lost, and
     /// the next.
     pub fn bracket(&self, goal: f64) -> Option<((f64, f64), (f64, f64))> {
@@ -53,6 +66,9 @@ mod tests {
         assert_eq!(curve.bracket(0.2), None);
         assert_eq!(Curve::new(vec![(0.5, 0.2), (1.0, 0.1)]).size_for(0.05), None);
         assert_eq!(Curve::default().size_for(0.05), None);
+        let losses = [0.1, 0.25, 0.75, 1.0, 2.0].map(|size| curve.loss_with(size).expect("points"));
+        assert_eq!(losses, [0.1, 0.1, 0.01, 0.0, 0.0]);
+        assert_eq!(Curve::default().loss_with(0.5), None);
     }
 
     proptest! {

@@ -58,7 +58,8 @@ pub struct Question {
     pub extent: Extent,
     /// Runs at the same time; `None` for one per core.
     pub jobs: Option<usize>,
-    /// Machine and everything else; its size of fast memory does not matter.
+    /// Machine and everything else; its size of fast memory does not matter. Where it has moments, what is lost
+    /// between the first and the last of them counts.
     pub options: SimOptions,
 }
 
@@ -170,6 +171,7 @@ impl<'a> World<'a> {
                 *fast = all_fast?.pop();
                 found?
             };
+            let found = found.into_iter().map(|found| found.beside(fast.as_ref()));
             runs.extend(sizes.iter().copied().zip(found));
             sizes = search::next(&curve(&runs), goals, rayon::current_num_threads());
         }
@@ -219,6 +221,8 @@ impl<'a> World<'a> {
 /// What a replay has found.
 struct Found {
     loss: f64,
+    /// Seconds between the moments that count, where not all of the run does.
+    seconds: Option<f64>,
     blocks: Option<Blocks>,
 }
 
@@ -227,7 +231,21 @@ impl Found {
         let run = study.policies[0].first();
         let report = &run.report;
         let blocks = Blocks::of(&run.series, report.accesses, report.modelled_seconds);
-        Self { loss: report.slowdown_vs_all_fast - 1.0, blocks }
+        let seconds = match &run.moments[..] {
+            [first, .., last] => Some(last.seconds - first.seconds),
+            _ => None,
+        };
+        Self { loss: report.slowdown_vs_all_fast - 1.0, seconds, blocks }
+    }
+
+    /// With what it loses between the moments that count. Stretches of the whole run say nothing of that.
+    fn beside(self, fast: Option<&Self>) -> Self {
+        match (self.seconds, fast.and_then(|fast| fast.seconds)) {
+            (Some(seconds), Some(fast)) => {
+                Self { loss: seconds / fast - 1.0, blocks: None, ..self }
+            }
+            _ => self,
+        }
     }
 }
 

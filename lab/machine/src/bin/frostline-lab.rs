@@ -3,9 +3,12 @@
 
 use anyhow::{Context, ensure};
 use clap::{Parser, Subcommand, ValueEnum};
+use frostline_core::policy::registry;
+use frostline_core::spec;
 use frostline_guest::{Guest, Lab, LabOptions, Outcome, program};
+use frostline_lab::advice::{self, Asked};
 use frostline_lab::compare::{self, Plan};
-use frostline_lab::programs;
+use frostline_lab::programs::{self, Program};
 use frostline_lab::systems::System;
 use frostline_lab::trial::Trial;
 use frostline_lab::validate::{Numbers, Pair, predict, recording, series, table};
@@ -120,6 +123,29 @@ enum Command {
     },
     /// Validate the simulator: programs recorded and simulated beside the same in the machine
     Validate(ValidateArgs),
+    /// Ask for advice on recorded programs, and follow it in the machine
+    Advise(AdviseArgs),
+}
+
+#[derive(clap::Args)]
+struct AdviseArgs {
+    #[command(flatten)]
+    machine: MachineArgs,
+    /// Programs, separated by commas [default: all]
+    #[arg(long, value_delimiter = ',')]
+    programs: Vec<String>,
+    /// Policy
+    #[arg(long, default_value = registry::DEFAULT)]
+    policy: String,
+    /// Slowdown that is accepted
+    #[arg(long, default_value = "2%", value_parser = spec::parse_ratio)]
+    max_slowdown: f64,
+    /// Keep recordings here; those that are there already are taken as they are
+    #[arg(long, value_name = "FOLDER")]
+    keep: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(clap::Args)]
@@ -180,6 +206,7 @@ fn main() -> ExitCode {
             plan.and_then(|plan| compare(&plan, json))
         }
         Command::Validate(args) => validate(&args),
+        Command::Advise(args) => advise(&args),
     };
     done.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");
@@ -253,6 +280,14 @@ fn check_latencies(stdout: &str, asked: (u64, u64)) -> anyhow::Result<ExitCode> 
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Programs of these names; all where there are none.
+fn named(names: &[String]) -> anyhow::Result<Vec<Program>> {
+    match names {
+        [] => Ok(programs::ALL.to_vec()),
+        names => names.iter().map(|name| programs::find(name)).collect(),
+    }
+}
+
 fn plan(
     machine: &MachineArgs,
     quick: bool,
@@ -263,8 +298,7 @@ fn plan(
 ) -> anyhow::Result<Plan> {
     let programs = match names {
         [] if quick => vec![programs::find("hotcold")?],
-        [] => programs::ALL.to_vec(),
-        names => names.iter().map(|name| programs::find(name)).collect::<anyhow::Result<_>>()?,
+        names => named(names)?,
     };
     let systems = systems.split(',').map(System::find).collect::<anyhow::Result<_>>()?;
     let seeds = seeds.unwrap_or(if quick { 2 } else { 5 });
@@ -350,6 +384,31 @@ fn validate(args: &ValidateArgs) -> anyhow::Result<ExitCode> {
         println!("{}", serde_json::to_string_pretty(&pairs)?);
     } else {
         print!("{text}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn advise(args: &AdviseArgs) -> anyhow::Result<ExitCode> {
+    let temporary = tempfile::tempdir()?;
+    let folder = args.keep.as_deref().unwrap_or(temporary.path());
+    std::fs::create_dir_all(folder)?;
+    let (lab, seed) = (args.machine.options()?, args.machine.seed);
+    let asked = Asked { policy: &args.policy, goal: args.max_slowdown, lab, seed, folder };
+    let mut cases = Vec::new();
+    for work in named(&args.programs)? {
+        let case = advice::follow(work, asked).with_context(|| work.name)?;
+        eprintln!(
+            "{}: {:.1} % predicted, {:.1} % measured",
+            case.program,
+            100.0 * case.predicted,
+            100.0 * case.measured()
+        );
+        cases.push(case);
+    }
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&cases)?);
+    } else {
+        print!("{}", advice::table(&cases));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -33,6 +33,21 @@ pub struct Node {
     pub watermarks: Watermarks,
 }
 
+/// The simulator's machine that is like the lab for a program.
+pub fn machine(work: Program, lab: LabOptions) -> String {
+    let (fast_ns, slow_ns) = lab.latency_ns;
+    // The guest's kernel gives huge pages to whoever does not refuse them, as Redis does, and
+    // the load generator unless it is told otherwise.
+    let asks = work.command.split_whitespace().any(|word| word == "--huge");
+    let refuses = ["frostline-load", "redis-server"].contains(&work.comm);
+    let huge = asks || !refuses;
+    let [huge, remote] = [huge, asks].map(|on| if on { "on" } else { "off" });
+    format!(
+        "lab:thp={huge}:os.collapse={huge}:os.thp_remote={remote}:tiers.fast.read_ns={fast_ns}:tiers.fast.write_ns={fast_ns}\
+         :tiers.slow.read_ns={slow_ns}:tiers.slow.write_ns={slow_ns}",
+    )
+}
+
 /// What a trial in the lab had.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameters {
@@ -57,17 +72,7 @@ impl Parameters {
     /// # Errors
     /// Where the simulator has no such system, or frostline's summary lacks something.
     pub fn of(trial: &Trial, node: Node, work: Program, lab: LabOptions) -> anyhow::Result<Self> {
-        let (fast_ns, slow_ns) = lab.latency_ns;
-        // The guest's kernel gives huge pages to whoever does not refuse them, as Redis does, and
-        // the load generator unless it is told otherwise.
-        let asks = work.command.split_whitespace().any(|word| word == "--huge");
-        let refuses = ["frostline-load", "redis-server"].contains(&work.comm);
-        let huge = asks || !refuses;
-        let [huge, remote] = [huge, asks].map(|on| if on { "on" } else { "off" });
-        let mut machine = format!(
-            "lab:thp={huge}:os.collapse={huge}:os.thp_remote={remote}:tiers.fast.read_ns={fast_ns}:tiers.fast.write_ns={fast_ns}\
-             :tiers.slow.read_ns={slow_ns}:tiers.slow.write_ns={slow_ns}",
-        );
+        let mut machine = machine(work, lab);
         // What somebody has demoted by then, the kernel would give again.
         let given = trial.resident.pages[0] + trial.free.pages.saturating_sub(node.full.pages);
         let mut daemon = None;
