@@ -54,6 +54,8 @@ pub fn start(dir: &Path) -> anyhow::Result<Postgres> {
     let mut server = owned(&initdb.with_file_name("postgres"));
     server.args(["-D", "data", "-k", ".", "-c", "listen_addresses=", "-c", "fsync=off"]);
     server.args(["-c", "shared_buffers=384MB", "-c", "synchronous_commit=off"]);
+    // It would vacuum in one of a pair, and minutes later in the other.
+    server.args(["-c", "autovacuum=off"]);
     let server = Owned::start(&mut server, dir)?;
     let psql = |words: &[&str]| {
         let mut command = Command::new("psql");
