@@ -47,6 +47,9 @@ pub enum Command {
     Consolidate(cmd::consolidate::Args),
     /// Show or watch what is managed here, and how well
     Status(cmd::status::Args),
+    /// Show what is managed here in a browser
+    #[command(long_about = cmd::serve::LONG)]
+    Serve(cmd::serve::Args),
     /// Say what this system lets us do, or undo what is left behind
     #[command(long_about = cmd::doctor::LONG)]
     Doctor(cmd::doctor::Args),

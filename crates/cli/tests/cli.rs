@@ -561,7 +561,7 @@ fn old_names_work_and_say_the_new_one() {
 }
 
 #[test]
-fn help_fits_a_screen_and_names_fourteen_commands() {
+fn help_fits_a_screen_and_names_fifteen_commands() {
     let help = stdout(frostline(&["-h"]).success());
     let commands: Vec<&str> = help
         .lines()
@@ -570,8 +570,8 @@ fn help_fits_a_screen_and_names_fourteen_commands() {
         .take_while(|line| !line.is_empty())
         .filter_map(|line| line.split_whitespace().next())
         .collect();
-    assert_eq!(commands.len(), 15, "fourteen and help: {commands:?}");
-    for command in &commands[..14] {
+    assert_eq!(commands.len(), 16, "fifteen and help: {commands:?}");
+    for command in &commands[..15] {
         let help = stdout(frostline(&[command, "-h"]).success());
         let lines = help.lines().count();
         assert!(lines <= 40, "{command}: {lines} lines");
@@ -590,4 +590,24 @@ fn what_has_moved_names_the_other_program() {
     hint(&["workloads", "--validate", "etc", "--keep", "d"], "validate etc --keep d");
     let help = stdout(frostline(&["--help"]).success());
     assert!(help.ends_with("frostline-repro.\n") && !help.contains("  experiment "), "{help}");
+}
+
+#[test]
+fn a_trace_is_drawn_over_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("h.html");
+    let trace = "synth:shift:size=64MiB:accesses=2M";
+    let args = ["trace", "heatmap", trace, "--report", report.to_str().unwrap()];
+    let text = stdout(frostline(&args).success());
+    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with('│')).collect();
+    assert!(!lines.is_empty() && text.contains('█'), "{text}");
+    assert!(lines.iter().all(|line| line.chars().count() <= 74), "{text}");
+    let page = std::fs::read_to_string(&report).unwrap();
+    assert!(page.contains("Accesses by address over time") && page.contains("by place in memory"));
+    let maps = json(&["trace", "heatmap", trace, "--json"]);
+    let counts = maps["runs"][0]["by_address"]["counts"].as_array().unwrap();
+    let sum: u64 =
+        counts.iter().flat_map(|row| row.as_array().unwrap()).map(|n| n.as_u64().unwrap()).sum();
+    assert!((1_900_000..2_300_000).contains(&sum), "{sum}");
+    frostline(&["trace", "heatmap", "none.flt"]).failure();
 }

@@ -106,6 +106,10 @@ requirements! {
     Valgrind "valgrind",
     /// QEMU for programs.
     QemuUser "qemu-user",
+    /// A browser that a program leads, and the packages that it takes.
+    Browser "browser",
+    /// Prometheus's checks of rules.
+    Promtool "promtool",
     /// Programs whose memory is recorded: redis-server, memcached, sqlite3, liblinear.
     Programs "programs",
 }

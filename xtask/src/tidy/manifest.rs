@@ -72,6 +72,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "frostline-driver",
         ],
     ),
+    ("frostline-serve", &["frostline-linux", "frostline-driver"]),
     (
         "frostline",
         &[
@@ -88,6 +89,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "frostline-linux",
             "frostline-inprocess",
             "frostline-driver",
+            "frostline-serve",
             "frostline-terminal",
         ],
     ),

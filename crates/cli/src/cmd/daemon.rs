@@ -1,11 +1,13 @@
 //! `frostline daemon`: several targets, from a file.
 
 use super::config;
+use super::serve::at_port;
 use crate::live::config::{Config, Metrics, PLACE};
 use crate::live::fleet::Fleet;
 use crate::live::metrics::{self, server::Server};
 use frostline_linux::Root;
 use frostline_linux::process::share_heap;
+use frostline_serve::http;
 use frostline_terminal::progress::note;
 use frostline_terminal::{cancel, errors, files};
 use std::path::PathBuf;
@@ -63,13 +65,13 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // Targets have a thread each, and most of what they take is soon given back.
     share_heap();
     let mut fleet = Fleet::new(Root::system());
-    let mut reporter = MetricsReporter::new(&fleet, &config.metrics)?;
+    let mut reporter = MetricsReporter::new(&fleet, &config)?;
     fleet.apply(&config)?;
     note(&format!("{} of {}", config.count(), args.config.display()));
     while !cancel::requested() {
         if reload.swap(false, Ordering::Relaxed) {
             let taken = Config::load(&args.config).and_then(|config| {
-                reporter.apply(&fleet, &config.metrics)?;
+                reporter.apply(&fleet, &config)?;
                 Ok(config)
             });
             match taken {
@@ -98,21 +100,31 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 struct MetricsReporter {
     wanted: Metrics,
     server: Option<Server>,
+    /// The page, and where it is.
+    page: Option<(String, http::Server)>,
     due: Instant,
     /// The last failure to write the textfile: nothing is said twice in a row.
     failed: Option<String>,
 }
 
 impl MetricsReporter {
-    fn new(fleet: &Fleet, wanted: &Metrics) -> anyhow::Result<Self> {
-        let nothing = Metrics::default();
-        let mut reporter =
-            Self { wanted: nothing, server: None, due: Instant::now(), failed: None };
-        reporter.apply(fleet, wanted)?;
+    fn new(fleet: &Fleet, config: &Config) -> anyhow::Result<Self> {
+        let (wanted, due) = (Metrics::default(), Instant::now());
+        let mut reporter = Self { wanted, server: None, page: None, due, failed: None };
+        reporter.apply(fleet, config)?;
         Ok(reporter)
     }
 
-    fn apply(&mut self, fleet: &Fleet, wanted: &Metrics) -> anyhow::Result<()> {
+    fn apply(&mut self, fleet: &Fleet, config: &Config) -> anyhow::Result<()> {
+        let (wanted, web) = (&config.metrics, &config.daemon.web);
+        if *web != self.page.as_ref().map(|(address, _)| address.clone()) {
+            // The old one gives up a port that the new one may want.
+            self.page = None;
+            self.page = match web {
+                Some(address) => Some((address.clone(), at_port(address)?)),
+                None => None,
+            };
+        }
         if wanted.listen != self.wanted.listen {
             let view = fleet.viewer();
             let begin = |address: &String| Server::start(address, move || metrics::page(&view()));

@@ -85,14 +85,28 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What to begin with, where `tier` would be taken and why.
+/// What to begin with, where `tier` would be taken and why: three commands that work here.
 fn recommended((tier, why): (SlowTier, String)) -> String {
-    match tier {
-        SlowTier::Observe => format!(
-            "Recommended here\n  frostline run --slow none -- PROGRAM   # only watches, as {why}\n"
-        ),
-        tier => format!("Recommended here\n  frostline run --slow {tier} -- PROGRAM   # {why}\n"),
-    }
+    let predict = "frostline advise --for 30s -- PROGRAM";
+    let predicted = "records it, and says how much fast memory it needs";
+    let commands = match tier {
+        SlowTier::Observe => [
+            ("frostline run --slow none -- PROGRAM".to_owned(), format!("only watches, as {why}")),
+            (predict.to_owned(), predicted.to_owned()),
+            ("frostline status --watch".to_owned(), "shows what others have begun".to_owned()),
+        ],
+        tier => [
+            (format!("frostline run --slow {tier} -- PROGRAM"), why),
+            (
+                format!("frostline attach PID --slow {tier}"),
+                "the same for one that runs; at most 1 % slower".to_owned(),
+            ),
+            (predict.to_owned(), predicted.to_owned()),
+        ],
+    };
+    let width = commands.iter().map(|(command, _)| command.len()).max().unwrap_or(0);
+    let lines = commands.map(|(command, why)| format!("  {command:width$}   # {why}\n"));
+    format!("What you can do here now\n{}", lines.concat())
 }
 
 fn group(name: &str) -> &'static str {
@@ -130,6 +144,7 @@ mod tests {
         assert!(text.contains("frostline run --slow zram -- PROGRAM"), "{text}");
         let text = recommended((SlowTier::Observe, "nothing is moved: no root".into()));
         assert!(text.contains("--slow none") && text.contains("no root"), "{text}");
+        assert_eq!(text.matches("  frostline ").count(), 3, "{text}");
     }
 
     #[test]

@@ -9,12 +9,14 @@ mod config;
 pub mod consolidate;
 pub mod daemon;
 pub mod doctor;
+mod heatmap;
 pub mod journal;
 pub mod list;
 pub mod old;
 mod profile;
 pub mod record;
 pub mod run;
+pub mod serve;
 pub mod status;
 mod synth;
 pub mod trace;
@@ -35,6 +37,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Daemon(args) => daemon::run(&args),
         Command::Consolidate(args) => consolidate::run(args),
         Command::Status(args) => status::run(&args),
+        Command::Serve(args) => serve::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Journal(args) => journal::run(&args),
         Command::Record(args) => record::run(args),

@@ -1,6 +1,6 @@
 //! `frostline trace`: looks into traces, checks and converts them.
 
-use super::{profile, synth};
+use super::{heatmap, profile, synth};
 use crate::live::journal_trace;
 use frostline_driver::journal::MARK;
 use frostline_parquet::{ParquetSource, events_path, export};
@@ -23,6 +23,7 @@ use std::process::ExitCode;
 Examples:
   frostline trace info s.flt
   frostline trace profile s.flt              # how much memory serves 90, 95, 99 % of the accesses
+  frostline trace heatmap s.flt              # where it accesses memory, and when
   frostline trace verify s.flt
   frostline trace synth zipf:pages=64K -o z.flt
   frostline trace export s.flt s.parquet     # and s.events.parquet; read them with DuckDB
@@ -40,6 +41,8 @@ enum Command {
     Info(Info),
     /// Say what a trace uses of its memory
     Profile(profile::Args),
+    /// Draw its accesses by address over time
+    Heatmap(heatmap::Args),
     /// Write a synthetic trace
     Synth(synth::Args),
     /// Check every byte of traces
@@ -135,6 +138,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.command {
         Command::Info(args) => info(&args)?,
         Command::Profile(args) => profile::run(&args)?,
+        Command::Heatmap(args) => heatmap::run(&args)?,
         Command::Synth(args) => synth::run(&args)?,
         Command::Verify(args) => return verify_all(&args),
         Command::Export(args) => to_parquet(&args)?,

@@ -16,6 +16,7 @@ mod journal;
 mod kill;
 mod load;
 mod owners;
+mod page;
 mod policies;
 mod programs;
 mod reserved;

@@ -19,6 +19,7 @@ use crate::summary;
 use crate::units::bytes;
 pub use advice::{Advised, advice};
 use frostline_core::policy::registry;
+use frostline_sim::Heatmaps;
 use frostline_study::{NoBound, SizeStudy, Study, TraceStudy, is_online};
 use palette::Palette;
 pub use profile::{Curve, curves, profile};
@@ -82,6 +83,17 @@ pub fn document(title: &str, heading: &str, lead: &str, body: &str) -> String {
         escape(heading),
         env!("CARGO_PKG_VERSION"),
     )
+}
+
+/// Maps of a trace's accesses over time, with all memory fast.
+pub fn heatmaps(trace: &str, maps: &Heatmaps) -> String {
+    let by_address = heatmap::chart(&maps.by_address, registry::ALL_FAST);
+    let heading = "Accesses by place in memory over time";
+    let order = "the order of the places that it was given";
+    let by_frame = heatmap::titled(&maps.by_frame, registry::ALL_FAST, heading, order);
+    let lead = format!("<code>{}</code>", spec(trace));
+    let body = format!("<section>{by_address}{by_frame}</section>");
+    document(trace, "Where is memory accessed, and when?", &lead, &body)
 }
 
 fn trace_section(

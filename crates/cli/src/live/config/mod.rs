@@ -54,6 +54,9 @@ pub struct Daemon {
     /// What is taken out of fast memory, of all targets together, in its place.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub save: Option<Written<Size>>,
+    /// Address of this machine at which browsers see all targets.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "values::loopback")]
+    pub web: Option<String>,
 }
 
 impl Daemon {

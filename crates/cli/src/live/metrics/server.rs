@@ -1,48 +1,22 @@
 //! A page for programs on this machine, by HTTP/1.1: `GET /metrics`.
-//!
-//! One thread serves all connections at once and waits for none of them. Each has [`TIMEOUT`] from its
-//! beginning to its end, and where there are more than [`MOST`], the oldest makes room: whoever asks at once
-//! is answered, however many others ask slowly or not at all.
 
+use frostline_serve::http::{self, Answer, Listener, Peer, Site};
 use frostline_terminal::errors::ResultExt;
-use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
+use hyper::{Method, Request, StatusCode};
 use std::cell::RefCell;
-use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::rc::Rc;
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
-use tokio::task::{AbortHandle, LocalSet, spawn_local};
 
-/// Most connections at a time.
-const MOST: usize = 128;
-/// Most that wait to be let in.
-const BACKLOG: i32 = 1024;
-/// Longest time for a connection.
-const TIMEOUT: Duration = Duration::from_secs(2);
-/// Longest request, in bytes.
-const REQUEST: usize = 8192;
 /// A page is rendered anew after this time: asking more often costs nothing.
 const FRESH: Duration = Duration::from_millis(500);
-/// Before it is tried again what the system refuses.
-const PAUSE: Duration = Duration::from_millis(100);
+const PLAIN: &str = "text/plain; charset=utf-8";
 
 /// Serves until it is dropped.
 pub struct Server {
     address: SocketAddr,
-    /// The thread ends when this is dropped.
-    stop: Option<oneshot::Sender<Infallible>>,
-    thread: Option<JoinHandle<()>>,
+    _server: http::Server,
 }
 
 impl Server {
@@ -54,45 +28,18 @@ impl Server {
         address: &str,
         page: impl Fn() -> String + Send + 'static,
     ) -> anyhow::Result<Self> {
-        let listener = std::net::TcpListener::bind(address).or_hint(
+        let listener = Listener::tcp(address).or_hint(
             format!("cannot listen on {address}"),
             "choose another port for metrics.listen; ss -ltnp tells who has it",
         )?;
-        // A burst of newcomers is not turned away before it is seen.
-        rustix::net::listen(&listener, BACKLOG)?;
-        listener.set_nonblocking(true)?;
-        let address = listener.local_addr()?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let listener = {
-            let _entered = runtime.enter();
-            TcpListener::from_std(listener)?
-        };
-        let (stop, stopped) = oneshot::channel();
-        let serve = move || {
-            let connections = LocalSet::new();
-            connections.block_on(&runtime, async {
-                tokio::select! {
-                    () = accept(&listener, page) => {}
-                    _ = stopped => {}
-                }
-            });
-        };
-        let thread = thread::Builder::new().name("metrics".into()).spawn(serve)?;
-        Ok(Self { address, stop: Some(stop), thread: Some(thread) })
+        let address = listener.address().unwrap_or_else(|| ([0, 0, 0, 0], 0).into());
+        let page = move || Metrics(RefCell::new(Snapshot { render: page, last: None }));
+        Ok(Self { address, _server: http::Server::start(listener, "metrics", page)? })
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
 
@@ -115,83 +62,35 @@ impl<R: Fn() -> String> Snapshot<R> {
     }
 }
 
-/// Takes whoever comes; never ends.
-async fn accept<R: Fn() -> String + 'static>(listener: &TcpListener, render: R) {
-    let snapshot = Rc::new(RefCell::new(Snapshot { render, last: None }));
-    // The oldest first.
-    let mut connections: VecDeque<AbortHandle> = VecDeque::new();
-    loop {
-        let accepted = listener.accept().await;
-        connections.retain(|one| !one.is_finished());
-        match accepted {
-            Ok((stream, _)) => {
-                if connections.len() == MOST {
-                    close_oldest(&mut connections);
-                }
-                let snapshot = Rc::clone(&snapshot);
-                let served = tokio::time::timeout(TIMEOUT, serve(stream, snapshot));
-                connections.push_back(spawn_local(served).abort_handle());
-                // Whoever asks at once is answered before the next one comes.
-                tokio::task::yield_now().await;
+struct Metrics<R>(RefCell<Snapshot<R>>);
+
+impl<R: Fn() -> String + 'static> Site for Metrics<R> {
+    fn answer(&self, request: &Request<Incoming>, _: Peer) -> Answer {
+        let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+        let (status, kind, body) = match request.uri().path() {
+            _ if !is_read => {
+                (StatusCode::METHOD_NOT_ALLOWED, PLAIN, "there is only GET, and HEAD\n".into())
             }
-            // Out of file descriptors, for instance; or nobody is there any more.
-            Err(_) => {
-                close_oldest(&mut connections);
-                tokio::time::sleep(PAUSE).await;
-            }
-        }
+            "/metrics" => (StatusCode::OK, super::CONTENT_TYPE, self.0.borrow_mut().page()),
+            _ => (StatusCode::NOT_FOUND, PLAIN, "there is only /metrics\n".into()),
+        };
+        let mut answer = Answer::whole(status, body);
+        let headers = answer.response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+        headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        answer
     }
 }
-
-fn close_oldest(connections: &mut VecDeque<AbortHandle>) {
-    if let Some(oldest) = connections.pop_front() {
-        oldest.abort();
-    }
-}
-
-/// Answers one request of a connection, and closes it.
-async fn serve<R: Fn() -> String>(stream: TcpStream, snapshot: Rc<RefCell<Snapshot<R>>>) {
-    let answer = service_fn(|request: Request<Incoming>| {
-        let answer = answer(&request, || snapshot.borrow_mut().page());
-        async { Ok::<_, Infallible>(answer) }
-    });
-    let mut http = http1::Builder::new();
-    http.keep_alive(false).max_buf_size(REQUEST).title_case_headers(true);
-    let connection = http.serve_connection(TokioIo::new(stream), answer);
-    let Ok(parts) = connection.without_shutdown().await else { return };
-    // Closed with something unread, the connection would take the answer along.
-    let mut stream = parts.io.into_inner();
-    if stream.shutdown().await.is_ok() {
-        let mut rest = [0; REQUEST];
-        while stream.read(&mut rest).await.is_ok_and(|count| count > 0) {}
-    }
-}
-
-fn answer(request: &Request<Incoming>, page: impl FnOnce() -> Bytes) -> Response<Full<Bytes>> {
-    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
-    let (status, kind, body) = match request.uri().path() {
-        _ if !is_read => {
-            (StatusCode::METHOD_NOT_ALLOWED, PLAIN, "there is only GET, and HEAD\n".into())
-        }
-        "/metrics" => (StatusCode::OK, super::CONTENT_TYPE, page()),
-        _ => (StatusCode::NOT_FOUND, PLAIN, "there is only /metrics\n".into()),
-    };
-    let mut response = Response::new(Full::new(body));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-    response
-}
-
-const PLAIN: &str = "text/plain; charset=utf-8";
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use frostline_serve::http::{MOST, REQUEST};
     use std::io::{ErrorKind, Read, Write};
     use std::net::{Shutdown, TcpStream};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+    use std::thread;
 
     /// Longer than any answer takes.
     const LONG: Duration = Duration::from_secs(15);

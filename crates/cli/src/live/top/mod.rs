@@ -2,12 +2,10 @@
 
 mod histogram;
 mod picture;
-mod rates;
 
 pub use picture::{draw, text};
-pub use rates::Rates;
 
-use frostline_driver::Status;
+use frostline_driver::{Rates, Status};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 

@@ -1,9 +1,10 @@
 //! Numbers per second from numbers since the start.
 
-use frostline_driver::Status;
+use crate::Status;
+use serde::Serialize;
 
 /// What a driver does per second.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Rates {
     /// Pages that come back because of a touch.
     pub refaults: f64,

@@ -1,0 +1,130 @@
+//! `frostline serve`: a page of what is managed here, for browsers.
+
+use frostline_linux::{Root, own_files};
+use frostline_serve::http::{Listener, Server};
+use frostline_serve::{Access, Page};
+use frostline_terminal::cancel;
+use frostline_terminal::errors::{ResultExt, failure, usage};
+use frostline_terminal::progress::note;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Between two looks for signals.
+const LOOK: Duration = Duration::from_millis(100);
+/// Where users of this machine find it.
+const SOCKET: &str = "/run/frostline/page.sock";
+
+/// What `--help` says first.
+pub const LONG: &str = "\
+Shows every target in a browser: memory by tier, what is saved and lost, moves, hotness, warnings, now \
+and over the last hour. Nothing can be changed there.
+
+By default it listens on a socket that root and the user who runs it may use; from elsewhere, ssh leads \
+to it. With --listen it is a port of this machine, which browsers enter by an address that is printed, \
+and good once. Other machines are not listened to: use ssh, or a proxy with TLS.";
+
+const EXAMPLES: &str = "\
+Examples:
+  frostline serve --listen 127.0.0.1:7199
+  frostline serve
+  ssh -L 7199:/run/frostline/page.sock root@server       # then http://localhost:7199/";
+
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Listen on this port of this machine: 127.0.0.1:7199
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "socket")]
+    listen: Option<String>,
+    /// Listen on a socket in the file system
+    #[arg(long, value_name = "PATH", default_value = SOCKET)]
+    socket: PathBuf,
+}
+
+/// Serves until it is told to stop.
+///
+/// # Errors
+/// Where it cannot listen there.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    cancel::install()?;
+    let socket = match &args.listen {
+        Some(_) => None,
+        None => Some(Socket::make(&args.socket)?),
+    };
+    let _server = match (&args.listen, &socket) {
+        (Some(address), _) => at_port(address)?,
+        (None, Some(socket)) => {
+            let listener = Listener::unix(&socket.0).or_hint(
+                format!("cannot listen on {}", socket.0.display()),
+                "name another place by --socket, or a port by --listen",
+            )?;
+            note(&format!("listening on {}", socket.0.display()));
+            serve(listener, Access::of_socket())?
+        }
+        (None, None) => return Err(failure("nowhere to listen", "--listen 127.0.0.1:7199")),
+    };
+    while !cancel::requested() {
+        std::thread::sleep(LOOK);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn serve(listener: Listener, access: Access) -> anyhow::Result<Server> {
+    Ok(Server::start(listener, "page", move || Page::new(Root::system(), access))?)
+}
+
+/// At a port of this machine; addresses by which browsers enter are printed.
+///
+/// # Errors
+/// Where it is not of this machine alone, or taken.
+pub fn at_port(address: &str) -> anyhow::Result<Server> {
+    let mut addresses = address
+        .to_socket_addrs()
+        .map_err(|error| usage(format!("--listen {address}: {error}"), "write 127.0.0.1:7199"))?;
+    if !addresses.all(|one: SocketAddr| one.ip().is_loopback()) {
+        return Err(usage(
+            format!("--listen {address}: others than this machine would see the page"),
+            "listen on 127.0.0.1 and have ssh, or a proxy with TLS, lead there",
+        ));
+    }
+    let listener = Listener::tcp(address)
+        .or_hint(format!("cannot listen on {address}"), "choose another port")?;
+    let Some(bound) = listener.address() else {
+        return Err(failure(format!("cannot listen on {address}"), "choose another port"));
+    };
+    let access = Access::of_port(bound, |url| note(&format!("open {url} (good once)")))?;
+    serve(listener, access)
+}
+
+/// A socket of ours, which goes with us.
+struct Socket(PathBuf);
+
+impl Socket {
+    /// Makes room for it: what somebody has left there and nobody answers at goes.
+    fn make(path: &Path) -> anyhow::Result<Self> {
+        if path == Path::new(SOCKET) {
+            own_files::folder(&Root::system(), own_files::FOLDER)?;
+        }
+        match UnixStream::connect(path) {
+            Ok(_) => {
+                let what = format!("{} is served by somebody already", path.display());
+                return Err(failure(what, "name another place by --socket"));
+            }
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                let _ = std::fs::remove_file(path);
+            }
+            Err(_) => {}
+        }
+        Ok(Self(path.to_owned()))
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        // It may be gone.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}

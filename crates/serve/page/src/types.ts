@@ -1,0 +1,89 @@
+// Types of what the server tells; names are those of `frostline status --json`.
+
+export interface Tier {
+  name: string;
+  used_bytes: number;
+  capacity_bytes: number;
+}
+
+export interface Parts {
+  swap_ins: number;
+  slow_loads: number;
+  faults: number;
+  ours: number;
+}
+
+export interface Loss {
+  share: number;
+  low: number;
+  high: number;
+  parts: Parts;
+}
+
+export interface Bin {
+  least: number;
+  class: "hot" | "warm" | "cold";
+  bytes: number;
+  tier_bytes: number[];
+}
+
+export interface Status {
+  pid: number;
+  seconds: number;
+  name: string;
+  policy: string;
+  dry_run: boolean;
+  targets: { pid: number; comm: string }[];
+  tiers: Tier[];
+  footprint_bytes: number;
+  saved_bytes: number;
+  compressed_bytes: number | null;
+  loss?: { goal?: number; whole: Loss; latest: Loss; is_estimate: boolean };
+  sources: { name: string; touches: number; lost: number; cpu_seconds: number }[];
+  hotness: Bin[];
+  metrics: Record<string, number>;
+  own_rss_bytes: number;
+}
+
+export interface Rates {
+  refaults: number;
+  down_bytes: number;
+  up_bytes: number;
+  cpu_share: number;
+  hits: number | null;
+}
+
+export interface Target {
+  key: string;
+  status: Status;
+  rates: Rates;
+  warnings: { text: string; hint: string }[];
+}
+
+export interface Picture {
+  at_ms: number;
+  history_ms: number;
+  version: string;
+  machine: {
+    host: string;
+    memory_bytes: number;
+    available_bytes: number;
+    swap_bytes: number;
+    swap_free_bytes: number;
+  };
+  targets: Target[];
+}
+
+export interface History {
+  at_ms: number[];
+  fast_bytes: number[];
+  limit_bytes: number[];
+  slow_bytes: number[];
+  saved_bytes: number[];
+  loss: number[];
+  loss_parts: [number[], number[], number[], number[]];
+  up_bytes: number[];
+  down_bytes: number[];
+  refaults: number[];
+  cpu: number[];
+}

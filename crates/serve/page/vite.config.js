@@ -1,0 +1,18 @@
+import { defineConfig } from "vite";
+
+// Names without digests: the server knows each file, and has nothing cached.
+export default defineConfig({
+  base: "/",
+  build: {
+    outDir: "dist",
+    emptyOutDir: true,
+    target: "es2022",
+    modulePreload: false,
+    rollupOptions: {
+      output: {
+        entryFileNames: "app.js",
+        assetFileNames: "app.[ext]",
+      },
+    },
+  },
+});
