@@ -7,11 +7,12 @@ export RUST_BACKTRACE ?= 1
 PREFIX = /usr/local
 DESTDIR =
 
-.PHONY: help build install wheel test test-all lint disasters fuzz fuzz-min fuzz-campaign demo bench clean
+.PHONY: help build install package wheel test test-all lint disasters fuzz fuzz-min fuzz-campaign demo bench clean
 
 help:
 	@echo 'make build   frostline, its agent and frostline-repro, in target/release'
 	@echo 'make install the same where programs are found; PREFIX=/usr/local DESTDIR='
+	@echo 'make package  packages for Debian and others, an image, checksums, in target/packages'
 	@echo 'make wheel   the Python package, in target/wheels'
 	@echo 'make test    every check: format, lints, documentation, tidiness, tests'
 	@echo 'make test-all  the same, and 300 kills of a running frostline'
@@ -33,6 +34,9 @@ wheel:
 	@scripts/setup build
 	@scripts/python wheel
 
+package: build
+	@scripts/package all
+
 # Warnings are errors through the flags of clippy and rustdoc, not through RUSTFLAGS, which would
 # have everything built a second time.
 lint:
@@ -48,6 +52,7 @@ test:
 	@$(MAKE) --no-print-directory fuzz SECONDS=5
 	@$(MAKE) --no-print-directory disasters SECONDS=20
 	@scripts/python test
+	@PROFILE=debug packaging/test
 	@scripts/run-tests
 
 # The whole workspace is named so that nothing is built a second time with other features.

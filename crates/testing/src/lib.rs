@@ -110,6 +110,8 @@ requirements! {
     Browser "browser",
     /// Prometheus's checks of rules.
     Promtool "promtool",
+    /// A clean system in which packages are tried (`packaging/test`).
+    Packages "packages",
     /// Programs whose memory is recorded: redis-server, memcached, sqlite3, liblinear.
     Programs "programs",
 }

@@ -39,6 +39,8 @@ pub struct Asked<'a> {
     pub seed: u64,
     /// Where recordings are kept.
     pub folder: &'a Path,
+    /// Changes to the simulated machine, separated by colons; empty for none.
+    pub with: &'a str,
 }
 
 /// A program.
@@ -120,7 +122,11 @@ fn in_blocks(bytes: f64) -> u64 {
 /// Of the part of the recording in which the program works.
 fn advice(work: Program, asked: Asked<'_>) -> anyhow::Result<Advice> {
     let recording = recording::make(work, asked.seed, asked.folder)?;
-    let machine = Machine::parse(&predict::machine(work, asked.lab))?;
+    let mut machine = predict::machine(work, asked.lab);
+    if !asked.with.is_empty() {
+        machine += &format!(":{}", asked.with);
+    }
+    let machine = Machine::parse(&machine)?;
     let options = SimOptions {
         seed: asked.seed,
         moments: recording.moments.clone(),

@@ -137,9 +137,12 @@ struct AdviseArgs {
     /// Policy
     #[arg(long, default_value = registry::DEFAULT)]
     policy: String,
-    /// Slowdown that is accepted
-    #[arg(long, default_value = "2%", value_parser = spec::parse_ratio)]
+    /// Slowdown that is accepted: the policy's own work takes some per cent there
+    #[arg(long, default_value = "10%", value_parser = spec::parse_ratio)]
     max_slowdown: f64,
+    /// Change the simulated machine; for each sample, frost looks and plans for so long
+    #[arg(long, value_name = "CHANGES", default_value = "costs.sample_policy_ns=4750")]
+    with: String,
     /// Keep recordings here; those that are there already are taken as they are
     #[arg(long, value_name = "FOLDER")]
     keep: Option<PathBuf>,
@@ -393,7 +396,8 @@ fn advise(args: &AdviseArgs) -> anyhow::Result<ExitCode> {
     let folder = args.keep.as_deref().unwrap_or(temporary.path());
     std::fs::create_dir_all(folder)?;
     let (lab, seed) = (args.machine.options()?, args.machine.seed);
-    let asked = Asked { policy: &args.policy, goal: args.max_slowdown, lab, seed, folder };
+    let (policy, goal, with) = (&args.policy, args.max_slowdown, &args.with);
+    let asked = Asked { policy, goal, lab, seed, folder, with };
     let mut cases = Vec::new();
     for work in named(&args.programs)? {
         let case = advice::follow(work, asked).with_context(|| work.name)?;
