@@ -1,7 +1,7 @@
 //! Slow memory, as users write it.
 
 use frostline_core::spec::{Spec, SpecError};
-use frostline_core::types::{Bytes, MAX_TIERS, TierId};
+use frostline_core::types::{Bytes, MAX_TIERS, PAGE_BYTES, TierId};
 use frostline_daemon::Limit;
 use std::fmt;
 use std::str::FromStr;
@@ -43,7 +43,7 @@ impl FromStr for SlowTier {
         let mut params = spec.params();
         let tier = match spec.name() {
             "zram" => Self::Zram {
-                size: params.bytes("size")?,
+                size: params.bytes("size")?.map(at_least_a_page).transpose()?,
                 algorithm: params.text("algorithm").map(str::to_owned),
                 spills: false,
             },
@@ -60,6 +60,14 @@ impl FromStr for SlowTier {
         params.finish()?;
         Ok(tier)
     }
+}
+
+fn at_least_a_page(size: Bytes) -> Result<Bytes, SpecError> {
+    if size.0 >= PAGE_BYTES {
+        return Ok(size);
+    }
+    let what = format!("zram: {} bytes are less than a page of memory", size.0);
+    Err(SpecError::new(what, "write zram:size=8GiB"))
 }
 
 impl SlowTier {

@@ -14,5 +14,5 @@ mod stack;
 
 pub use builder::Span;
 pub use distance::{Distance, curve_shares};
-pub use profile::{BUSY_SHARE, Profile, RegionUse, Summary};
+pub use profile::{BUSY_SHARE, CurvePoint, Profile, RegionUse, Summary};
 pub use stack::LruStack;

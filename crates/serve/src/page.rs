@@ -54,6 +54,8 @@ struct Picture<'a> {
 pub struct Page {
     root: Root,
     access: Access,
+    /// A trace beside the targets.
+    opened: Option<Bytes>,
     state: RefCell<State>,
 }
 
@@ -68,9 +70,9 @@ struct State {
 }
 
 impl Page {
-    /// Of what runs under `root`, for whom `access` allows it.
-    pub fn new(root: Root, access: Access) -> Self {
-        Self { root, access, state: RefCell::default() }
+    /// Of what runs under `root`, for whom `access` allows it, and of a trace that is told of in JSON.
+    pub fn new(root: Root, access: Access, opened: Option<String>) -> Self {
+        Self { root, access, opened: opened.map(Bytes::from), state: RefCell::default() }
     }
 
     /// Looks at what runs, and tells everybody.
@@ -115,11 +117,7 @@ impl Page {
         let text =
             key.and_then(|key| state.history.of(key)).map(|past| serde_json::to_string(&past));
         match text {
-            Some(Ok(text)) => {
-                let mut answer = Answer::whole(StatusCode::OK, text);
-                set(&mut answer.response, CONTENT_TYPE, "application/json");
-                answer
-            }
+            Some(Ok(text)) => json(text),
             _ => plain(StatusCode::NOT_FOUND, "there is no such target\n"),
         }
     }
@@ -129,6 +127,10 @@ impl Page {
         match path {
             "/api/events" => return self.events(),
             "/api/history" => return self.history(request.uri().query()),
+            "/api/trace" => {
+                // That there is none is no error of who asks.
+                return json(self.opened.clone().unwrap_or(Bytes::from_static(b"null")));
+            }
             _ => {}
         }
         let Some(asset) = assets::ALL.iter().find(|asset| asset.path == path) else {
@@ -214,6 +216,12 @@ fn key(status: &Status) -> String {
 
 fn set<B>(response: &mut Response<B>, name: HeaderName, value: &'static str) {
     response.headers_mut().insert(name, HeaderValue::from_static(value));
+}
+
+fn json(text: impl Into<Bytes>) -> Answer {
+    let mut answer = Answer::whole(StatusCode::OK, text);
+    set(&mut answer.response, CONTENT_TYPE, "application/json");
+    answer
 }
 
 fn plain(status: StatusCode, text: &'static str) -> Answer {

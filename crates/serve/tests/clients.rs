@@ -30,7 +30,7 @@ fn serve() -> Served {
     let print = move |url: &str| drop(print.send(url.to_owned()));
     let access = Access::of_port(address, print).expect("random numbers");
     let server =
-        Server::start(listener, "page", move || Page::new(root, access)).expect("a thread");
+        Server::start(listener, "page", move || Page::new(root, access, None)).expect("a thread");
     Served { _server: server, address, urls, _root: folder }
 }
 
@@ -223,8 +223,9 @@ fn a_socket_is_for_its_user() {
     let path = folder.path().join("page.sock");
     let listener = Listener::unix(&path).expect("a socket");
     let root = Root::at(folder.path());
-    let _server = Server::start(listener, "page", move || Page::new(root, Access::of_socket()))
-        .expect("a thread");
+    let _server =
+        Server::start(listener, "page", move || Page::new(root, Access::of_socket(), None))
+            .expect("a thread");
     let ask = |host: &str| {
         let mut stream = UnixStream::connect(&path).expect("a connection");
         stream.set_read_timeout(Some(LONG)).expect("a time");

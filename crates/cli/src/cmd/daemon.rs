@@ -121,7 +121,7 @@ impl MetricsReporter {
             // The old one gives up a port that the new one may want.
             self.page = None;
             self.page = match web {
-                Some(address) => Some((address.clone(), at_port(address)?)),
+                Some(address) => Some((address.clone(), at_port(address, None)?)),
                 None => None,
             };
         }

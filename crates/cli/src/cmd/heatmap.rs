@@ -54,10 +54,25 @@ struct Printed<'a> {
 /// # Errors
 /// A trace that cannot be read, or that makes no map.
 pub fn run(args: &Args) -> anyhow::Result<()> {
+    let maps = maps(&args.trace, &args.machine)?;
+    if let Some(path) = &args.report {
+        write_report(path, &html::heatmaps(&args.trace, &maps))?;
+    }
+    match args.json {
+        true => output::json(&[Printed { trace: &args.trace, maps: &maps }]),
+        false => output::text(&text(&maps.by_address)),
+    }
+}
+
+/// Maps of a trace, by the time of a machine with all memory fast.
+///
+/// # Errors
+/// As [`run`].
+pub(super) fn maps(trace: &str, by: &str) -> anyhow::Result<Heatmaps> {
     let whole = FastSize::Percent(100.0);
-    let options = SimOptions { heatmaps: true, ..SimOptions::new(machine(&args.machine)?, whole) };
+    let options = SimOptions { heatmaps: true, ..SimOptions::new(machine(by)?, whole) };
     let request = Request {
-        traces: vec![Programs::alone(&args.trace)],
+        traces: vec![Programs::alone(trace)],
         guests: Vec::new(),
         sizes: vec![whole],
         policies: vec![registry::ALL_FAST.to_owned()],
@@ -70,18 +85,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     };
     let study = frostline_study::run(&request, &Screen)?;
     let run = study.traces[0].sizes[0].policies[0].first();
-    let maps = run.heatmaps.as_ref().filter(|maps| !maps.by_address.counts.is_empty());
-    let Some(maps) = maps else {
-        let what = format!("{}: too few accesses for a map", args.trace);
-        return Err(failure(what, "take a longer trace"));
-    };
-    if let Some(path) = &args.report {
-        write_report(path, &html::heatmaps(&args.trace, maps))?;
-    }
-    match args.json {
-        true => output::json(&[Printed { trace: &args.trace, maps }]),
-        false => output::text(&text(&maps.by_address)),
-    }
+    let maps = run.heatmaps.clone().filter(|maps| !maps.by_address.counts.is_empty());
+    let what = || format!("{trace}: too few accesses for a map");
+    maps.ok_or_else(|| failure(what(), "take a longer trace"))
 }
 
 /// The map in characters.

@@ -1,7 +1,7 @@
 //! `frostline journal`: what live runs wrote down of their decisions.
 
 use frostline_driver::journal::{Entries, replay};
-use frostline_terminal::errors::failure;
+use frostline_terminal::errors::{ResultExt, failure};
 use frostline_terminal::{limit, output};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -48,7 +48,11 @@ struct Verify {
 /// Where the journal is damaged, and where other actions come out.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Command::Verify(args) = &args.command;
-    let done = replay(&mut Entries::open(&args.journal)?.within(limit::current()))?;
+    let entries = Entries::open(&args.journal).or_hint(
+        format!("cannot read the journal {}", args.journal.display()),
+        "frostline run --journal FILE -- PROGRAM writes one",
+    )?;
+    let done = replay(&mut entries.within(limit::current()))?;
     if args.json {
         output::json(&[&done])?;
     } else if done.difference.is_none() {

@@ -13,6 +13,7 @@ mod heatmap;
 pub mod journal;
 pub mod list;
 pub mod old;
+mod opened;
 mod profile;
 pub mod record;
 pub mod run;

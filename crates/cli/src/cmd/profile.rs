@@ -58,27 +58,7 @@ fn count_of(text: &str) -> Result<u64, String> {
 /// # Errors
 /// A trace that cannot be read, or has no records where we look.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let input = Input::open(&args.trace, 1, limit::current(), &Screen)?;
-    let skip = match args.skip {
-        Some(skip) => skip,
-        None if args.trace.starts_with("synth:") => initialisation_records(&args.trace)?,
-        None => 0,
-    };
-    let span = Span { skip, records: args.records };
-    let mut source = Watched::new(input.source()?, &args.trace, None, &Screen);
-    let profile = Profile::of(&mut source, span, |_| true)?;
-    cancel::check()?;
-    if let Some(warning) = frostline_trace::TraceSource::warning(&source) {
-        progress::note(&format!("warning: {warning}"));
-    }
-    drop(source);
-    if profile.records() == 0 {
-        let (what, seen) = (&args.trace, profile.left_out());
-        return Err(usage(
-            format!("{what}: there is nothing behind the first {seen} records"),
-            "leave out fewer with --skip",
-        ));
-    }
+    let profile = profile_of(&args.trace, args.skip, args.records)?;
     if let Some(path) = &args.report {
         write_report(path, &html::profile(&args.trace, &profile))?;
     }
@@ -88,6 +68,37 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     } else {
         output::text(&text(&args.trace, &summary))
     }
+}
+
+/// Profile of a trace behind `skip` records, or else behind what a generator does first.
+///
+/// # Errors
+/// As [`run`].
+pub(super) fn profile_of(
+    trace: &str,
+    skip: Option<u64>,
+    records: Option<u64>,
+) -> anyhow::Result<Profile> {
+    let input = Input::open(trace, 1, limit::current(), &Screen)?;
+    let skip = match skip {
+        Some(skip) => skip,
+        None if trace.starts_with("synth:") => initialisation_records(trace)?,
+        None => 0,
+    };
+    let mut source = Watched::new(input.source()?, trace, None, &Screen);
+    let profile = Profile::of(&mut source, Span { skip, records }, |_| true)?;
+    cancel::check()?;
+    if let Some(warning) = frostline_trace::TraceSource::warning(&source) {
+        progress::note(&format!("warning: {warning}"));
+    }
+    if profile.records() == 0 {
+        let seen = profile.left_out();
+        return Err(usage(
+            format!("{trace}: there is nothing behind the first {seen} records"),
+            "leave out fewer with --skip",
+        ));
+    }
+    Ok(profile)
 }
 
 fn text(trace: &str, summary: &Summary) -> String {

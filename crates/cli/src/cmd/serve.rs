@@ -1,5 +1,6 @@
 //! `frostline serve`: a page of what is managed here, for browsers.
 
+use super::opened;
 use frostline_linux::{Root, own_files};
 use frostline_serve::http::{Listener, Server};
 use frostline_serve::{Access, Page};
@@ -23,6 +24,9 @@ pub const LONG: &str = "\
 Shows every target in a browser: memory by tier, what is saved and lost, moves, hotness, warnings, now \
 and over the last hour. Nothing can be changed there.
 
+With a trace it shows that, too: where it accesses memory and when, how much memory serves how many of its \
+accesses, and how much slower the program becomes with how much fast memory.
+
 By default it listens on a socket that root and the user who runs it may use; from elsewhere, ssh leads \
 to it. With --listen it is a port of this machine, which browsers enter by an address that is printed, \
 and good once. Other machines are not listened to: use ssh, or a proxy with TLS.";
@@ -31,11 +35,17 @@ const EXAMPLES: &str = "\
 Examples:
   frostline serve --listen 127.0.0.1:7199
   frostline serve
+  frostline serve --listen 127.0.0.1:7199 s.flt
   ssh -L 7199:/run/frostline/page.sock root@server       # then http://localhost:7199/";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
+    /// Show this trace as well: a file, or synth:NAME:key=value...
+    trace: Option<String>,
+    /// Machine that the trace is replayed on
+    #[arg(short, long, default_value = "dram-cxl", value_name = "MACHINE", requires = "trace")]
+    machine: String,
     /// Listen on this port of this machine: 127.0.0.1:7199
     #[arg(long, value_name = "ADDRESS", conflicts_with = "socket")]
     listen: Option<String>,
@@ -50,19 +60,20 @@ pub struct Args {
 /// Where it cannot listen there.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     cancel::install()?;
+    let opened = args.trace.as_ref().map(|trace| opened::look(trace, &args.machine)).transpose()?;
     let socket = match &args.listen {
         Some(_) => None,
         None => Some(Socket::make(&args.socket)?),
     };
     let _server = match (&args.listen, &socket) {
-        (Some(address), _) => at_port(address)?,
+        (Some(address), _) => at_port(address, opened)?,
         (None, Some(socket)) => {
             let listener = Listener::unix(&socket.0).or_hint(
                 format!("cannot listen on {}", socket.0.display()),
                 "name another place by --socket, or a port by --listen",
             )?;
             note(&format!("listening on {}", socket.0.display()));
-            serve(listener, Access::of_socket())?
+            serve(listener, Access::of_socket(), opened)?
         }
         (None, None) => return Err(failure("nowhere to listen", "--listen 127.0.0.1:7199")),
     };
@@ -72,15 +83,15 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn serve(listener: Listener, access: Access) -> anyhow::Result<Server> {
-    Ok(Server::start(listener, "page", move || Page::new(Root::system(), access))?)
+fn serve(listener: Listener, access: Access, opened: Option<String>) -> anyhow::Result<Server> {
+    Ok(Server::start(listener, "page", move || Page::new(Root::system(), access, opened))?)
 }
 
-/// At a port of this machine; addresses by which browsers enter are printed.
+/// At a port of this machine; addresses by which browsers enter are printed. `opened` is a trace as [`opened::look`] tells of it.
 ///
 /// # Errors
 /// Where it is not of this machine alone, or taken.
-pub fn at_port(address: &str) -> anyhow::Result<Server> {
+pub fn at_port(address: &str, opened: Option<String>) -> anyhow::Result<Server> {
     let mut addresses = address
         .to_socket_addrs()
         .map_err(|error| usage(format!("--listen {address}: {error}"), "write 127.0.0.1:7199"))?;
@@ -96,7 +107,7 @@ pub fn at_port(address: &str) -> anyhow::Result<Server> {
         return Err(failure(format!("cannot listen on {address}"), "choose another port"));
     };
     let access = Access::of_port(bound, |url| note(&format!("open {url} (good once)")))?;
-    serve(listener, access)
+    serve(listener, access, opened)
 }
 
 /// A socket of ours, which goes with us.

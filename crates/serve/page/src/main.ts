@@ -6,6 +6,7 @@ import { Detail } from "./detail";
 import { find, text } from "./dom";
 import { bytes } from "./format";
 import { List } from "./targets";
+import { trace } from "./trace";
 import type { Picture } from "./types";
 
 /** Milliseconds of silence after which nobody is there. */
@@ -83,3 +84,4 @@ function connect(): void {
 }
 
 connect();
+void trace();

@@ -74,6 +74,19 @@ export interface Picture {
   targets: Target[];
 }
 
+export interface Opened {
+  trace: string;
+  machine: string;
+  policy: string;
+  records: number;
+  touched_bytes: number;
+  footprint_bytes: number;
+  miss_curve: { of_pages: number; misses: number }[];
+  slowdowns: [number, number][];
+  answers: { max_slowdown: number; fast_share: number | null }[];
+  map: { column_seconds: number; hottest_tenth: number; row_regions: number[]; counts: number[][] };
+}
+
 export interface History {
   at_ms: number[];
   fast_bytes: number[];

@@ -14,6 +14,7 @@ const [frostline, target, folder] = process.argv.slice(2);
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const answers = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 const LONG = 30_000;
+const TRACE = "synth:shift:size=32MiB:accesses=1M";
 
 /** Has the caller do something. */
 async function ask(what) {
@@ -23,8 +24,8 @@ async function ask(what) {
 }
 
 /** A server, and the address that it prints. */
-async function serve(listen) {
-  const server = spawn(frostline, ["serve", "--listen", listen], { stdio: ["ignore", "inherit", "pipe"] });
+async function serve(listen, ...more) {
+  const server = spawn(frostline, ["serve", "--listen", listen, ...more], { stdio: ["ignore", "inherit", "pipe"] });
   const lines = createInterface({ input: server.stderr })[Symbol.asyncIterator]();
   const next = async () => {
     for (;;) {
@@ -55,7 +56,7 @@ function bytes(value) {
 }
 
 mkdirSync(folder, { recursive: true });
-let { server, url, next } = await serve("127.0.0.1:0");
+let { server, url, next } = await serve("127.0.0.1:0", TRACE);
 const origin = new URL(url).origin;
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ["--no-sandbox"] });
 
@@ -98,6 +99,28 @@ try {
     await page.locator(`#${chart} canvas`).waitFor({ timeout: LONG });
   }
   console.log("PASS a target is chosen by keyboard, and has charts");
+
+  await page.locator("#trace-heading", { hasText: TRACE }).waitFor({ timeout: LONG });
+  const canvas = page.locator("#map canvas");
+  const dark = await canvas.evaluate((element) => {
+    const { data } = element.getContext("2d").getImageData(0, 0, element.width, element.height);
+    const shades = new Set();
+    for (let at = 0; at < data.length; at += 4) shades.add((data[at] << 16) | (data[at + 1] << 8) | data[at + 2]);
+    return shades.size;
+  });
+  assert.ok(dark > 3, `${dark} shades`);
+  const whole = await page.locator("#map-range").textContent();
+  await canvas.scrollIntoViewIfNeeded();
+  const box = await canvas.boundingBox();
+  await page.mouse.move(box.x + box.width * 0.25, box.y + box.height * 0.25);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 0.5, box.y + box.height * 0.75);
+  await page.mouse.up();
+  assert.notEqual(await page.locator("#map-range").textContent(), whole, "a part is looked at");
+  await page.locator("#map-all").click();
+  assert.equal(await page.locator("#map-range").textContent(), whole);
+  assert.match(await page.locator("#trace-about").textContent(), /for at most 2\.0 %/);
+  console.log(`PASS a trace has a map that can be looked into: ${whole}`);
 
   // One connection tells what happens; nothing is asked for again and again.
   asked.length = 0;
