@@ -34,8 +34,10 @@ fn unknown_keys_are_refused_with_line_and_nearest() {
     assert!(text.starts_with("f.toml:4: ") && text.contains("`policy`?"), "{text}");
     let text = refused("\n[[targets]]\nname = \"a\"\n");
     assert!(text.starts_with("f.toml:2: ") && text.contains("`target`?"), "{text}");
+    let text = refused("[daemon]\nweb = \"0.0.0.0:7199\"\n");
+    assert!(text.contains("not an address of this machine alone"), "{text}");
     let text = refused("[daemon]\nxyzzy = 1\n");
-    assert!(text.ends_with("hint: known: fast, save"), "{text}");
+    assert!(text.ends_with("hint: known: fast, save, web"), "{text}");
 }
 
 #[test]
