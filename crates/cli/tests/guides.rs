@@ -85,7 +85,7 @@ fn commands() -> Vec<Written> {
 fn words_of(line: &str) -> Vec<Vec<String>> {
     let mut commands = vec![Vec::new()];
     let (mut word, mut quote, mut begun) = (String::new(), None, false);
-    let mut end = |word: &mut String, begun: &mut bool, commands: &mut Vec<Vec<String>>| {
+    let end = |word: &mut String, begun: &mut bool, commands: &mut Vec<Vec<String>>| {
         if std::mem::take(begun)
             && let Some(last) = commands.last_mut()
         {
