@@ -71,10 +71,9 @@ fn commands() -> Vec<Written> {
             if inside {
                 let parts = words_of(line);
                 let ours = parts.into_iter().filter(|words| words[0] == "frostline");
-                found.extend(ours.map(|words| Written {
-                    guide: guide.clone(),
-                    words: words[1..].to_vec(),
-                }));
+                found.extend(
+                    ours.map(|words| Written { guide: guide.clone(), words: words[1..].to_vec() }),
+                );
             }
         }
     }
@@ -110,9 +109,9 @@ fn words_of(line: &str) -> Vec<Vec<String>> {
         }
     }
     end(&mut word, &mut begun, &mut commands);
-    let without_sudo = commands.into_iter().map(|words| {
-        words.into_iter().skip_while(|word| word == "sudo").collect::<Vec<String>>()
-    });
+    let without_sudo = commands
+        .into_iter()
+        .map(|words| words.into_iter().skip_while(|word| word == "sudo").collect::<Vec<String>>());
     without_sudo.filter(|words| !words.is_empty()).collect()
 }
 
