@@ -81,9 +81,8 @@ def digest_of(trace: str) -> str:
     """SHA-256 of a trace file, or of the description of one that is generated."""
     if trace.startswith(SYNTH_PREFIX):
         return hashlib.sha256(trace.encode()).hexdigest()
-    path = local(trace)
-    status = os.stat(path)
-    return _digest_of_file(os.path.abspath(path), status.st_size, status.st_mtime_ns)
+    status = os.stat(trace)
+    return _digest_of_file(os.path.abspath(trace), status.st_size, status.st_mtime_ns)
 
 
 def _expected_of(trace: str) -> tuple[float, int]:
@@ -91,7 +90,7 @@ def _expected_of(trace: str) -> tuple[float, int]:
     pages = header.get("expected_pages") or 1 << 20
     memory = _LEAST_BYTES + pages * _BYTES_PER_PAGE
     if not trace.startswith(SYNTH_PREFIX):
-        return float(os.path.getsize(local(trace))), memory
+        return float(os.path.getsize(trace)), memory
     return _BYTES_PER_RECORD * float(header.get("expected_records") or 1e7), memory
 
 
@@ -105,8 +104,10 @@ def tasks_of(
     for trace in traces:
         # As compare() has it: with several seeds, each has a generated trace of its own.
         named = {seed: trace if len(seeds) == 1 else _native.with_seed(trace, seed) for seed in seeds}
-        digests = {seed: digest_of(name) for seed, name in named.items()}
-        length, memory = _expected_of(trace)
+        # Whoever holds what is elsewhere is asked once.
+        here = local(trace)
+        digests = {seed: digest_of(name if name.startswith(SYNTH_PREFIX) else here) for seed, name in named.items()}
+        length, memory = _expected_of(here)
         for name, model_of in described.items():
             for size in fast:
                 for policy in policies:

@@ -20,6 +20,16 @@ pub struct Rates {
 }
 
 impl Rates {
+    /// Of a driver that had these rates a moment ago, where it was there.
+    pub fn next(before: Option<&(Status, Self)>, now: &Status) -> Self {
+        match before {
+            // Written once a second, and read in between.
+            Some((old, rates)) if old.seconds == now.seconds => *rates,
+            Some((old, _)) => Self::between(old, now),
+            None => Self::since_start(now),
+        }
+    }
+
     /// Between two moments of one driver. One that has begun anew in between counts from its
     /// start.
     pub fn between(old: &Status, new: &Status) -> Self {

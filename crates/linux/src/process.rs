@@ -438,6 +438,22 @@ pub fn total_memory(root: &Root) -> Result<Bytes, LinuxError> {
     meminfo(root, "MemTotal")
 }
 
+/// Swap space that there is (`SwapTotal`).
+///
+/// # Errors
+/// Where `/proc/meminfo` cannot be read or does not say.
+pub fn total_swap(root: &Root) -> Result<Bytes, LinuxError> {
+    meminfo(root, "SwapTotal")
+}
+
+/// Swap space that nothing is in (`SwapFree`).
+///
+/// # Errors
+/// Where `/proc/meminfo` cannot be read or does not say.
+pub fn free_swap(root: &Root) -> Result<Bytes, LinuxError> {
+    meminfo(root, "SwapFree")
+}
+
 fn meminfo(root: &Root, field: &str) -> Result<Bytes, LinuxError> {
     let text = root.read("/proc/meminfo")?;
     let kib = kib_field(&text, field).ok_or_else(|| LinuxError::Malformed {

@@ -1,28 +1,18 @@
-//! Events of a trace as record batches of Arrow.
+//! Events of a trace as columns of Arrow.
 
-use arrow_array::{
-    ArrayRef, RecordBatch, RecordBatchReader, StringArray, UInt32Array, UInt64Array,
-};
-use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use crate::stream::Columns;
+use arrow_array::{ArrayRef, StringArray, UInt32Array, UInt64Array};
+use arrow_schema::{DataType, Field, Schema};
 use frostline_trace::batch::Want;
-use frostline_trace::{Batch, Fields, TraceSource};
+use frostline_trace::{Batch, Fields};
 use std::sync::Arc;
 
 /// Events of a batch, but for the last one, at least.
 const EVENTS: usize = 1 << 12;
 
-/// Reader of the events of a trace, which passes over its accesses.
-pub struct Events {
-    source: Box<dyn TraceSource + Send>,
-    schema: SchemaRef,
-    batch: Batch,
-    /// Accesses so far.
-    records: u64,
-    ended: bool,
-}
-
+/// When each was, what it was, and the parts that it has.
 #[derive(Default)]
-struct Columns {
+pub struct Events {
     records: Vec<u64>,
     clocks: Vec<u64>,
     kinds: Vec<&'static str>,
@@ -34,13 +24,13 @@ struct Columns {
     texts: Vec<Option<String>>,
 }
 
-impl Events {
-    /// Reads on from where the source is.
-    pub fn new(mut source: Box<dyn TraceSource + Send>) -> Self {
-        source.want(Want { clock_deltas: false, lines: false });
+impl Columns for Events {
+    const WANT: Want = Want { clock_deltas: false, lines: false };
+
+    fn schema() -> Schema {
         let always = |name: &str, of: DataType| Field::new(name, of, false);
         let some = |name: &str, of: DataType| Field::new(name, of, true);
-        let schema = Schema::new(vec![
+        Schema::new(vec![
             always("record", DataType::UInt64),
             always("clock", DataType::UInt64),
             always("kind", DataType::Utf8),
@@ -50,31 +40,9 @@ impl Events {
             some("start", DataType::UInt64),
             some("len_bytes", DataType::UInt64),
             some("text", DataType::Utf8),
-        ]);
-        let schema = Arc::new(schema);
-        Self { source, schema, batch: Batch::new(), records: 0, ended: false }
+        ])
     }
 
-    fn read(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
-        let mut columns = Columns::default();
-        while columns.clocks.len() < EVENTS {
-            let more = self.source.next_batch(&mut self.batch);
-            if !more.map_err(|error| ArrowError::ExternalError(Box::new(error)))? {
-                self.ended = true;
-                break;
-            }
-            columns.push(&self.batch, self.records);
-            self.records += self.batch.len() as u64;
-        }
-        match columns.clocks.is_empty() {
-            true => Ok(None),
-            false => RecordBatch::try_new(Arc::clone(&self.schema), columns.arrays()).map(Some),
-        }
-    }
-}
-
-impl Columns {
-    /// `records` accesses came before the batch.
     fn push(&mut self, batch: &Batch, records: u64) {
         for event in &batch.events {
             let Fields { process, stream, file, start, len_bytes, text } = Fields::of(&event.event);
@@ -90,6 +58,14 @@ impl Columns {
         }
     }
 
+    fn len(&self) -> usize {
+        self.clocks.len()
+    }
+
+    fn is_full(&self) -> bool {
+        self.clocks.len() >= EVENTS
+    }
+
     fn arrays(self) -> Vec<ArrayRef> {
         vec![
             Arc::new(UInt64Array::from(self.records)),
@@ -102,22 +78,5 @@ impl Columns {
             Arc::new(UInt64Array::from(self.lengths)),
             Arc::new(StringArray::from(self.texts)),
         ]
-    }
-}
-
-impl Iterator for Events {
-    type Item = Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.ended {
-            return None;
-        }
-        self.read().transpose()
-    }
-}
-
-impl RecordBatchReader for Events {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
     }
 }

@@ -3,6 +3,7 @@
 //! Results cross as JSON, accesses of traces as Arrow. The package in `python/frostline` makes objects and tables of them.
 #![forbid(unsafe_code)]
 
+mod accesses;
 mod errors;
 mod events;
 mod lists;

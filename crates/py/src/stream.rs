@@ -1,105 +1,71 @@
-//! Accesses of a trace as record batches of Arrow.
+//! Record batches of Arrow that are filled from a trace as they are asked for.
 
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader, UInt8Array, UInt32Array, UInt64Array};
-use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader};
+use arrow_schema::{ArrowError, Schema, SchemaRef};
 use frostline_trace::batch::Want;
-use frostline_trace::{BLOCK_RECORDS, Batch, Column, TraceSource};
+use frostline_trace::{Batch, TraceSource};
+use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// Records of a batch, but for the last one: some megabytes, which stay in a cache.
-const RECORDS: usize = 1 << 16;
+/// Columns that are being filled.
+pub trait Columns: Default {
+    /// What of the accesses they take.
+    const WANT: Want;
+
+    /// Their names and types.
+    fn schema() -> Schema;
+
+    /// Takes a batch of a trace; `records` accesses came before it.
+    fn push(&mut self, batch: &Batch, records: u64);
+
+    /// Rows so far.
+    fn len(&self) -> usize;
+
+    /// Whether another batch of a trace may be too much.
+    fn is_full(&self) -> bool;
+
+    /// The columns, in the order of the schema.
+    fn arrays(self) -> Vec<ArrayRef>;
+}
 
 /// Reader of a trace, batch by batch.
-pub struct Records {
+pub struct Stream<C> {
     source: Box<dyn TraceSource + Send>,
     schema: SchemaRef,
     batch: Batch,
+    /// Accesses so far.
+    records: u64,
     ended: bool,
+    columns: PhantomData<fn() -> C>,
 }
 
-/// Columns of a batch that is being filled.
-struct Columns {
-    pages: Vec<u32>,
-    kinds: Vec<u8>,
-    streams: Vec<u32>,
-    clocks: Vec<u64>,
-}
-
-impl Records {
+impl<C: Columns> Stream<C> {
     /// Reads on from where the source is.
     pub fn new(mut source: Box<dyn TraceSource + Send>) -> Self {
-        source.want(Want { clock_deltas: true, lines: false });
-        let field = |name: &str, of: DataType| Field::new(name, of, false);
-        let schema = Schema::new(vec![
-            field("page", DataType::UInt32),
-            field("kind", DataType::UInt8),
-            field("stream", DataType::UInt32),
-            field("clock", DataType::UInt64),
-        ]);
-        Self { source, schema: Arc::new(schema), batch: Batch::new(), ended: false }
+        source.want(C::WANT);
+        let (schema, batch) = (Arc::new(C::schema()), Batch::new());
+        Self { source, schema, batch, records: 0, ended: false, columns: PhantomData }
     }
 
     fn read(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
-        let mut columns = Columns::new();
-        while columns.pages.len() + BLOCK_RECORDS <= RECORDS {
+        let mut columns = C::default();
+        while !columns.is_full() {
             let more = self.source.next_batch(&mut self.batch);
             if !more.map_err(|error| ArrowError::ExternalError(Box::new(error)))? {
                 self.ended = true;
                 break;
             }
-            columns.push(&self.batch);
+            columns.push(&self.batch, self.records);
+            self.records += self.batch.len() as u64;
         }
-        match columns.pages.is_empty() {
-            true => Ok(None),
-            false => RecordBatch::try_new(Arc::clone(&self.schema), columns.arrays()).map(Some),
+        match columns.len() {
+            0 => Ok(None),
+            _ => RecordBatch::try_new(Arc::clone(&self.schema), columns.arrays()).map(Some),
         }
     }
 }
 
-impl Columns {
-    fn new() -> Self {
-        Self {
-            pages: Vec::with_capacity(RECORDS),
-            kinds: Vec::with_capacity(RECORDS),
-            streams: Vec::with_capacity(RECORDS),
-            clocks: Vec::with_capacity(RECORDS),
-        }
-    }
-
-    fn push(&mut self, batch: &Batch) {
-        let len = batch.len();
-        self.pages.extend_from_slice(&batch.pages);
-        match batch.kinds.constant() {
-            Some(kind) => self.kinds.resize(self.kinds.len() + len, kind as u8),
-            None => self.kinds.extend(batch.kinds.values().iter().map(|kind| *kind as u8)),
-        }
-        match batch.streams.constant() {
-            Some(stream) => self.streams.resize(self.streams.len() + len, stream),
-            None => self.streams.extend_from_slice(batch.streams.values()),
-        }
-        let mut clock = batch.clock_start;
-        let mut after = |delta: u32| {
-            clock = clock.saturating_add(delta.into());
-            clock
-        };
-        let deltas: &Column = &batch.clock_deltas;
-        match deltas.constant() {
-            Some(delta) => self.clocks.extend((0..len).map(|_| after(delta))),
-            None => self.clocks.extend(deltas.values().iter().map(|delta| after(*delta))),
-        }
-    }
-
-    fn arrays(self) -> Vec<ArrayRef> {
-        vec![
-            Arc::new(UInt32Array::from(self.pages)),
-            Arc::new(UInt8Array::from(self.kinds)),
-            Arc::new(UInt32Array::from(self.streams)),
-            Arc::new(UInt64Array::from(self.clocks)),
-        ]
-    }
-}
-
-impl Iterator for Records {
+impl<C: Columns> Iterator for Stream<C> {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -113,7 +79,7 @@ impl Iterator for Records {
     }
 }
 
-impl RecordBatchReader for Records {
+impl<C: Columns> RecordBatchReader for Stream<C> {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }

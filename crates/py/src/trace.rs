@@ -1,15 +1,15 @@
 //! Traces as Python objects.
 
+use crate::accesses::Accesses;
 use crate::errors;
 use crate::events::Events;
-use crate::stream::Records;
+use crate::stream::{Columns, Stream};
 use crate::watched::watched;
-use arrow_array::RecordBatchReader;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use frostline_core::Limit;
 use frostline_profile::{Profile, Span};
 use frostline_study::{Input, Monitor, StudyError, Unwatched, Watched};
-use frostline_trace::{TraceHeader, TraceInfo, TraceSource};
+use frostline_trace::{TraceHeader, TraceInfo};
 use frostline_workloads::{SYNTH_PREFIX, initialisation_records};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -98,7 +98,7 @@ impl Trace {
         requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let _ = requested_schema;
-        capsule(py, Records::new(self.source()?))
+        self.capsule::<Accesses>(py)
     }
 
     /// A stream of its events, likewise.
@@ -109,20 +109,18 @@ impl Trace {
         requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let _ = requested_schema;
-        capsule(py, Events::new(self.source()?))
+        self.capsule::<Events>(py)
     }
 }
 
 impl Trace {
-    fn source(&self) -> PyResult<Box<dyn TraceSource + Send>> {
-        self.input.source().map_err(|error| errors::of_trace(&error))
+    /// Consumers that want other types than a stream has convert them themselves.
+    fn capsule<'py, C: Columns + 'static>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let source = self.input.source().map_err(|error| errors::of_trace(&error))?;
+        let stream = FFI_ArrowArrayStream::new(Box::new(Stream::<C>::new(source)));
+        PyCapsule::new_with_value(py, stream, CAPSULE)
     }
-}
-
-/// Consumers that want other types than a stream has convert them themselves.
-fn capsule(
-    py: Python<'_>,
-    stream: impl RecordBatchReader + Send + 'static,
-) -> PyResult<Bound<'_, PyCapsule>> {
-    PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(stream)), CAPSULE)
 }

@@ -107,16 +107,17 @@ pub enum Listener {
 }
 
 impl Listener {
-    /// An address and a port; port 0 takes any that is free.
+    /// At an address and a port, and which that is; port 0 takes any that is free.
     ///
     /// # Errors
     /// Where that address is taken or not of this machine.
-    pub fn tcp(address: &str) -> io::Result<Self> {
+    pub fn tcp(address: &str) -> io::Result<(Self, SocketAddr)> {
         let listener = std::net::TcpListener::bind(address)?;
         // A burst of newcomers is not turned away before it is seen.
         rustix::net::listen(&listener, BACKLOG)?;
         listener.set_nonblocking(true)?;
-        Ok(Self::Tcp(listener))
+        let address = listener.local_addr()?;
+        Ok((Self::Tcp(listener), address))
     }
 
     /// A socket in the file system.
@@ -127,14 +128,6 @@ impl Listener {
         let listener = std::os::unix::net::UnixListener::bind(path)?;
         listener.set_nonblocking(true)?;
         Ok(Self::Unix(listener))
-    }
-
-    /// The address and the port; `None` of a socket in the file system.
-    pub fn address(&self) -> Option<SocketAddr> {
-        match self {
-            Self::Tcp(listener) => listener.local_addr().ok(),
-            Self::Unix(_) => None,
-        }
     }
 }
 

@@ -1,9 +1,11 @@
 //! Machine: memory and swap of this computer.
 
+use frostline_core::types::Bytes;
+use frostline_linux::process::{available_memory, free_swap, total_memory, total_swap};
 use frostline_linux::{LinuxError, Root};
 use serde::Serialize;
 
-/// Memory of this computer, in bytes.
+/// Memory of this computer, in bytes; 0 where the kernel does not say.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Machine {
     pub host: String,
@@ -15,28 +17,15 @@ pub struct Machine {
 
 impl Machine {
     /// How it is now.
-    ///
-    /// # Errors
-    /// Where `/proc/meminfo` cannot be read.
-    pub fn read(root: &Root) -> Result<Self, LinuxError> {
-        let text = root.read("/proc/meminfo")?;
-        let host = root.read_optional("/proc/sys/kernel/hostname")?.unwrap_or_default();
-        Ok(Self { host: host.trim().to_owned(), ..Self::parse(&text) })
-    }
-
-    fn parse(text: &str) -> Self {
-        let value = |name: &str| {
-            let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-            let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
-            kib.checked_mul(1024)
-        };
-        let value = |name| value(name).unwrap_or(0);
+    pub fn read(root: &Root) -> Self {
+        let bytes = |of: fn(&Root) -> Result<Bytes, LinuxError>| of(root).unwrap_or(Bytes(0)).0;
+        let host = root.read_optional("/proc/sys/kernel/hostname").ok().flatten();
         Self {
-            host: String::new(),
-            memory_bytes: value("MemTotal:"),
-            available_bytes: value("MemAvailable:"),
-            swap_bytes: value("SwapTotal:"),
-            swap_free_bytes: value("SwapFree:"),
+            host: host.unwrap_or_default().trim().to_owned(),
+            memory_bytes: bytes(total_memory),
+            available_bytes: bytes(available_memory),
+            swap_bytes: bytes(total_swap),
+            swap_free_bytes: bytes(free_swap),
         }
     }
 }
@@ -47,9 +36,15 @@ mod tests {
 
     #[test]
     fn numbers_are_kib() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let read = |text: &str| {
+            std::fs::create_dir_all(folder.path().join("proc")).expect("a folder");
+            std::fs::write(folder.path().join("proc/meminfo"), text).expect("a file");
+            Machine::read(&Root::at(folder.path()))
+        };
         let text = "MemTotal:       24683900 kB\nMemFree: 1 kB\nMemAvailable:   23000000 kB\nSwapTotal: 8 kB\n";
-        let found = Machine::parse(text);
+        let found = read(text);
         assert_eq!((found.memory_bytes, found.swap_bytes), (24_683_900 << 10, 8192));
-        assert_eq!(Machine::parse("SwapFree: x kB"), Machine::default());
+        assert_eq!(read("SwapFree: x kB"), Machine::default());
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::access::{Access, Verdict};
 use crate::assets;
-use crate::history::{EVERY_MS, History};
+use crate::history::{History, Point};
 use crate::http::{Answer, Peer, Site};
 use crate::machine::Machine;
 use crate::warnings::{self, Warning};
@@ -36,6 +36,8 @@ struct Told<'a> {
     key: String,
     status: &'a Status,
     rates: Rates,
+    /// What its history takes of it.
+    point: Point,
     warnings: Vec<Warning>,
 }
 
@@ -43,8 +45,6 @@ struct Told<'a> {
 #[derive(Serialize)]
 struct Picture<'a> {
     at_ms: u64,
-    /// Between two points of a history.
-    history_ms: u64,
     version: &'static str,
     machine: Machine,
     targets: Vec<Told<'a>>,
@@ -84,9 +84,8 @@ impl Page {
         let State { before, history, latest, clients } = &mut *self.state.borrow_mut();
         let picture = Picture {
             at_ms,
-            history_ms: EVERY_MS,
             version: env!("CARGO_PKG_VERSION"),
-            machine: Machine::read(&self.root).unwrap_or_default(),
+            machine: Machine::read(&self.root),
             targets: now.iter().map(|status| told(status, before, history, at_ms)).collect(),
         };
         let Ok(text) = serde_json::to_string(&picture) else { return };
@@ -198,14 +197,10 @@ fn told<'a>(
     at_ms: u64,
 ) -> Told<'a> {
     let key = key(status);
-    let rates = match before.iter().find(|(old, _)| self::key(old) == key) {
-        // Written once a second, and read in between.
-        Some((old, rates)) if old.seconds == status.seconds => *rates,
-        Some((old, _)) => Rates::between(old, status),
-        None => Rates::since_start(status),
-    };
-    history.add(&key, at_ms, status, &rates);
-    Told { key, status, rates, warnings: warnings::of(status) }
+    let rates = Rates::next(before.iter().find(|(old, _)| self::key(old) == key), status);
+    let point = Point::of(at_ms, status, &rates);
+    history.add(&key, point);
+    Told { key, status, rates, point, warnings: warnings::of(status) }
 }
 
 /// Names a target, whatever its name holds.

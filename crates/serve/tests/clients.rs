@@ -24,8 +24,7 @@ fn serve() -> Served {
     std::fs::create_dir_all(folder.path().join("proc")).expect("a folder");
     std::fs::write(folder.path().join("proc/meminfo"), "MemTotal: 8 kB\n").expect("a file");
     let root = Root::at(folder.path());
-    let listener = Listener::tcp("127.0.0.1:0").expect("a port");
-    let address = listener.address().expect("a port");
+    let (listener, address) = Listener::tcp("127.0.0.1:0").expect("a port");
     let (print, urls) = channel();
     let print = move |url: &str| drop(print.send(url.to_owned()));
     let access = Access::of_port(address, print).expect("random numbers");

@@ -72,7 +72,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "frostline-driver",
         ],
     ),
-    ("frostline-serve", &["frostline-linux", "frostline-driver"]),
+    ("frostline-serve", &["frostline-core", "frostline-linux", "frostline-driver"]),
     (
         "frostline",
         &[

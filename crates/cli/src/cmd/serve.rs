@@ -61,21 +61,12 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     cancel::install()?;
     let opened = args.trace.as_ref().map(|trace| opened::look(trace, &args.machine)).transpose()?;
-    let socket = match &args.listen {
-        Some(_) => None,
-        None => Some(Socket::make(&args.socket)?),
-    };
-    let _server = match (&args.listen, &socket) {
-        (Some(address), _) => at_port(address, opened)?,
-        (None, Some(socket)) => {
-            let listener = Listener::unix(&socket.0).or_hint(
-                format!("cannot listen on {}", socket.0.display()),
-                "name another place by --socket, or a port by --listen",
-            )?;
-            note(&format!("listening on {}", socket.0.display()));
-            serve(listener, Access::of_socket(), opened)?
+    let _served = match &args.listen {
+        Some(address) => (at_port(address, opened)?, None),
+        None => {
+            let (server, socket) = at_socket(&args.socket, opened)?;
+            (server, Some(socket))
         }
-        (None, None) => return Err(failure("nowhere to listen", "--listen 127.0.0.1:7199")),
     };
     while !cancel::requested() {
         std::thread::sleep(LOOK);
@@ -85,6 +76,17 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 fn serve(listener: Listener, access: Access, opened: Option<String>) -> anyhow::Result<Server> {
     Ok(Server::start(listener, "page", move || Page::new(Root::system(), access, opened))?)
+}
+
+/// At a socket in the file system, which goes with what is given beside the server.
+fn at_socket(path: &Path, opened: Option<String>) -> anyhow::Result<(Server, Socket)> {
+    let socket = Socket::make(path)?;
+    let listener = Listener::unix(path).or_hint(
+        format!("cannot listen on {}", path.display()),
+        "name another place by --socket, or a port by --listen",
+    )?;
+    note(&format!("listening on {}", path.display()));
+    Ok((serve(listener, Access::of_socket(), opened)?, socket))
 }
 
 /// At a port of this machine; addresses by which browsers enter are printed. `opened` is a trace as [`opened::look`] tells of it.
@@ -101,11 +103,8 @@ pub fn at_port(address: &str, opened: Option<String>) -> anyhow::Result<Server> 
             "listen on 127.0.0.1 and have ssh, or a proxy with TLS, lead there",
         ));
     }
-    let listener = Listener::tcp(address)
+    let (listener, bound) = Listener::tcp(address)
         .or_hint(format!("cannot listen on {address}"), "choose another port")?;
-    let Some(bound) = listener.address() else {
-        return Err(failure(format!("cannot listen on {address}"), "choose another port"));
-    };
     let access = Access::of_port(bound, |url| note(&format!("open {url} (good once)")))?;
     serve(listener, access, opened)
 }

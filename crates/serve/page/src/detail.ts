@@ -4,14 +4,14 @@ import { Chart } from "./chart";
 import { find, make, text } from "./dom";
 import { bytes, count, percent, rate, since } from "./format";
 import { hotness } from "./hotness";
-import type { History, Target } from "./types";
+import type { Point, Target } from "./types";
 
 /** Points that are kept of the present, beside the past. */
 const MOST = 1200;
 
 export class Detail {
   private key: string | undefined;
-  private past: History | undefined;
+  private past: Point[] | undefined;
   private readonly memory = new Chart(
     find("#memory"),
     [
@@ -48,14 +48,14 @@ export class Detail {
     this.key = key;
     this.past = undefined;
     const answer = await fetch(`/api/history?target=${encodeURIComponent(key)}`);
-    if (answer.ok && this.key === key) this.past = (await answer.json()) as History;
+    if (answer.ok && this.key === key) this.past = (await answer.json()) as Point[];
   }
 
-  show(target: Target | undefined, at: number): void {
+  show(target: Target | undefined): void {
     find<HTMLElement>("#detail").hidden = target === undefined;
     if (target === undefined || target.key !== this.key) return;
     this.words(target);
-    this.add(target, at);
+    this.add(target);
     this.draw();
     find("#hotness").replaceChildren(
       make("figcaption", {}, "Memory by hotness"),
@@ -92,43 +92,26 @@ export class Detail {
     );
   }
 
-  private add({ status, rates }: Target, at: number): void {
+  private add({ point }: Target): void {
     const past = this.past;
-    if (past === undefined || (past.at_ms.at(-1) ?? 0) >= at) return;
-    const latest = status.loss?.latest;
-    const parts = latest?.parts;
-    const fast = status.tiers[0];
-    const slow = status.tiers.slice(1).reduce((sum, tier) => sum + tier.used_bytes, 0);
-    const values: [number[], number][] = [
-      [past.at_ms, at],
-      [past.fast_bytes, fast?.used_bytes ?? 0],
-      [past.limit_bytes, fast?.capacity_bytes ?? 0],
-      [past.slow_bytes, slow],
-      [past.saved_bytes, status.saved_bytes],
-      [past.loss, latest?.share ?? -1],
-      [past.loss_parts[0], parts?.swap_ins ?? 0],
-      [past.loss_parts[1], parts?.slow_loads ?? 0],
-      [past.loss_parts[2], parts?.faults ?? 0],
-      [past.loss_parts[3], parts?.ours ?? 0],
-      [past.up_bytes, rates.up_bytes],
-      [past.down_bytes, rates.down_bytes],
-      [past.refaults, rates.refaults],
-      [past.cpu, rates.cpu_share],
-    ];
-    for (const [column, value] of values) {
-      column.push(value);
-      if (column.length > MOST) column.shift();
-    }
+    if (past === undefined || (past.at(-1)?.at_ms ?? 0) >= point.at_ms) return;
+    past.push(point);
+    if (past.length > MOST) past.shift();
   }
 
   private draw(): void {
     const past = this.past;
     if (past === undefined) return;
-    const times = past.at_ms.map((at) => at / 1000);
-    // Less than nothing stands for what nobody has measured.
-    const loss = past.loss.map((value) => (value < 0 ? null : value));
-    this.memory.show(times, [past.fast_bytes, past.limit_bytes, past.slow_bytes, past.saved_bytes]);
-    this.loss.show(times, [loss, ...past.loss_parts]);
-    this.moves.show(times, [past.down_bytes, past.up_bytes]);
+    const times = past.map((point) => point.at_ms / 1000);
+    const column = (of: (point: Point) => number | null): (number | null)[] => past.map(of);
+    this.memory.show(times, [
+      column((point) => point.fast_bytes),
+      column((point) => point.limit_bytes),
+      column((point) => point.slow_bytes),
+      column((point) => point.saved_bytes),
+    ]);
+    const parts = [0, 1, 2, 3].map((part) => column((point) => point.parts[part] ?? 0));
+    this.loss.show(times, [column((point) => point.loss), ...parts]);
+    this.moves.show(times, [column((point) => point.down_bytes), column((point) => point.up_bytes)]);
   }
 }

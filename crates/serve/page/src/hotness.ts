@@ -2,9 +2,9 @@
 
 import { svg } from "./dom";
 import { bytes } from "./format";
+import { kind } from "./tiers";
 import type { Bin } from "./types";
 
-const TIERS = ["fast", "slow", "slower", "slowest"];
 const HEIGHT = 100;
 
 export function hotness(bins: Bin[]): Node {
@@ -19,8 +19,7 @@ export function hotness(bins: Bin[]): Node {
     return bin.tier_bytes.map((part, tier) => {
       const height = (part / most) * HEIGHT;
       from -= height;
-      const kind = TIERS[Math.min(tier, 3)] ?? "";
-      return svg("rect", { x: index * 10 + 1, y: from, width: 8, height, class: kind });
+      return svg("rect", { x: index * 10 + 1, y: from, width: 8, height, class: kind(tier) });
     });
   });
   const classes = bins.map((bin, index) =>

@@ -26,12 +26,12 @@ const list = new List((key) => {
 
 function show(): void {
   if (picture === undefined) return;
-  const { targets, machine, version, at_ms } = picture;
+  const { targets, machine, version } = picture;
   const target = targets.find((one) => one.key === selected) ?? targets[0];
   selected = target?.key;
   list.show(targets, selected);
   if (target !== undefined) void detail.select(target.key);
-  detail.show(target, at_ms);
+  detail.show(target);
   const used = machine.memory_bytes - machine.available_bytes;
   const swap = machine.swap_bytes - machine.swap_free_bytes;
   const saved = targets.reduce((sum, one) => sum + one.status.saved_bytes, 0);

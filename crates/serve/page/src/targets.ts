@@ -2,9 +2,8 @@
 
 import { find, make, svg, text } from "./dom";
 import { bytes, percent } from "./format";
+import { kind } from "./tiers";
 import type { Status, Target } from "./types";
-
-const TIERS = ["fast", "slow", "slower", "slowest"];
 
 interface Row {
   element: HTMLTableRowElement;
@@ -82,7 +81,7 @@ function bar(element: SVGElement, status: Status): void {
   let from = 0;
   const parts = status.tiers.map((tier, index) => {
     const width = all > 0 ? (100 * tier.used_bytes) / all : 0;
-    const part = svg("rect", { x: from, y: 0, width, height: 8, class: TIERS[Math.min(index, 3)] ?? "" });
+    const part = svg("rect", { x: from, y: 0, width, height: 8, class: kind(index) });
     from += width;
     return part;
   });

@@ -57,12 +57,12 @@ export interface Target {
   key: string;
   status: Status;
   rates: Rates;
+  point: Point;
   warnings: { text: string; hint: string }[];
 }
 
 export interface Picture {
   at_ms: number;
-  history_ms: number;
   version: string;
   machine: {
     host: string;
@@ -87,16 +87,15 @@ export interface Opened {
   map: { column_seconds: number; hottest_tenth: number; row_regions: number[]; counts: number[][] };
 }
 
-export interface History {
-  at_ms: number[];
-  fast_bytes: number[];
-  limit_bytes: number[];
-  slow_bytes: number[];
-  saved_bytes: number[];
-  loss: number[];
-  loss_parts: [number[], number[], number[], number[]];
-  up_bytes: number[];
-  down_bytes: number[];
-  refaults: number[];
-  cpu: number[];
+export interface Point {
+  at_ms: number;
+  fast_bytes: number;
+  limit_bytes: number;
+  slow_bytes: number;
+  saved_bytes: number;
+  loss: number | null;
+  /** To swap-ins, loads from slow nodes, faults and us. */
+  parts: [number, number, number, number];
+  up_bytes: number;
+  down_bytes: number;
 }

@@ -55,7 +55,7 @@ pub struct Daemon {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub save: Option<Written<Size>>,
     /// Address of this machine at which browsers see all targets.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "values::loopback")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "values::page")]
     pub web: Option<String>,
 }
 

@@ -102,9 +102,23 @@ pub fn weight<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     Err(D::Error::custom(SpecError::new(format!("{weight} is no weight"), hint)))
 }
 
+/// Address and port of this machine alone, for numbers.
 pub fn loopback<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     let hint = "write 127.0.0.1:9177; to be read from elsewhere, put a proxy with access control \
                 in front, or use textfile";
+    of_this_machine(from, hint)
+}
+
+/// Address and port of this machine alone, for browsers.
+pub fn page<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let hint = "write 127.0.0.1:7199; have ssh, or a proxy with TLS, lead there";
+    of_this_machine(from, hint)
+}
+
+fn of_this_machine<'de, D: Deserializer<'de>>(
+    from: D,
+    hint: &'static str,
+) -> Result<Option<String>, D::Error> {
     let check = |text: &str| match text.parse::<SocketAddr>() {
         Ok(address) if address.ip().is_loopback() => Ok(()),
         Ok(address) => Err(SpecError::new(

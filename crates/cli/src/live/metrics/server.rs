@@ -28,11 +28,10 @@ impl Server {
         address: &str,
         page: impl Fn() -> String + Send + 'static,
     ) -> anyhow::Result<Self> {
-        let listener = Listener::tcp(address).or_hint(
+        let (listener, address) = Listener::tcp(address).or_hint(
             format!("cannot listen on {address}"),
             "choose another port for metrics.listen; ss -ltnp tells who has it",
         )?;
-        let address = listener.address().unwrap_or_else(|| ([0, 0, 0, 0], 0).into());
         let page = move || Metrics(RefCell::new(Snapshot { render: page, last: None }));
         Ok(Self { address, _server: http::Server::start(listener, "metrics", page)? })
     }

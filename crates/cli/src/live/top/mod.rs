@@ -28,12 +28,7 @@ impl View {
             .into_iter()
             .map(|status| {
                 let earlier = before.iter().find(|(old, _)| key(old) == key(&status));
-                let rates = match earlier {
-                    // Written once a second, and read in between.
-                    Some((old, rates)) if old.seconds == status.seconds => *rates,
-                    Some((old, _)) => Rates::between(old, &status),
-                    None => Rates::since_start(&status),
-                };
+                let rates = Rates::next(earlier, &status);
                 (status, rates)
             })
             .collect();
