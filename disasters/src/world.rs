@@ -6,12 +6,12 @@ use crate::kernel::{HUGE, Kernel, tier_of};
 use crate::programs;
 use frostline_core::placement::TierLimits;
 use frostline_core::policy::registry::{REGISTRY, make};
-use frostline_core::policy::{Made, Offer};
+use frostline_core::policy::{Faults, Made, Offer, Offered};
 use frostline_core::rng::Rng;
 use frostline_core::span::Span;
 use frostline_core::types::*;
 use frostline_core::{Engine, EngineConfig};
-use frostline_daemon::{Daemon, Goal, INTERRUPTION, Limit, STEP, Settings, Tier};
+use frostline_daemon::{Daemon, Goal, INTERRUPTION, Limit, STEP, Settings, System, Tier};
 
 /// Steps between two times of calm, in which the daemon must come to know the truth.
 const CALM: u64 = 2000;
@@ -118,6 +118,7 @@ impl World {
             answers: swap == Some(TierId(1)) && rng.below(2) == 0,
             wants_samples: true,
             counts: true,
+            hinted: !abilities.arms && rng.below(2) == 0,
             goal: (rng.below(2) == 0).then_some(Goal {
                 most_loss: 0.02,
                 floor: None,
@@ -351,7 +352,18 @@ fn daemon(
     tiers: &[TierLimits],
     host: &Host,
 ) -> Daemon {
-    let offer = Offer { seed, fast_pages: PageCount(1 << 10), ..Offer::default() };
+    let most_armed = host.most_armed() as u64;
+    let telemetry = Offered {
+        faults: match (settings.swap, most_armed) {
+            (_, 1..) => Faults::Slower,
+            (Some(TierId(1)), 0) => Faults::Swap,
+            (_, 0) if settings.hinted => Faults::Hints,
+            (_, 0) => Faults::Any,
+        },
+        most_armed: (most_armed > 0).then_some(PageCount(most_armed)),
+        ..Offered::default()
+    };
+    let offer = Offer { seed, fast_pages: PageCount(1 << 10), telemetry, ..Offer::default() };
     let made = make(policy, &offer).expect("the registry has it");
     let config = EngineConfig {
         tiers: tiers.to_vec(),

@@ -153,6 +153,11 @@ pub enum Event {
     /// An armed page was touched and [`crate::Engine::on_fault`] has already answered; for
     /// policies that count faults in the background.
     Fault(Fault),
+    /// Pages that were armed are so no longer, or never were: the world cannot have their next touch fault.
+    Disarmed {
+        /// The pages.
+        run: PageRun,
+    },
     /// Address space was allocated (`mmap`, `brk` growth); no page is resident yet. `run` is the
     /// original extent, before the kernel merges neighbours.
     Mapped {

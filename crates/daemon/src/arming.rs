@@ -86,32 +86,72 @@ pub(crate) fn drain_faults<S: System>(
         cx.ledger.accounts.armed_touched += 1;
         referenced.insert(page.0);
         let fault = Fault { page, tier, write, process, thread: 0 };
-        let decision = cx.ledger.engine.on_fault(cx.now, &fault);
-        cx.system.record(LogEntry::Fault(cx.now, fault))?;
-        events.push(Event::Fault(fault));
-        let run = PageRun::single(page);
-        let cause = MoveCause::FaultDecision;
+        let wanted = ask(cx, fault, events)?;
         if moved {
+            let (run, cause) = (PageRun::single(page), MoveCause::FaultDecision);
             cx.ledger.count(Purpose::Policy, TierId::FAST, 1, MoveOutcome::Moved);
             cx.ledger.accounts.moved_at_touch += 1;
             events.push(Event::Moved { run, to: TierId::FAST, cause });
-        } else if decision == FaultDecision::MoveHere(TierId::FAST) {
-            late.push(cx.ledger.engine.view().unit(page));
+        } else {
+            // There was no room when it was touched.
+            late.extend(wanted);
         }
     }
-    // There was no room when they were touched.
-    if !late.is_empty() && cx.budget.pacer.allows() {
-        late.sort_unstable_by_key(|run| run.start);
-        // Threads that touch a page at the same time are told of one by one.
-        late.dedup();
-        for (run, outcome) in cx.migrate(&late, TierId::FAST, Purpose::Policy)? {
-            if outcome == MoveOutcome::Moved {
-                let cause = MoveCause::FaultDecision;
-                events.push(Event::Moved { run, to: TierId::FAST, cause });
-            }
-        }
-    }
+    bring_in(cx, late, events)?;
     cx.charge();
+    Ok(())
+}
+
+/// Asks the policy about a touch of an armed page, and reports it; gives what it wants in the fastest tier now.
+fn ask<S: System>(
+    cx: &mut Cx<'_, S>,
+    fault: Fault,
+    events: &mut Vec<Event>,
+) -> Result<Option<PageRun>, S::Error> {
+    let decision = cx.ledger.engine.on_fault(cx.now, &fault);
+    cx.system.record(LogEntry::Fault(cx.now, fault))?;
+    events.push(Event::Fault(fault));
+    let wanted = decision == FaultDecision::MoveHere(TierId::FAST);
+    Ok(wanted.then(|| cx.ledger.engine.view().unit(fault.page)))
+}
+
+/// Reports faults of pages in slower tiers which they have now and then, armed or not, and moves those that the policy
+/// wants elsewhere at their touch.
+pub(crate) fn hinted<S: System>(
+    cx: &mut Cx<'_, S>,
+    faults: Vec<Fault>,
+    events: &mut Vec<Event>,
+) -> Result<(), S::Error> {
+    let mut wanted = Vec::new();
+    for fault in faults {
+        if cx.ledger.engine.view().state(fault.page).is_armed() {
+            cx.ledger.accounts.armed_touched += 1;
+            wanted.extend(ask(cx, fault, events)?);
+        } else {
+            events.push(Event::Fault(fault));
+        }
+    }
+    bring_in(cx, wanted, events)
+}
+
+/// Moves touched pages to the fastest tier.
+fn bring_in<S: System>(
+    cx: &mut Cx<'_, S>,
+    mut wanted: Vec<PageRun>,
+    events: &mut Vec<Event>,
+) -> Result<(), S::Error> {
+    if wanted.is_empty() || !cx.budget.pacer.allows() {
+        return Ok(());
+    }
+    wanted.sort_unstable_by_key(|run| run.start);
+    // Threads that touch a page at the same time are told of one by one.
+    wanted.dedup();
+    for (run, outcome) in cx.migrate(&wanted, TierId::FAST, Purpose::Policy)? {
+        if outcome == MoveOutcome::Moved {
+            let cause = MoveCause::FaultDecision;
+            events.push(Event::Moved { run, to: TierId::FAST, cause });
+        }
+    }
     Ok(())
 }
 
@@ -128,24 +168,40 @@ pub(crate) fn allow_moves_at_touch<S: System>(cx: &mut Cx<'_, S>) {
     cx.system.set_destination(to);
 }
 
-/// Once a second: arms what is to be armed and is not, because of a fork for instance.
-pub(crate) fn arm_again<S: System>(cx: &mut Cx<'_, S>, spaces: &Spaces) {
-    let most = cx.system.most_armed();
-    if most == 0 {
+/// Once a second: arms what is to be armed and is not, because of a fork for instance. Reports what cannot be.
+pub(crate) fn arm_again<S: System>(cx: &mut Cx<'_, S>, spaces: &Spaces, events: &mut Vec<Event>) {
+    if cx.settings.hinted && !cx.system.sees_slower_tiers() {
+        events.extend(armed_but(cx, &[]).into_iter().map(|run| Event::Disarmed { run }));
+    }
+    if cx.system.most_armed() == 0 {
         return;
     }
     let out = cx.system.tend();
-    let is_out = |page: PageId| {
-        let place = cx.ledger.map.place(page);
-        place.is_some_and(|place| out.binary_search(&place).is_ok())
-    };
-    let states = cx.ledger.engine.view().states().iter().enumerate();
-    let armed = states
-        .filter(|(_, state)| PageState(**state).is_armed())
-        .map(|(page, _)| PageId(page as u32))
-        .filter(|page| !is_out(*page));
-    let room = most.saturating_sub(out.len());
-    let runs: Vec<PageRun> = armed.take(room).map(PageRun::single).collect();
-    arm(cx, spaces, &runs);
+    let missing = armed_but(cx, &out);
+    if !missing.is_empty() {
+        arm(cx, spaces, &missing);
+        let out = cx.system.tend();
+        events.extend(armed_but(cx, &out).into_iter().map(|run| Event::Disarmed { run }));
+    }
     cx.charge();
+}
+
+/// Pages that the policy has armed, are not on their way, and are accessed where they are, but for these, ascending.
+fn armed_but<S: System>(cx: &Cx<'_, S>, out: &[(ProcessId, Vpn)]) -> Vec<PageRun> {
+    let mut runs: Vec<PageRun> = Vec::new();
+    for (page, state) in (0..).map(PageId).zip(cx.ledger.engine.view().states()) {
+        let state = PageState(*state);
+        if !state.is_armed()
+            || state.is_in_flight()
+            || !state.tier().is_some_and(|tier| cx.settings.is_direct(tier))
+            || cx.ledger.map.place(page).is_none_or(|place| out.binary_search(&place).is_ok())
+        {
+            continue;
+        }
+        match runs.last_mut() {
+            Some(run) if run.end() == page.0 => run.pages += 1,
+            _ => runs.push(PageRun::single(page)),
+        }
+    }
+    runs
 }

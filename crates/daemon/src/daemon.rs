@@ -107,7 +107,7 @@ impl Daemon {
             let slow = view.resident().saturating_sub(view.used(TierId::FAST));
             cx.ledger.slow_touches.follow(now, slow, view.resident());
             observer.report(cx, &mut events);
-            arming::arm_again(cx, spaces);
+            arming::arm_again(cx, spaces, &mut events);
         }
         arming::drain_faults(cx, &mut limits.referenced, &mut events)?;
         observer.listen(cx, &mut limits.referenced, &mut events)?;

@@ -2,6 +2,7 @@
 
 use crate::ages::Ages;
 use crate::answers::Answers;
+use crate::arming;
 use crate::context::Cx;
 use crate::rotation::Rotation;
 use crate::scans::Scans;
@@ -28,6 +29,8 @@ pub(crate) struct Observer {
     answers: Option<Answers>,
     /// Pages that came back since the last sweep over access bits, which it finds set.
     fresh: Bitmap,
+    /// Faults that the policy wants to know of, and is not told yet.
+    hinted: Vec<Fault>,
     /// Samples that were lost, as was told.
     lost: u64,
     /// When costs were told, and of what processor time.
@@ -44,6 +47,7 @@ impl Observer {
             rotations: vec![Rotation::default(); watchers],
             answers: settings.answers.then(Answers::default),
             fresh: Bitmap::default(),
+            hinted: Vec::new(),
             lost: 0,
             told_cpu: (Nanos::ZERO, Nanos::ZERO),
             touch_log: None,
@@ -78,6 +82,7 @@ impl Observer {
         for touch in touches {
             self.hear(cx, touch, referenced, events);
         }
+        arming::hinted(cx, core::mem::take(&mut self.hinted), events)?;
         let view = cx.ledger.engine.view();
         self.scans.tell(|page| view.state(page), events);
         let lost = cx.system.sampling().lost;
@@ -150,6 +155,9 @@ impl Observer {
             TouchKind::Fault => {
                 accounts.hint_faults += 1;
                 slow.fault(page, is_huge);
+                if cx.settings.hinted {
+                    self.hinted.push(Fault { page, tier, write: false, process, thread: 0 });
+                }
                 SampleKind::LoadMiss.into()
             }
             TouchKind::Refault => {

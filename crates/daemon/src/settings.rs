@@ -65,6 +65,8 @@ pub struct Settings {
     pub wants_samples: bool,
     /// Whether it wants to know how many loads each tier serves: samples are counted for it.
     pub counts: bool,
+    /// Whether it wants to know of the faults that pages in slower tiers have now and then.
+    pub hinted: bool,
     /// Slowdown that is kept to, in place of a limit of fast memory.
     pub goal: Option<Goal>,
     /// Loads from slower nodes, where anything tells of them.

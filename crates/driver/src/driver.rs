@@ -10,6 +10,7 @@ use crate::options::Options;
 use crate::place::Places;
 use crate::source::choice::Choice;
 use crate::watched::Selection;
+use frostline_core::policy::Faults;
 use frostline_core::span::Span;
 use frostline_core::types::*;
 use frostline_daemon::{Accounts, Cold, Daemon, Limit, Settings, Tier};
@@ -76,6 +77,7 @@ impl Driver {
             answers: choice.answers,
             wants_samples: engine.facts().needs.load_sample_period > 0,
             counts: engine.facts().needs.counters,
+            hinted: engine.facts().needs.faults && setup.offer.telemetry.faults == Faults::Hints,
             goal: losses.goal,
             node_loads: losses.node_loads,
             interruption: losses.interruption,

@@ -451,7 +451,7 @@ impl System for Linux {
     }
 
     fn most_armed(&self) -> usize {
-        if self.next_touch.is_some() { MOST_PAGES } else { 0 }
+        self.next_touch.as_ref().map_or(0, |_| MOST_PAGES)
     }
 
     fn arm(&mut self, process: ProcessId, pages: &[Vpn], known: &[Span]) -> u64 {

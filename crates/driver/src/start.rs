@@ -7,7 +7,7 @@ use crate::left_alone::LeftAlone;
 use crate::losses::Losses;
 use crate::options::Options;
 use crate::place::{Place, Places};
-use crate::source::choice::{can_count, choose};
+use crate::source::choice::{can_count, can_hint, choose};
 use crate::watched::Selection;
 use crate::{SlowTier, SlowTiers};
 use frostline_core::TierLimits;
@@ -19,7 +19,7 @@ use frostline_core::policy::{
 };
 use frostline_core::span::Span;
 use frostline_core::types::*;
-use frostline_inprocess::next_touch::NextTouch;
+use frostline_inprocess::next_touch::{MOST_PAGES, NextTouch};
 use frostline_linux::groups::{GroupName, Trees};
 use frostline_linux::latency;
 use frostline_linux::pages::frames::FrameNodes;
@@ -111,8 +111,10 @@ fn begin(
     offer.telemetry.faults = match (direct, &next_touch) {
         (false, _) => Faults::Swap,
         (true, Some(_)) => Faults::Slower,
+        (true, None) if own.is_none() && can_hint(&root, &places, &options)? => Faults::Hints,
         (true, None) => Faults::Never,
     };
+    offer.telemetry.most_armed = next_touch.as_ref().map(|_| PageCount(MOST_PAGES as u64));
     // Who wants none is not kept waiting, or from running, by what would count them.
     offer.telemetry.counters = wished.counters && can_count(&root, &places, &options)?;
     let known = terms(asked, &offer)?;
@@ -340,6 +342,11 @@ fn departures(
                 "pages in swap fault by themselves and come in at their first touch, whether {name} \
                  has found them hot or not"
             )),
+            Faults::Hints => notes.push(format!(
+                "touches of pages in nodes come from hint faults, which each page has once in a while, whether \
+                 {name} waits for its touch or not (kernel.numa_balancing, for the whole system: the kernel \
+                 promotes nothing meanwhile)"
+            )),
             Faults::Any | Faults::Never => {}
         }
     }
@@ -363,7 +370,7 @@ fn check(policy: &str, known: &Terms, offered: &Offered) -> Result<(), DriverErr
     let other = match needs.swap_faults {
         true => {
             "take --slow zram, where pages fault by themselves, or `frostline run --in-process` as root, \
-             which has those in nodes fault"
+             which has those in nodes fault; from outside it takes hint faults, of which `frostline doctor` tells"
         }
         false => "take a policy that works with samples",
     };

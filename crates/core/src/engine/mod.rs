@@ -371,6 +371,7 @@ impl Engine {
                 }
             }
             Event::Fault(fault) => self.disarm(fault.page),
+            Event::Disarmed { run } => self.disarm_run(run),
             Event::Sample(_)
             | Event::AccessBits(_)
             | Event::Forked { .. }
@@ -388,7 +389,7 @@ impl Engine {
 
     /// Frees pages; a folio that loses a part is from then on mapped by base pages.
     fn free_run(&mut self, run: PageRun) {
-        let run = run.intersect(PageRun::between(0, self.view().pages()));
+        let run = self.known(run);
         if run.pages == 0 {
             return;
         }
@@ -548,14 +549,24 @@ impl Engine {
         }
     }
 
+    fn disarm_run(&mut self, run: PageRun) {
+        for page in self.known(run).iter() {
+            self.disarm(page);
+        }
+    }
+
     fn arm(&mut self, run: PageRun, on: bool, action: Action) {
-        let known = run.intersect(PageRun::between(0, self.view().pages()));
-        for page in known.iter() {
+        for page in self.known(run).iter() {
             if self.placement.state(page).is_resident() {
                 self.placement.set_flag(page, PageState::ARMED, on);
             }
         }
         self.actions.push_back(action);
+    }
+
+    /// The part of a run that has states.
+    fn known(&self, run: PageRun) -> PageRun {
+        run.intersect(PageRun::between(0, self.view().pages()))
     }
 
     fn mark_in_flight(&mut self, run: PageRun) {

@@ -1,5 +1,7 @@
 //! Telemetry that a world offers: kinds of knowledge about accesses, their rates and costs.
 
+use crate::types::PageCount;
+
 /// How samples of accesses come about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -79,6 +81,9 @@ pub enum Faults {
     Any,
     /// Pages of slower tiers can be armed; the program goes on, and they are reported a moment later.
     Slower,
+    /// Pages of slower tiers fault at a touch, each once in a while and whether armed or not; they are reported a
+    /// moment later.
+    Hints,
     /// Pages in swap space fault by themselves, and all slower tiers are such.
     Swap,
     /// None.
@@ -97,6 +102,9 @@ pub struct Offered {
     pub access_bits: Option<Bits>,
     /// Faults of touched pages.
     pub faults: Faults,
+    /// Pages that can be armed at a time, where that is limited.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub most_armed: Option<PageCount>,
     /// Original extents of allocations.
     pub allocation_extents: bool,
     /// Files that nobody holds open any more.
@@ -116,6 +124,7 @@ impl Default for Offered {
             stores: Some(Sampling::HARDWARE),
             access_bits: Some(Bits::default()),
             faults: Faults::default(),
+            most_armed: None,
             allocation_extents: true,
             closed_files: true,
             counters: true,

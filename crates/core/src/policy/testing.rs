@@ -26,6 +26,9 @@ pub(super) struct World {
     pub accessed: BTreeSet<u32>,
     /// How long questions of [`Lane::SCAN`] take.
     pub answer: Nanos,
+    /// No question is answered; they are kept.
+    pub silent: bool,
+    kept: Vec<Scan>,
     told: usize,
 }
 
@@ -48,6 +51,8 @@ impl World {
             done: Vec::new(),
             accessed: BTreeSet::new(),
             answer: Nanos::ZERO,
+            silent: false,
+            kept: Vec::new(),
             told: 0,
         }
     }
@@ -145,6 +150,7 @@ impl World {
                 Action::Collapse { region, to, .. } => {
                     events.push(Event::CollapseDone { region, tier: Some(to) });
                 }
+                Action::Scan { scan, .. } if self.silent => self.kept.push(scan),
                 Action::Scan { scan, lane } => {
                     late |= lane == Lane::SCAN;
                     self.scan(&scan, &mut events);
@@ -159,6 +165,15 @@ impl World {
             self.engine.handle_events(self.now, &events);
             self.act();
         }
+    }
+
+    /// Answers what was kept.
+    pub(super) fn answer_late(&mut self) {
+        let mut events = Vec::new();
+        for scan in core::mem::take(&mut self.kept) {
+            self.scan(&scan, &mut events);
+        }
+        self.feed(&events);
     }
 
     fn scan(&mut self, scan: &Scan, events: &mut Vec<Event>) {

@@ -98,6 +98,7 @@ impl Validator {
             Event::Mapped { run, .. }
             | Event::Unmapped { run }
             | Event::Freed { run }
+            | Event::Disarmed { run }
             | Event::MigrationDone { run, .. } => self.run(run),
             Event::Populated { run, tier, .. } | Event::Moved { run, to: tier, .. } => {
                 self.tier(tier)?;

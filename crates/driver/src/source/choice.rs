@@ -112,7 +112,7 @@ fn loads_of(sources: &[Box<dyn Source>]) -> Sampling {
     let of = |origin, per_second| Sampling { origin, per_second, cost_ns: None };
     if has(&["pmu-loads", super::LAB_PMU]) {
         Sampling::HARDWARE
-    } else if has(&["hint-faults"]) {
+    } else if has(&[HintFaults::NAME]) {
         of(Origin::HintFaults, Some(2500.0))
     } else if has(&[Sweeps::NAME]) {
         of(Origin::Sweeps, Some(10_000.0))
@@ -158,6 +158,10 @@ pub fn choose(
             );
         }
     }
+    let has_hints = choice.sources.iter().any(|source| source.name() == HintFaults::NAME);
+    if needs.faults && !inside && !has_hints && here.slower_nodes(false).is_ok() {
+        choice.sources.push(Box::new(HintFaults::new(Changes::of_this_process(root)?)?));
+    }
     if needs.access_bits {
         add_bits(&here, needs.swap_faults, &mut choice)?;
     }
@@ -180,6 +184,17 @@ pub fn can_count(root: &Root, places: &Places, options: &Options) -> Result<bool
     let here = Here::new(root, places, options, false);
     let nodes = places.tiers.iter().skip(1).any(|place| matches!(place, Place::Node(_)));
     Ok(nodes && (here.lab() || Pmu::best(&pmu::sources(root)?, SampleKind::LoadMiss).is_some()))
+}
+
+/// Whether touches of pages in slower nodes can be had by hint faults.
+///
+/// # Errors
+/// Where the kernel's settings cannot be read.
+pub fn can_hint(root: &Root, places: &Places, options: &Options) -> Result<bool, LinuxError> {
+    match Here::new(root, places, options, false).slower_nodes(false) {
+        Err(LinuxError::Unsupported { .. }) => Ok(false),
+        other => other.map(|()| true),
+    }
 }
 
 /// What tells of closed files; a policy does without where nothing can.
@@ -375,6 +390,26 @@ impl<'a> Here<'a> {
 
     /// With `insist`, also where that overrules what the administrator has set.
     fn hint_faults(&self, insist: bool) -> Result<Found, LinuxError> {
+        self.slower_nodes(insist)?;
+        let faults = HintFaults::new(Changes::of_this_process(self.root)?)?;
+        let mut text = String::from(
+            "samples come from hint faults of pages in slower nodes (kernel.numa_balancing, for \
+             the whole system: the kernel promotes nothing meanwhile)",
+        );
+        if !faults.sees_slower_tiers() {
+            text += ", as soon as less fast memory is free";
+        }
+        let mut sources: Vec<Box<dyn Source>> = vec![Box::new(faults)];
+        if let Ok((others, _)) = self.looks() {
+            let names: Vec<&str> = others.iter().map(|other| other.name()).collect();
+            text += &format!(", and from {} for fast pages", names.join(", "));
+            sources.extend(others);
+        }
+        Ok((sources, text))
+    }
+
+    /// Refuses where pages of the slower nodes cannot have hint faults.
+    fn slower_nodes(&self, insist: bool) -> Result<(), LinuxError> {
         let no = |what: &str, hint: &str| unsupported(&format!("no hint faults: {what}"), hint);
         let nodes = match balancing::availability(self.root)? {
             Availability::Free { nodes, .. } => nodes,
@@ -406,21 +441,7 @@ impl<'a> Here<'a> {
         if !self.places.tiers.iter().skip(1).any(slower) {
             return Err(no("no tier is a slower node", "take --samples auto"));
         }
-        let faults = HintFaults::new(Changes::of_this_process(self.root)?)?;
-        let mut text = String::from(
-            "samples come from hint faults of pages in slower nodes (kernel.numa_balancing, for \
-             the whole system: the kernel promotes nothing meanwhile)",
-        );
-        if !faults.sees_slower_tiers() {
-            text += ", as soon as less fast memory is free";
-        }
-        let mut sources: Vec<Box<dyn Source>> = vec![Box::new(faults)];
-        if let Ok((others, _)) = self.looks() {
-            let names: Vec<&str> = others.iter().map(|other| other.name()).collect();
-            text += &format!(", and from {} for fast pages", names.join(", "));
-            sources.extend(others);
-        }
-        Ok((sources, text))
+        Ok(())
     }
 
     /// Who tells of touches of pages wherever they are.

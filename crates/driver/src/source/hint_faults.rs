@@ -31,6 +31,9 @@ pub struct HintFaults {
 }
 
 impl HintFaults {
+    /// Name of the source.
+    pub const NAME: &'static str = "hint-faults";
+
     /// Watches nobody yet. Hint faults are switched on unless the kernel would promote by itself.
     ///
     /// # Errors
@@ -56,7 +59,7 @@ impl HintFaults {
 
 impl Source for HintFaults {
     fn name(&self) -> &'static str {
-        "hint-faults"
+        Self::NAME
     }
 
     fn attach(&mut self, root: &Root, pid: u32, child: bool) -> Result<(), LinuxError> {

@@ -67,6 +67,7 @@ impl Hosted {
             reclaims: true,
             probes: false,
             answers: false,
+            hinted: false,
             wants_samples: engine.facts().needs.load_sample_period > 0,
             counts: engine.facts().needs.counters,
             goal: options.goal,

@@ -13,6 +13,32 @@ pub(super) struct Watch {
     pub reading: Option<PageId>,
     /// An access was seen since the last decision.
     pub accessed: bool,
+    /// It was heard since then whether a page was accessed, or there was none to ask about.
+    pub heard: bool,
+    /// A decision has waited for an answer.
+    waited: bool,
+}
+
+impl Watch {
+    /// A stretch of which an access was seen.
+    pub(super) fn of_access() -> Self {
+        Self { accessed: true, ..Self::default() }
+    }
+
+    /// Whether something is known that a decision can stand on. An answer that has not come by the second
+    /// decision is not waited for: another page is asked about.
+    pub(super) fn is_conclusive(&mut self) -> bool {
+        let conclusive = self.accessed || self.heard;
+        if !conclusive && core::mem::replace(&mut self.waited, true) {
+            *self = Self::default();
+        }
+        conclusive
+    }
+
+    /// What was learned is used up.
+    pub(super) fn forget(&mut self) {
+        (self.accessed, self.heard, self.waited) = (false, false, false);
+    }
 }
 
 /// A temporary block: a part of a block that may be demoted, judged by itself.
@@ -31,8 +57,27 @@ pub(super) enum State {
     Phase1(Vec<Part>),
     /// Watched by parts, a share of whose pages fault.
     Phase2(Vec<Part>),
-    /// Demoted; faults since they were last reset, of canaries or as many as would have been of them.
-    Demoted(f64),
+    /// In the slower tier as a whole.
+    Demoted(Faults),
+}
+
+/// Faults of a demoted block.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Faults {
+    /// Since they were last reset: of canaries, or as many as would have been of them.
+    pub counted: f64,
+    /// Canaries of a full share for which each of its canaries stands.
+    pub weight: f64,
+    /// Canaries that have faulted since the last decision.
+    pub canaries: u64,
+    /// None of its canaries was out before that.
+    pub blind: bool,
+}
+
+impl Default for Faults {
+    fn default() -> Self {
+        Self { counted: 0.0, weight: 1.0, canaries: 0, blind: false }
+    }
 }
 
 /// A P-block.

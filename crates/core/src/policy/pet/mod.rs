@@ -11,6 +11,7 @@
 //! were allocated or came back, are promoted when there is room.
 
 mod blocks;
+mod canaries;
 mod oracle;
 mod queue;
 #[cfg(test)]
@@ -33,7 +34,8 @@ use crate::types::*;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
-use blocks::{Block, Blocks, Part, State, Watch};
+use blocks::{Block, Blocks, Faults, Part, State, Watch};
+use canaries::{Canaries, Touch};
 pub use oracle::ENTRY as ORACLE;
 use queue::Queue;
 
@@ -111,18 +113,6 @@ const SMALLEST: u32 = 8;
 /// Pages tried until one is found that can be watched.
 const TRIES: usize = 8;
 
-/// How a touch was noticed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Touch {
-    /// The page was not there.
-    First,
-    /// It was armed.
-    Canary,
-    /// It was where every page faults, canary or not: such faults come more often by as much as there
-    /// are other pages than canaries.
-    Swap,
-}
-
 /// Constants of the rules.
 #[derive(Clone, Copy, Debug)]
 struct Rules {
@@ -132,7 +122,6 @@ struct Rules {
     least: u32,
     most: u32,
     part: u32,
-    canaries: f64,
     /// Faults in a sampling interval that cost the slowdown that is tolerable.
     faults: f64,
     files: bool,
@@ -152,7 +141,6 @@ impl Rules {
             least: pages("least"),
             most: pages("max-block").max(SMALLEST),
             part: pages("temporary").max(SMALLEST),
-            canaries,
             faults: per_second * interval("sampling").0 as f64 * 1e-9,
             files: settings.switch("files"),
         }
@@ -167,7 +155,8 @@ struct Counters {
     phase2: u64,
     spared: u64,
     cut: u64,
-    canaries: u64,
+    /// Kept since nothing would have told of accesses.
+    unseen: u64,
     faults: u64,
     demoted_blocks: u64,
     promoted_blocks: u64,
@@ -180,6 +169,7 @@ struct Pet {
     rules: Rules,
     rng: Rng,
     blocks: Blocks,
+    canaries: Canaries,
     /// Mappings of files, by number, and files closed since the last scan.
     files: BTreeMap<u32, Vec<PageRun>>,
     closed: BTreeSet<u32>,
@@ -204,6 +194,7 @@ impl Pet {
         Self {
             rng: Rng::new(context.seed),
             blocks: Blocks::default(),
+            canaries: Canaries::new(settings.number("canaries"), &context.telemetry),
             files: BTreeMap::new(),
             closed: BTreeSet::new(),
             next_sampling: rules.sampling,
@@ -248,25 +239,23 @@ impl Pet {
         if let Some((_, watch)) = watch {
             watch.reading = None;
             watch.accessed |= bits.accessed & 1 == 1;
+            watch.heard = true;
             self.counters.checked += 1;
         }
     }
 
     /// A page was touched and that was noticed.
     fn access(&mut self, page: PageId, touch: Touch) {
-        let counts = if touch == Touch::Canary { 1.0 } else { self.rules.canaries };
         let faulted = u64::from(touch != Touch::First);
         let Some(block) = self.blocks.of(page) else { return };
         let run = block.run;
         if let State::Demoted(faults) = &mut block.state {
-            *faults += counts;
-            self.faults += counts;
+            self.faults += self.canaries.count(touch, faults);
             self.counters.faults += faulted;
             let share = f64::from(run.pages) / (self.demoted.max(u64::from(run.pages))) as f64;
             let by_total = self.faults >= self.rules.faults;
-            if by_total || *faults >= self.rules.faults * share {
-                let watch = Watch { accessed: true, ..Watch::default() };
-                block.state = State::Normal(watch);
+            if by_total || faults.counted >= self.rules.faults * share {
+                block.state = State::Normal(Watch::of_access());
                 self.restore(run);
                 self.urgent = true;
                 self.counters.promoted_blocks += 1;
@@ -284,11 +273,16 @@ impl Pet {
         self.returning.push(run);
     }
 
-    /// Reads the access bits cleared at the last sampling, and clears those of other pages.
+    /// Reads the access bits cleared at the last sampling, and clears those of other pages, unless an answer
+    /// is still to come.
     fn sample(&mut self, view: &View<'_>, plan: &mut Plan) {
         for (run, watch) in self.blocks.iter_mut().flat_map(Block::watched) {
+            if watch.reading.is_some_and(|page| can_tell(page, run, view)) {
+                continue;
+            }
             watch.reading = watch.page.take();
             watch.page = pick(run, &mut self.rng, view);
+            watch.heard |= watch.page.is_none();
             if let Some(page) = watch.reading.filter(|page| watch.page != Some(*page)) {
                 look(view.unit(page), false, plan);
             }
@@ -300,10 +294,15 @@ impl Pet {
 
     /// The end of a scan interval: every block goes a step on, or back.
     fn judge(&mut self, view: &View<'_>, plan: &mut Plan) {
-        for mut block in self.blocks.take(PageRun::between(0, u32::MAX)) {
+        let blocks = self.blocks.take(PageRun::between(0, u32::MAX));
+        self.canaries.share_places(&blocks);
+        for mut block in blocks {
+            let conclusive =
+                block.watched().fold(true, |all, (_, watch)| all & watch.is_conclusive());
             match &mut block.state {
+                _ if !conclusive => {}
                 State::Normal(watch) if watch.accessed => {
-                    watch.accessed = false;
+                    watch.forget();
                     if view.first_in(TierId::FAST.slower(), block.run).is_some() {
                         self.returning.push(block.run);
                     }
@@ -313,15 +312,19 @@ impl Pet {
                     block.state = State::Phase1(parts(block.run, self.rules.part));
                 }
                 State::Phase1(parts) if is_cold(parts) => {
-                    self.counters.phase2 += 1;
-                    for part in parts.iter_mut() {
-                        part.watch.accessed = false;
-                        self.release_canaries(part.run, view, plan);
+                    parts.iter_mut().for_each(|part| part.watch.forget());
+                    // Canaries are pages, not folios: the block waits until it has none.
+                    if !self.canaries.split(block.run, view, plan) {
+                        self.counters.phase2 += 1;
+                        for part in parts.iter() {
+                            self.canaries.release(part.run, &mut self.rng, view, plan);
+                        }
+                        block.state = State::Phase2(core::mem::take(parts));
                     }
-                    block.state = State::Phase2(core::mem::take(parts));
                 }
                 State::Phase2(parts) if is_cold(parts) => {
-                    let parts = core::mem::take(parts);
+                    let mut parts = core::mem::take(parts);
+                    self.keep_unseen(&mut parts, view);
                     self.cut(&parts);
                     continue;
                 }
@@ -334,9 +337,24 @@ impl Pet {
                     self.restore(block.run);
                     block = Block::normal(block.run);
                 }
-                State::Demoted(_) => {}
+                State::Demoted(faults) => {
+                    if self.canaries.renew(block.run, faults, &mut self.rng, view, plan) {
+                        self.counters.unseen += 1;
+                        self.restore(block.run);
+                        block = Block::normal(block.run);
+                    }
+                }
             }
             self.blocks.put(block);
+        }
+    }
+
+    /// Parts stay that would be demoted without anything telling of their accesses.
+    fn keep_unseen(&mut self, parts: &mut [Part], view: &View<'_>) {
+        for part in parts.iter_mut().filter(|part| !part.watch.accessed) {
+            let holds_fast = view.first_in(TierId::FAST, part.run).is_some();
+            part.watch.accessed = holds_fast && self.canaries.out(part.run, view) == 0;
+            self.counters.unseen += u64::from(part.watch.accessed);
         }
     }
 
@@ -350,35 +368,12 @@ impl Pet {
                 self.blocks.put(Block::normal(run));
             } else {
                 self.leaving.push(run);
-                self.blocks.put(Block { run, state: State::Demoted(0.0) });
+                self.blocks.put(Block { run, state: State::Demoted(Faults::default()) });
                 self.counters.demoted_blocks += 1;
             }
             blocks += 1;
         }
         self.counters.cut += blocks - 1;
-    }
-
-    /// Demotes a share of a part's pages, chosen at random, unless they lie in slow memory anyway,
-    /// and has their next touch fault.
-    fn release_canaries(&mut self, part: PageRun, view: &View<'_>, plan: &mut Plan) {
-        let is_free = |unit: &PageRun| {
-            let state = view.state(unit.start);
-            !state.is_in_flight() && !state.is_armed()
-        };
-        let candidates = || units_in(part, view).filter(is_free);
-        let mut left = candidates().count() as u64;
-        let mut wanted = libm::ceil(left as f64 * self.rules.canaries) as u64;
-        for unit in candidates() {
-            if self.rng.below(left) < wanted {
-                wanted -= 1;
-                if view.state(unit.start).tier() == Some(TierId::FAST) {
-                    plan.migrate(unit, TierId::FAST.slower(), Lane::DEMOTE);
-                }
-                plan.push(Action::Arm { run: unit, lane: Lane::DEMOTE });
-                self.counters.canaries += u64::from(unit.pages);
-            }
-            left -= 1;
-        }
     }
 
     /// Demotes files that were closed since the last scan, with what is mapped of them.
@@ -439,10 +434,14 @@ fn pick(run: PageRun, rng: &mut Rng, view: &View<'_>) -> Option<PageId> {
     let tries = if run.pages == 0 { 0 } else { TRIES };
     (0..tries).find_map(|_| {
         let page = PageId(run.start.0 + rng.below(u64::from(run.pages)) as u32);
-        let state = view.state(page);
-        let first = view.unit(page).start;
-        (state.is_resident() && !state.is_armed() && run.contains(first)).then_some(first)
+        Some(view.unit(page).start).filter(|first| can_tell(*first, run, view))
     })
+}
+
+/// Whether the access bit of a page, the first of its folio, says something of a run.
+fn can_tell(page: PageId, run: PageRun, view: &View<'_>) -> bool {
+    let state = view.state(page);
+    state.is_resident() && !state.is_armed() && run.contains(page)
 }
 
 impl Policy for Pet {
@@ -456,7 +455,7 @@ impl Policy for Pet {
                 Event::Populated { run, .. } => self.access(run.start, Touch::First),
                 // One in a tier without direct access also comes as a move.
                 Event::Fault(fault) if view.limits(fault.tier).direct_access => {
-                    self.access(fault.page, Touch::Canary);
+                    self.access(fault.page, Touch::Fault);
                 }
                 Event::Moved { run, cause: MoveCause::Refault, .. } => {
                     self.access(run.start, Touch::Swap);
@@ -483,7 +482,7 @@ impl Policy for Pet {
             self.demoted = self.blocks.demoted_pages();
             for block in self.blocks.iter_mut() {
                 if let State::Demoted(faults) = &mut block.state {
-                    *faults = 0.0;
+                    faults.counted = 0.0;
                 }
             }
         }
@@ -510,14 +509,15 @@ impl Policy for Pet {
             ("blocks_in_second_phase_total", c.phase2),
             ("blocks_spared_total", c.spared),
             ("blocks_cut_total", c.cut),
-            ("canary_pages_total", c.canaries),
+            ("blocks_unseen_total", c.unseen),
+            ("canary_pages_total", self.canaries.released),
             ("canary_faults_total", c.faults),
             ("demoted_blocks_total", c.demoted_blocks),
             ("promoted_blocks_total", c.promoted_blocks),
             ("promoted_by_all_faults_blocks_total", c.by_total),
             ("closed_files_demoted_total", c.files),
             ("promotions_proposed_pages_total", self.returning.proposed()),
-            ("demotions_proposed_pages_total", c.canaries + self.leaving.proposed()),
+            ("demotions_proposed_pages_total", self.canaries.released + self.leaving.proposed()),
         ] {
             sink(name, value as f64);
         }

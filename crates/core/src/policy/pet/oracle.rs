@@ -6,7 +6,7 @@
 //!
 //! Not a bound: it looks no further than its horizon, and allocations move whole.
 
-use super::blocks::{Block, Blocks, State};
+use super::blocks::{Block, Blocks, Faults, State};
 use super::queue::Queue;
 use super::units_in;
 use crate::action::{Lane, Plan};
@@ -121,7 +121,7 @@ impl PetOracle {
             let idle =
                 !accessed.contains(&block.run.start) && units_in(block.run, view).next().is_some();
             if idle && !block.is_demoted() {
-                *block = Block { run: block.run, state: State::Demoted(0.0) };
+                *block = Block { run: block.run, state: State::Demoted(Faults::default()) };
                 self.leaving.push(block.run);
                 self.demoted += 1;
             } else if !idle && block.is_demoted() {

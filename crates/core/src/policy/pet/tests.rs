@@ -1,6 +1,7 @@
 use super::*;
 use crate::EngineConfig;
 use crate::event::Fault;
+use crate::policy::telemetry::{Faults, Offered};
 use crate::policy::testing::{SLOW, World};
 use proptest::prelude::*;
 
@@ -248,6 +249,131 @@ fn where_every_page_faults_a_tenth_of_the_faults_count() {
     assert_eq!(w.metric("promoted_blocks_total"), 0.0);
     (first + 95..first + 101).for_each(|page| w.feed(&[refault(page)]));
     assert_eq!(w.metric("promoted_blocks_total"), 1.0);
+}
+
+/// A world whose telemetry is this, with blocks of one part each.
+fn telling(telemetry: Offered) -> World {
+    let tiers = EngineConfig::two_tiers(PageCount(1 << 16), PageCount(1 << 20));
+    let spec = alloc::format!("pet:{PACED}:temporary=16MiB");
+    let fast_pages = tiers.tiers[0].capacity;
+    World::with(tiers, &spec, &Offer { fast_pages, telemetry, ..Offer::default() })
+}
+
+#[test]
+fn faults_of_places_that_are_too_few_count_for_more() {
+    // 361 faults in a second are tolerable, of a tenth of the pages: 3.6 in a sampling interval.
+    for (most_armed, faults) in [(None, 4_usize), (Some(PageCount(20)), 2)] {
+        let mut w = telling(Offered { most_armed, ..Offered::default() });
+        let blocks = [run(0, 400), run(1000, 400)];
+        blocks.iter().for_each(|block| allocate(&mut w, *block));
+        (0..5).for_each(|_| interval(&mut w, NOTHING));
+        assert_eq!(w.metric("demoted_blocks"), 2.0);
+        let out: Vec<usize> = blocks.iter().map(|block| armed(&w, *block)).collect();
+        assert_eq!(out, if most_armed.is_some() { [10, 10] } else { [40, 40] });
+        w.wake();
+        let few = canaries(&w, blocks[0]);
+        let needed = (1..=few.len()).find(|n| {
+            w.touch([few[n - 1]]);
+            w.metric("promoted_blocks_total") > 0.0
+        });
+        // Half of the demoted memory has half of the faults.
+        assert_eq!(needed, Some(faults.div_ceil(2)), "{most_armed:?}");
+    }
+}
+
+#[test]
+fn nothing_is_demoted_whose_canaries_are_not_out() {
+    let mut w = in_second_phase();
+    let all = run(0, 4 * PART);
+    // The world can have none in the second part, and in the third all but one.
+    w.feed(&[Event::Disarmed { run: run(PART, PART) }]);
+    let third = canaries(&w, run(2 * PART, PART));
+    let others = third[1..].iter().map(|page| Event::Disarmed { run: run(*page, 1) });
+    w.feed(&others.collect::<Vec<_>>());
+    interval(&mut w, NOTHING);
+    assert_eq!(slow(&w, run(PART, PART)), 0);
+    assert_eq!(slow(&w, all), 3 * 64);
+    assert_eq!(w.metric("blocks_unseen_total"), 1.0);
+}
+
+#[test]
+fn a_demoted_block_that_nothing_tells_of_any_more_comes_back() {
+    let (mut w, blocks) = demoted(&[200, 600], "3us");
+    let lose = |w: &mut World| w.feed(&[Event::Disarmed { run: blocks[0] }]);
+    lose(&mut w);
+    interval(&mut w, NOTHING);
+    assert_eq!(armed(&w, blocks[0]), 20, "others are tried");
+    lose(&mut w);
+    interval(&mut w, NOTHING);
+    assert_eq!((slow(&w, blocks[0]), slow(&w, blocks[1])), (0, 600));
+    assert_eq!((w.metric("promoted_blocks_total"), w.metric("blocks_unseen_total")), (0.0, 1.0));
+}
+
+#[test]
+fn canaries_that_were_touched_are_replaced_after_a_scan() {
+    let (mut w, blocks) = demoted(&[200, 600], "3us");
+    for _ in 0..5 {
+        let few = canaries(&w, blocks[0]);
+        assert_eq!(few.len(), 20);
+        w.touch(few[..2].iter().copied());
+        assert_eq!(armed(&w, blocks[0]), 18);
+        interval(&mut w, NOTHING);
+    }
+    assert_eq!(w.metric("canary_faults_total"), 10.0);
+    assert_eq!((w.metric("promoted_blocks_total"), w.metric("blocks_unseen_total")), (0.0, 0.0));
+}
+
+#[test]
+fn folios_are_split_before_they_have_canaries_where_only_pages_can_be() {
+    for faults in [Faults::Slower, Faults::Hints] {
+        let mut w = telling(Offered { faults, ..Offered::default() });
+        let block = run(0, 8 * 512);
+        map(&mut w, block, Backing::Anonymous);
+        w.populate(block, true);
+        (0..3).for_each(|_| interval(&mut w, NOTHING));
+        let is_split = |action: &Action| matches!(action, Action::Split { .. });
+        assert_eq!((w.count(is_split), slow(&w, block)), (8, 0), "no canary yet");
+        interval(&mut w, NOTHING);
+        assert_eq!((slow(&w, block), armed(&w, block)), (410, 410), "a tenth of the pages");
+        interval(&mut w, NOTHING);
+        assert_eq!((slow(&w, block), w.metric("demoted_blocks")), (8 * 512, 1.0));
+    }
+}
+
+#[test]
+fn where_slow_pages_fault_by_themselves_all_of_them_count_a_tenth() {
+    let mut w = telling(Offered { faults: Faults::Hints, ..Offered::default() });
+    let block = run(0, 400);
+    allocate(&mut w, block);
+    (0..5).for_each(|_| interval(&mut w, NOTHING));
+    assert_eq!((w.metric("demoted_blocks"), slow(&w, block)), (1.0, 400));
+    let hinted = |page| Event::Fault(Fault {
+        page: PageId(page),
+        tier: SLOW,
+        write: false,
+        process: ProcessId(0),
+        thread: 0,
+    });
+    let needed = (1..400).find(|page| {
+        w.feed(&[hinted(*page)]);
+        w.metric("promoted_blocks_total") > 0.0
+    });
+    assert_eq!(needed, Some(37), "3.6 canaries' worth");
+}
+
+#[test]
+fn no_answer_is_no_evidence_that_a_block_is_cold() {
+    let mut w = whole(4096, "");
+    allocate(&mut w, run(0, 400));
+    w.silent = true;
+    (0..9).for_each(|_| interval(&mut w, NOTHING));
+    assert_eq!(w.metric("blocks_in_first_phase_total"), 0.0);
+    // One that comes late is heard: nothing else was asked about meanwhile.
+    interval(&mut w, NOTHING);
+    w.answer_late();
+    assert!(w.metric("checked_pages_total") > 0.0);
+    interval(&mut w, NOTHING);
+    assert_eq!(w.metric("blocks_in_first_phase_total"), 1.0);
 }
 
 #[test]
