@@ -3,8 +3,10 @@
 use crate::remarks;
 use crate::work::own_memory;
 use frostline_core::consolidation::ConsolidationLimit;
+use frostline_core::span::{Span, joined};
+use frostline_core::types::Vpn;
 use frostline_inprocess::consolidate::request::{self, Answer, Request};
-use frostline_inprocess::consolidate::{Consolidator, Numbers};
+use frostline_inprocess::consolidate::{Consolidator, Numbers, Telemetry};
 use frostline_linux::process::Identity;
 use frostline_linux::{LinuxError, Root};
 use std::time::{Duration, Instant};
@@ -18,6 +20,8 @@ pub struct Consolidation {
     own: Identity,
     /// All the time.
     limit: Option<ConsolidationLimit>,
+    /// Of a core, for that.
+    share: f64,
     /// What came of that.
     numbers: Option<Numbers>,
     at_work: Option<Consolidator>,
@@ -25,15 +29,19 @@ pub struct Consolidation {
 }
 
 impl Consolidation {
-    /// All the time, where there is a limit.
+    /// All the time, where there is a limit, by a share of a core.
     ///
     /// # Errors
     /// Where this process cannot be read.
-    pub fn begin(root: &Root, limit: Option<ConsolidationLimit>) -> Result<Self, LinuxError> {
+    pub fn begin(
+        root: &Root,
+        limit: Option<ConsolidationLimit>,
+        share: f64,
+    ) -> Result<Self, LinuxError> {
         let own = Identity::own(root)?;
         request::forget_answer(root, own.pid);
         let root = root.clone();
-        Ok(Self { root, own, limit, numbers: None, at_work: None, asked: None })
+        Ok(Self { root, own, limit, share, numbers: None, at_work: None, asked: None })
     }
 
     /// What came of doing it all the time; `None` where that is not wanted.
@@ -54,20 +62,20 @@ impl Consolidation {
             self.asked = Some(asked);
             self.at_work = None;
         }
-        let wanted = match (&self.asked, self.limit) {
-            (Some(asked), _) => Some((asked.limit, asked.dry_run)),
-            (None, limit) => limit.map(|limit| (limit, false)),
-        };
-        let Some((limit, dry_run)) = wanted else { return LOOK };
-        match self.go_on(limit, dry_run) {
+        if self.asked.is_none() && self.limit.is_none() {
+            return LOOK;
+        }
+        match self.go_on() {
             Ok(due) => {
                 let done = self.at_work.as_ref().filter(|work| work.numbers().rounds > 0);
-                let answer = done.map(|work| work.numbers().clone());
-                if let (Some(asked), Some(numbers)) = (self.asked, answer) {
-                    self.answer(asked, numbers);
-                    return Duration::ZERO;
+                let numbers = done.map(|work| work.numbers().clone());
+                match numbers.and_then(|numbers| Some((self.asked.take()?, numbers))) {
+                    Some((asked, numbers)) => {
+                        self.answer(&asked, numbers);
+                        Duration::ZERO
+                    }
+                    None => due.saturating_duration_since(Instant::now()).min(LOOK),
                 }
-                due.saturating_duration_since(Instant::now()).min(LOOK)
             }
             Err(error) => {
                 self.refuse(&error);
@@ -76,18 +84,24 @@ impl Consolidation {
         }
     }
 
-    fn go_on(&mut self, limit: ConsolidationLimit, dry: bool) -> Result<Instant, LinuxError> {
+    fn go_on(&mut self) -> Result<Instant, LinuxError> {
         let work = match &mut self.at_work {
             Some(work) => work,
-            none => {
-                let mut work = Consolidator::new(&self.root, limit, dry)?;
-                if self.asked.is_none()
-                    && let Some(numbers) = self.numbers.take()
-                {
-                    work.resume(numbers);
+            none => none.insert(match &mut self.asked {
+                Some(Request { limit, dry_run, hot, .. }) => {
+                    let telemetry = hot.take().map_or(Telemetry::Writes(1.0), given);
+                    Consolidator::new(&self.root, *limit, *dry_run, telemetry)?
                 }
-                none.insert(work)
-            }
+                None => {
+                    let (limit, telemetry) =
+                        (self.limit.unwrap_or_default(), Telemetry::Writes(self.share));
+                    let mut work = Consolidator::new(&self.root, limit, false, telemetry)?;
+                    if let Some(numbers) = self.numbers.take() {
+                        work.resume(numbers);
+                    }
+                    work
+                }
+            }),
         };
         work.step(&own_memory)
     }
@@ -96,8 +110,8 @@ impl Consolidation {
         let why = error.to_string();
         let numbers = self.at_work.take().map(|work| work.numbers().clone()).unwrap_or_default();
         let numbers = Numbers { refused: Some(why.clone()), ..numbers };
-        match self.asked {
-            Some(asked) => self.answer(asked, numbers),
+        match self.asked.take() {
+            Some(asked) => self.answer(&asked, numbers),
             None => {
                 self.limit = None;
                 self.numbers = Some(numbers);
@@ -106,12 +120,17 @@ impl Consolidation {
         }
     }
 
-    fn answer(&mut self, asked: Request, numbers: Numbers) {
+    fn answer(&mut self, asked: &Request, numbers: Numbers) {
         self.at_work = None;
-        self.asked = None;
         let answer = Answer { number: asked.number, numbers };
         if let Err(error) = request::answer(&self.root, self.own.pid, &answer) {
             remarks::note(&format!("nobody was answered: {error}"));
         }
     }
+}
+
+/// As it was seen from outside.
+fn given(runs: Vec<(u64, u64)>) -> Telemetry {
+    let spans = runs.into_iter().map(|(start, pages)| Span::new(Vpn(start), pages));
+    Telemetry::Given(joined(spans))
 }

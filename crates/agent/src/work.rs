@@ -96,8 +96,9 @@ fn manage(files: Result<(), i32>) -> Result<End, Box<dyn Display>> {
             settled(asked, &root).map_err(boxed)?
         }
     };
-    let Settings { options, consolidate, .. } = settings;
-    let consolidation = Consolidation::begin(&root, consolidate).map_err(boxed)?;
+    let Settings { options, consolidate, consolidate_cpu_limit, .. } = settings;
+    let share = consolidate_cpu_limit.get();
+    let consolidation = Consolidation::begin(&root, consolidate, share).map_err(boxed)?;
     files.map_err(|errno| boxed(LinuxError::call("close_range", 0, errno)))?;
     let zram =
         |options: &Options| options.tiers().zram().is_some() && options.swap_device.is_none();

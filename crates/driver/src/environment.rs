@@ -1,6 +1,7 @@
 //! Settings of an agent inside of a program, as one variable of its environment.
 
-use crate::options::Options;
+use crate::options::{self, Options, default};
+use crate::written::{CpuShare, Written};
 use frostline_core::consolidation::ConsolidationLimit;
 use frostline_core::spec::SpecError;
 use serde::{Deserialize, Serialize, Serializer};
@@ -14,13 +15,13 @@ pub const AGENT_THREAD: &CStr = c"frostline-agent";
 /// agent does nothing.
 pub const VARIABLE: &str = "FROSTLINE";
 /// Keys of the object beside those of [`Options`].
-const KEYS: [&str; 4] = ["consolidate", "children", "log", "status"];
+const KEYS: [&str; 5] = ["consolidate", "consolidate_cpu_limit", "children", "log", "status"];
 
 /// Variables of former releases, each with the key that takes its place.
 pub fn superseded() -> impl Iterator<Item = (String, &'static str)> {
-    let newer = ["policy", "dry_run", "min_fast", "max_slowdown"];
-    let keys = Options::KEYS.iter().copied().filter(move |key| !newer.contains(key));
-    keys.chain(KEYS).map(|key| (format!("{VARIABLE}_{}", key.to_uppercase()), key))
+    let newer = ["policy", "dry_run", "min_fast", "max_slowdown", "consolidate_cpu_limit"];
+    let keys = Options::KEYS.iter().copied().chain(KEYS).filter(move |key| !newer.contains(key));
+    keys.map(|key| (format!("{VARIABLE}_{}", key.to_uppercase()), key))
 }
 
 /// What an agent is asked for.
@@ -32,6 +33,8 @@ pub struct Settings {
     /// Hot pages are gathered.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "show")]
     pub consolidate: Option<ConsolidationLimit>,
+    /// Share of a core for that.
+    pub consolidate_cpu_limit: Written<CpuShare>,
     /// What the program forks and executes is tiered, too.
     pub children: bool,
     /// A file that remarks are appended to, instead of the program's standard error.
@@ -44,7 +47,14 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { options: None, consolidate: None, children: true, log: None, status: None }
+        Self {
+            options: None,
+            consolidate: None,
+            consolidate_cpu_limit: options::read(default::CPU_LIMIT),
+            children: true,
+            log: None,
+            status: None,
+        }
     }
 }
 
@@ -76,6 +86,8 @@ impl Settings {
                     settings.consolidate = Some(limit.map_err(serde::de::Error::custom)?);
                     Ok(())
                 }),
+                "consolidate_cpu_limit" => Deserialize::deserialize(value)
+                    .map(|share| settings.consolidate_cpu_limit = share),
                 "children" => Deserialize::deserialize(value).map(|on| settings.children = on),
                 "log" => Deserialize::deserialize(value).map(|path| settings.log = Some(path)),
                 "status" => {
@@ -198,6 +210,7 @@ mod tests {
             (r#"{"seed":"y"}"#, "FROSTLINE: seed: "),
             (r#"{"children":"off"}"#, "FROSTLINE: children: "),
             (r#"{"consolidate":"0"}"#, "FROSTLINE: consolidate: "),
+            (r#"{"consolidate_cpu_limit":"0"}"#, "FROSTLINE: consolidate_cpu_limit: "),
             (
                 r#"{"polciy":"lru"}"#,
                 "FROSTLINE: unknown key `polciy`\nhint: did you mean `policy`?",

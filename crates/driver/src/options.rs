@@ -31,6 +31,11 @@ pub mod default {
     pub const SEED: u64 = 1;
 }
 
+/// A default.
+pub(crate) fn read<T: FromStr<Err: Display>>(text: &str) -> T {
+    text.parse().unwrap_or_else(|error| panic!("the default {text}: {error}"))
+}
+
 /// Loss that is no goal: whatever it comes to.
 pub const ANY_LOSS: f64 = 1000.0;
 
@@ -81,9 +86,6 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        fn read<T: FromStr<Err: Display>>(text: &str) -> T {
-            text.parse().unwrap_or_else(|error| panic!("the default {text}: {error}"))
-        }
         Self {
             policy: read(default::POLICY),
             fast: None,

@@ -1,46 +1,57 @@
-//! `frostline consolidate`: asks a program to gather its hot pages.
+//! `frostline consolidate`: has programs gather their hot pages.
 
 use crate::live::consolidation;
+use crate::live::gathering::{Gatherer, Plan, THREAD_TIMEOUT, has_agent};
 use crate::live::inside::Agent;
 use frostline_core::consolidation::ConsolidationLimit;
-use frostline_driver::environment::AGENT_THREAD;
+use frostline_core::spec;
+use frostline_core::types::Nanos;
+use frostline_driver::owner::Owner;
+use frostline_driver::{CpuShare, Selection, Written};
 use frostline_inprocess::consolidate::Numbers;
-use frostline_inprocess::consolidate::request::{self, Request};
-use frostline_inprocess::inject::{self, Injected};
+use frostline_inprocess::inject;
 use frostline_linux::{Root, Target};
-use frostline_terminal::errors::failure;
-use frostline_terminal::output;
+use frostline_terminal::errors::{self, failure};
 use frostline_terminal::progress::note;
+use frostline_terminal::{cancel, output};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 /// What `--help` says first.
 pub const LONG: &str = "\
-Asks a program to gather its hot base pages, which lie scattered, in few regions of 2 MiB, once. \
-Its addresses stay. The pages can be moved from inside only: either it was started by `frostline run \
---consolidate` or `--in-process`, or --inject brings the library into it now, where it stays.";
+Has programs gather their hot base pages, which lie scattered, in few regions of 2 MiB: once, or again and \
+again (--every). Addresses stay. Which pages are hot is read from page tables for some seconds, where that \
+can be done (root), reads among them; elsewhere those that are written count. The pages can be moved from \
+inside only: either a program was started by `frostline run --consolidate` or `--in-process`, or --inject \
+brings the library into it now, where it stays.";
 
 const EXAMPLES: &str = "\
 Examples:
   frostline consolidate 4711
   frostline consolidate 4711 --hot-pages 290 --json
   frostline consolidate 4711 --dry-run
-  frostline consolidate 4711 --inject";
+  frostline consolidate 4711 --inject
+  frostline consolidate --command redis-server --inject --every 30s";
 
-/// A look takes a second, and as long as the program keeps the thread from working.
-const TIMEOUT: Duration = Duration::from_secs(60);
-/// Longest wait for a thread that can be made to load the library.
-const THREAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// Between two looks whether something has come.
-const LOOK: Duration = Duration::from_millis(20);
+/// Between two looks whether it shall end.
+const LOOK: Duration = Duration::from_millis(100);
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Process
-    #[arg(value_name = "PID")]
-    pid: u32,
+    /// Processes
+    #[arg(value_name = "PID", required_unless_present = "command")]
+    pids: Vec<u32>,
+    /// All own processes of that name, as `ps -o comm` prints it, and what they start
+    #[arg(long, value_name = "NAME", conflicts_with = "pids")]
+    command: Option<String>,
+    /// Again and again, so long after each round, until Ctrl-C
+    #[arg(long, value_name = "TIME", value_parser = spec::parse_duration)]
+    every: Option<Nanos>,
+    /// Share of one core for looking which pages are hot, with --every
+    #[arg(long, value_name = "SHARE", default_value = "5%")]
+    cpu_limit: Written<CpuShare>,
     /// Regions with fewer hot pages than that are emptied of them: 1 to 512, or auto, as the
     /// distribution suggests
     #[arg(long, alias = "limit", value_name = "PAGES", default_value = "auto")]
@@ -66,68 +77,89 @@ pub struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// Where the program has no agent, does not answer, or cannot do it.
+/// Where a program has no agent, does not answer, or cannot do it. With `--every` and with several, that is said, and
+/// the others go on.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let root = Root::system();
-    let target = Target::open(&root, args.pid)?;
-    check_user(&root, &target)?;
-    let request = Request {
-        pid: args.pid,
-        start_ticks: target.identity().start_ticks,
-        limit: args.hot_pages,
-        dry_run: args.dry_run,
-        number: std::process::id().into(),
+    if let (true, true, [pid]) = (args.inject, args.dry_run, &*args.pids) {
+        let target = Target::open(&root, *pid)?;
+        if !has_agent(&root, &target)? {
+            let library = Agent::find(args.agent.as_deref())?;
+            return say_what_would_be_done(&target, library.path(), args.json);
+        }
+    }
+    let library = args.inject.then(|| Agent::find(args.agent.as_deref())).transpose()?;
+    if args.inject && args.dry_run {
+        let what = "a dry run brings no library into several programs";
+        return Err(failure(what, "name one process, or leave --inject out"));
+    }
+    // Once, nobody waits longer than needed.
+    let share = if args.every.is_some() { args.cpu_limit.get() } else { 1.0 };
+    let plan = Plan { limit: args.hot_pages, dry_run: args.dry_run, share, library };
+    let mut gatherer = Gatherer::new(root.clone(), plan);
+    if !args.json {
+        note(&gatherer.telemetry());
+    }
+    if args.every.is_some() {
+        cancel::install()?;
+    }
+    loop {
+        let ended = round(&root, &args, &mut gatherer)?;
+        let Some(every) = args.every else { return Ok(ended) };
+        let due = Instant::now() + Duration::from_nanos(every.0);
+        while Instant::now() < due {
+            if cancel::requested() {
+                return Ok(ExitCode::SUCCESS);
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
+/// What a process has done.
+#[derive(serde::Serialize)]
+struct Gathered {
+    pid: u32,
+    #[serde(flatten)]
+    numbers: Numbers,
+}
+
+/// One round over all processes.
+fn round(root: &Root, args: &Args, gatherer: &mut Gatherer) -> anyhow::Result<ExitCode> {
+    let pids = match &args.command {
+        Some(name) => {
+            let who = Selection::Command { name: name.clone(), owner: Owner::own(), tree: true };
+            who.pids(root)?.into_iter().collect()
+        }
+        None => args.pids.clone(),
     };
-    let there = has_agent(&root, &target)?;
-    if !there && !args.inject {
-        return Err(failure(
-            format!("process {} ({}) has no agent in it", args.pid, target.comm()?),
-            "start it by `frostline run --consolidate -- ...`, or let --inject bring one into it",
-        ));
+    if pids.is_empty() && args.every.is_none() {
+        let name = args.command.clone().unwrap_or_default();
+        let hint = "`ps -o pid,comm` shows names; processes of other users are left alone";
+        return Err(failure(format!("no process named {name:?} runs"), hint));
     }
-    let library = (!there).then(|| Agent::find(args.agent.as_deref())).transpose()?;
-    if let Some(library) = library.as_ref().filter(|_| args.dry_run) {
-        return say_what_would_be_done(&target, library.path(), args.json);
-    }
-    // Before the library is there: this is what it is to begin for.
-    request::ask(&root, &request)?;
-    let answer = library
-        .map_or(Ok(()), |library| bring_in(&target, library.path()))
-        .and_then(|()| wait_for_answer(&root, &target, &request));
-    let numbers = answer.inspect_err(|_| request::forget(&root, args.pid))?;
-    if let Some(why) = numbers.refused {
-        anyhow::bail!(why);
+    let results = gatherer.round(&pids, &cancel::requested)?;
+    let alone = results.len() == 1 && args.every.is_none();
+    let (mut all, mut failed) = (Vec::new(), false);
+    for (pid, result) in results {
+        match result {
+            Ok(numbers) => all.push(Gathered { pid, numbers }),
+            Err(error) if alone => return Err(error),
+            Err(error) => {
+                failed = true;
+                note(&format!("{pid}: {}", errors::text(&error)));
+            }
+        }
     }
     if args.json {
-        output::text(&output::envelope(&[&numbers])?)?;
+        output::text(&output::envelope(&all)?)?;
     } else {
-        output::text(&(consolidation::text(&numbers) + "\n"))?;
+        for Gathered { pid, numbers } in &all {
+            let who = if alone { String::new() } else { format!("{pid}: ") };
+            output::text(&format!("{who}{}\n", consolidation::text(numbers)))?;
+        }
     }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Questions are files that only who has asked may remove.
-fn check_user(root: &Root, target: &Target) -> anyhow::Result<()> {
-    let own = Target::open(root, std::process::id())?;
-    match target.user() {
-        Some(theirs) if own.user() != Some(theirs) => Err(failure(
-            format!(
-                "process {} belongs to another user ({theirs}), and could not answer",
-                target.pid()
-            ),
-            "have that user start it by `frostline run --consolidate -- ...`, which needs no questions",
-        )),
-        _ => Ok(()),
-    }
-}
-
-fn has_agent(root: &Root, target: &Target) -> anyhow::Result<bool> {
-    let pid = target.pid();
-    let comm = |tid| root.read(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
-    Ok(target
-        .threads()?
-        .into_iter()
-        .any(|tid| comm(tid).trim_end().as_bytes() == AGENT_THREAD.to_bytes()))
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 fn say_what_would_be_done(target: &Target, library: &Path, json: bool) -> anyhow::Result<ExitCode> {
@@ -147,30 +179,4 @@ fn say_what_would_be_done(target: &Target, library: &Path, json: bool) -> anyhow
          pages are hot, and gather them\n"
     ))?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn bring_in(target: &Target, library: &Path) -> anyhow::Result<()> {
-    match inject::inject(target, library, THREAD_TIMEOUT)? {
-        Injected::Loaded => note("the library is in the program, and stays there"),
-        Injected::LetGo => note("the program loads the library, which takes longer than usual"),
-    }
-    Ok(())
-}
-
-fn wait_for_answer(root: &Root, target: &Target, request: &Request) -> anyhow::Result<Numbers> {
-    let began = Instant::now();
-    loop {
-        if let Some(numbers) = request::answered(root, request) {
-            return Ok(numbers);
-        }
-        if began.elapsed() > TIMEOUT || !target.is_alive() {
-            target.check_alive()?;
-            return Err(failure(
-                format!("the agent in process {} does not answer", target.pid()),
-                "it looks again when the program has 4 MiB of memory, and must be allowed to write \
-                 to /run/frostline",
-            ));
-        }
-        std::thread::sleep(LOOK);
-    }
 }

@@ -94,7 +94,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             true => Inside::new(&root, &args.tiering, agent, !args.no_children)?,
             false => Inside::without_tiering(&args.tiering, agent, !args.no_children)?,
         };
-        let inside = inside.consolidate(args.consolidate);
+        let inside = inside.consolidate(args.consolidate, options.cpu_limit.clone());
         if args.tiering.dry_run {
             return inside.explain(&args.command);
         }

@@ -1,13 +1,16 @@
 //! All targets of a daemon: a thread for each, one slow tier of a kind for all.
 
 use super::board::Board;
-use super::config::{Config, Target};
+use super::config::{Config, Consolidate, Target};
+use super::gathering::{Gatherer, Plan};
+use super::inside::Agent;
 use super::options::Outputs;
 use super::session::Session;
 use super::slow::{self, SlowMemory};
 use super::summary;
 use frostline_driver::instances::Instance;
 use frostline_driver::{Selection, Size, SlowTier, SlowTiers, Status, Written};
+use frostline_inprocess::consolidate::Numbers;
 use frostline_linux::Root;
 use frostline_linux::process::clock;
 use frostline_linux::process::{self, Identity};
@@ -17,9 +20,9 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Between two looks for a target that does not run.
 const SEARCH: Duration = Duration::from_secs(1);
@@ -55,6 +58,8 @@ struct Worker {
     target: Target,
     order: Arc<AtomicU8>,
     thread: JoinHandle<()>,
+    /// Where hot pages are gathered, too.
+    gathering: Option<JoinHandle<()>>,
 }
 
 impl Fleet {
@@ -129,11 +134,16 @@ impl Fleet {
 fn end(workers: Vec<(u8, Worker)>) {
     for (order, worker) in &workers {
         worker.order.store(*order, Ordering::Relaxed);
-        worker.thread.thread().unpark();
+        for thread in worker.gathering.iter().chain([&worker.thread]) {
+            thread.thread().unpark();
+        }
     }
     for (_, worker) in workers {
-        if worker.thread.join().is_err() {
-            note(&format!("{}: its thread has failed; the program goes on", worker.target.name));
+        for thread in worker.gathering.into_iter().chain([worker.thread]) {
+            if thread.join().is_err() {
+                let name = &worker.target.name;
+                note(&format!("{name}: its thread has failed; the program goes on"));
+            }
         }
     }
 }
@@ -149,7 +159,9 @@ impl Worker {
             let stat = process::stat(&common.root, pid).ok()?;
             Some(Identity { pid, start_ticks: stat.start_ticks })
         });
+        let gathered = Arc::default();
         let mut target_thread = TargetThread {
+            gathered: Arc::clone(&gathered),
             process,
             common: Arc::clone(common),
             target: target.clone(),
@@ -160,13 +172,76 @@ impl Worker {
         };
         // The kernel keeps 15 bytes of it, and a zero byte would end it.
         let shown = target.name.replace('\0', " ");
-        let thread = thread::Builder::new().name(shown).spawn(move || target_thread.tend())?;
-        Ok(Self { target: target.clone(), order, thread })
+        let thread = thread::Builder::new();
+        let thread = thread.name(shown.clone()).spawn(move || target_thread.tend())?;
+        let gathering = match &target.consolidate {
+            Some(wanted) => {
+                let (root, order) = (common.root.clone(), Arc::clone(&order));
+                let (wanted, target) = (wanted.clone(), target.clone());
+                let gather = move || gather(root, &target, &wanted, &order, &gathered);
+                Some(thread::Builder::new().name(shown).spawn(gather)?)
+            }
+            None => None,
+        };
+        Ok(Self { target: target.clone(), order, thread, gathering })
+    }
+}
+
+/// The thread that has a target's programs gather their hot pages, again and again.
+fn gather(
+    root: Root,
+    target: &Target,
+    wanted: &Consolidate,
+    order: &AtomicU8,
+    gathered: &Mutex<Option<Numbers>>,
+) {
+    let mut said = String::new();
+    let mut say = |text: String| {
+        if said != text {
+            note(&format!("{}: {text}", target.name));
+            said = text;
+        }
+    };
+    let library = match wanted.inject.then(|| Agent::find(None)).transpose() {
+        Ok(library) => library,
+        Err(error) => return say(errors::text(&error)),
+    };
+    let (limit, dry_run) = (wanted.hot_pages, target.options.dry_run);
+    let plan = Plan { limit, dry_run, share: target.options.cpu_limit.get(), library };
+    let mut gatherer = Gatherer::new(root.clone(), plan);
+    note(&format!("{}: {}", target.name, gatherer.telemetry()));
+    let stop = || order.load(Ordering::Relaxed) != GO_ON;
+    while !stop() {
+        let pids: Vec<u32> = target
+            .selection()
+            .pids(&root)
+            .map(|pids| pids.into_iter().collect())
+            .unwrap_or_default();
+        match gatherer.round(&pids, &stop) {
+            Ok(results) => {
+                for (pid, result) in results {
+                    match result {
+                        Ok(numbers) => {
+                            let mut all = gathered.lock().unwrap_or_else(PoisonError::into_inner);
+                            all.get_or_insert_default().add(numbers);
+                        }
+                        Err(error) => say(format!("{pid}: {}", errors::text(&error))),
+                    }
+                }
+            }
+            Err(error) => say(errors::text(&error)),
+        }
+        let due = Instant::now() + wanted.every.get();
+        while !stop() && Instant::now() < due {
+            thread::park_timeout(due.saturating_duration_since(Instant::now()));
+        }
     }
 }
 
 /// The thread of one target.
 struct TargetThread {
+    /// What came of gathering hot pages.
+    gathered: Arc<Mutex<Option<Numbers>>>,
     common: Arc<Common>,
     target: Target,
     /// What shall be saved of all together.
@@ -260,10 +335,11 @@ impl TargetThread {
                 return Err(error);
             }
         };
-        let overseer = Arc::clone(&common);
+        let (overseer, gathered) = (Arc::clone(&common), Arc::clone(&self.gathered));
         session.oversee(Box::new(move |status| {
             // The other threads have processor time of their own.
             status.cpu_seconds = clock::thread_cpu().as_secs_f64();
+            status.consolidation = gathered.lock().unwrap_or_else(PoisonError::into_inner).clone();
             overseer.board.tell(status)
         }));
         self.place = None;

@@ -5,7 +5,7 @@ use super::slow::SlowMemory;
 use super::{consolidation, summary};
 use frostline_core::consolidation::ConsolidationLimit;
 use frostline_driver::environment::{self, Settings, VARIABLE};
-use frostline_driver::{Options, Status};
+use frostline_driver::{CpuShare, Options, Status, Written};
 use frostline_linux::Root;
 use frostline_record::Running;
 use frostline_record::trust::{Owners, temporary_folder};
@@ -144,10 +144,16 @@ impl Inside {
         Ok(Self { agent, settings, why: None, outputs: tiering.outputs.clone() })
     }
 
-    /// It shall gather its hot pages, where there is a limit.
+    /// It shall gather its hot pages, where there is a limit, within a share of a core.
     #[must_use]
-    pub fn consolidate(self, consolidate: Option<ConsolidationLimit>) -> Self {
-        Self { settings: Settings { consolidate, ..self.settings }, ..self }
+    pub fn consolidate(
+        mut self,
+        limit: Option<ConsolidationLimit>,
+        share: Written<CpuShare>,
+    ) -> Self {
+        self.settings.consolidate = limit;
+        self.settings.consolidate_cpu_limit = share;
+        self
     }
 
     fn variables(&self) -> anyhow::Result<[(&'static str, OsString); 2]> {

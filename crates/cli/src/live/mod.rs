@@ -4,6 +4,7 @@ mod board;
 pub mod config;
 pub mod consolidation;
 pub mod fleet;
+pub mod gathering;
 pub mod inside;
 pub mod journal_trace;
 pub mod metrics;

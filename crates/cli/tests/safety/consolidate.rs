@@ -1,5 +1,6 @@
 //! Programs that gather their hot pages, and check their memory.
 
+use crate::inject::{Plain, inject};
 use crate::inside::agent;
 use crate::load::load_program;
 use crate::support::{EAGER, Running, frostline, moved, only_run, text, wait_until};
@@ -99,7 +100,10 @@ fn gathers(option: &str) -> Command {
 
 pub fn load(command: &mut Command, truth: &Path, options: &str) {
     command.arg(load_program()).args(["--masim", "--json", "--checksums", "--size", SIZE]);
-    command.args("--threads 4 --writes 20%".split(' ')).args(options.split(' '));
+    command.args(["--threads", "4"]).args(options.split(' '));
+    if !options.contains("--writes") {
+        command.args(["--writes", "20%"]);
+    }
     command.arg("--truth").arg(truth).stdout(Stdio::piped()).stderr(Stdio::piped());
 }
 
@@ -237,6 +241,69 @@ fn a_program_with_an_agent_is_asked_and_others_are_left_alone() {
             && told.contains("--inject"),
         "{told}"
     );
+}
+
+/// Whether it is seen from outside which pages are hot.
+fn seen_from_outside() -> bool {
+    match frostline_driver::HotPages::new(&Root::system(), 1.0) {
+        Ok(_) => true,
+        Err(error) => {
+            frostline_testing::skip(frostline_testing::Requirement::PageTables, error);
+            false
+        }
+    }
+}
+
+#[test]
+fn pages_that_are_only_read_are_gathered() {
+    if !possible() || !seen_from_outside() {
+        return;
+    }
+    let program = Plain::start("--writes 0% --seconds 600");
+    let before = program.truth.regions();
+    assert!(before > HOT / 2, "{before}");
+    let output = inject(program.pid(), "").output().expect("it runs");
+    let told = text(&output.stderr);
+    assert!(output.status.success() && told.contains("access bits"), "{told}");
+    wait_until("few regions hold them", || {
+        inject(program.pid(), "").output().expect("it runs");
+        program.truth.regions() <= HOT / 4
+    });
+    assert_eq!(program.end()["writes"], 0);
+}
+
+#[test]
+fn a_daemon_has_programs_gather_their_hot_pages_again_and_again() {
+    let Some(system) = System::take().filter(|_| possible() && seen_from_outside()) else { return };
+    let programs = [(); 2].map(|()| Plain::start("--fork-rate 1/s --seconds 600"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("frostline.toml");
+    let target = |program: &Plain| {
+        let pid = program.pid();
+        format!(
+            "[[target]]\nname = \"load-{pid}\"\npid = {pid}\nslow = \"none\"\n\
+             consolidate = {{ hot_pages = 300, every = \"1s\", inject = true }}\n"
+        )
+    };
+    std::fs::write(&config, programs.iter().map(target).collect::<String>()).expect("written");
+    let mut command = frostline();
+    command.args(["daemon", "-c"]).arg(&config).env("FROSTLINE_AGENT", agent());
+    let daemon = Running::start(command.stderr(Stdio::piped()));
+    wait_until("few regions hold the hot pages of both", || {
+        programs.iter().all(|program| program.truth.regions() <= HOT / 3)
+    });
+    wait_until("status tells of several rounds", || {
+        let output = frostline().args(["status", "--json"]).output().expect("it runs");
+        let all: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let runs = all["runs"].as_array().cloned().unwrap_or_default();
+        let rounds = runs.iter().map(|run| run["consolidation"]["rounds"].as_u64().unwrap_or(0));
+        rounds.filter(|rounds| *rounds >= 2).count() == 2
+    });
+    drop(daemon);
+    for program in programs {
+        assert!(number(&program.end(), "forks") > 3);
+    }
+    system.finish();
 }
 
 /// What the agent in a program told last, under a folder for temporary files.

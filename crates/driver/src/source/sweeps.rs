@@ -71,6 +71,8 @@ pub struct Sweeps {
     round: Round,
     working_set: Option<WorkingSet>,
     swept: Swept,
+    /// Rounds that have ended.
+    rounds: u64,
     touches: u64,
     looked_at: u64,
     cpu: Nanos,
@@ -95,10 +97,27 @@ impl Sweeps {
             round: Round::default(),
             working_set: None,
             swept: Swept::default(),
+            rounds: 0,
             touches: 0,
             looked_at: 0,
             cpu: Nanos::ZERO,
         })
+    }
+
+    /// Rounds that have ended since the beginning.
+    pub fn rounds(&self) -> u64 {
+        self.rounds
+    }
+
+    /// Whether there is nothing to do until the next one.
+    pub fn is_between_rounds(&self) -> bool {
+        self.round.parts.is_empty()
+    }
+
+    /// Processes that were seen in the last round.
+    pub fn watched(&self) -> Vec<u32> {
+        let seen = |pid: &&u32| !self.left_out.contains(pid);
+        self.processes.keys().filter(seen).copied().collect()
     }
 
     /// When the next round begins.
@@ -249,6 +268,7 @@ impl Source for Sweeps {
             heard += self.look(pid, piece, sink)?;
         }
         if self.round.parts.is_empty() {
+            self.rounds += 1;
             let Self { round, left_out, .. } = self;
             let is_there = |pid: &u32| round.seen.contains_key(pid) || left_out.contains(pid);
             self.processes.retain(|pid, _| is_there(pid));

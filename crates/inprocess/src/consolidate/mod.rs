@@ -3,7 +3,7 @@
 //!
 //! Virtual addresses stay. It works inside of the process only: see [`gather`]. Which pages are hot is
 //! told by writes: those that are written in two windows in succession, and by whoever has
-//! [`Consolidator::note_touch`] called.
+//! [`Consolidator::note_touch`] called. Or all of them are [given](Telemetry::Given).
 
 pub mod choice;
 pub mod gather;
@@ -34,14 +34,24 @@ const WINDOW: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_secs(2);
 /// What a noted write costs the program.
 const WRITE_COST: Duration = Duration::from_nanos(1200);
-/// Of a core, for all that a look costs us and the program.
-const SHARE: f64 = 0.01;
-/// Blocks filled at one look, at most.
+/// Blocks filled at one look after the first, at most.
 const MOST_BLOCKS: usize = 16;
 /// Looks at which a block that is full has nothing hot in it, until it is given up.
 const IDLE_LOOKS: u32 = 3;
 
+/// How hot pages are known.
+#[derive(Clone, Debug)]
+pub enum Telemetry {
+    /// They are written, again and again. Looks after the first take a share of a core, above 0, what they cost the
+    /// program included.
+    Writes(f64),
+    /// Somebody outside has seen them: there is one look.
+    Given(Vec<Span>),
+}
+
 enum State {
+    /// Hot pages are known.
+    Knows(Vec<Span>),
     /// Until then.
     Rests(Instant),
     /// Writes are noted until then, for the first or second time.
@@ -62,6 +72,8 @@ pub struct Consolidator {
     pagemap: Pagemap,
     limit: ConsolidationLimit,
     dry_run: bool,
+    /// Of a core, for all that a look costs us and the program.
+    share: f64,
     state: State,
     /// Pages that others have seen touched since the last look.
     touched: BTreeSet<Vpn>,
@@ -80,7 +92,16 @@ impl Consolidator {
     ///
     /// # Errors
     /// Where its page table cannot be read.
-    pub fn new(root: &Root, limit: ConsolidationLimit, dry_run: bool) -> Result<Self, LinuxError> {
+    pub fn new(
+        root: &Root,
+        limit: ConsolidationLimit,
+        dry_run: bool,
+        telemetry: Telemetry,
+    ) -> Result<Self, LinuxError> {
+        let (share, state) = match telemetry {
+            Telemetry::Writes(share) => (share, State::Rests(Instant::now())),
+            Telemetry::Given(pages) => (1.0, State::Knows(pages)),
+        };
         let target = Target::open(root, std::process::id())?;
         let pagemap = Pagemap::open(&target)?;
         Ok(Self {
@@ -88,7 +109,8 @@ impl Consolidator {
             pagemap,
             limit,
             dry_run,
-            state: State::Rests(Instant::now()),
+            share,
+            state,
             touched: BTreeSet::new(),
             open: None,
             filling: Vec::new(),
@@ -119,6 +141,14 @@ impl Consolidator {
             State::Rests(until) | State::Watches { until, .. } if now < *until => {
                 return Ok(*until);
             }
+            State::Knows(pages) => {
+                let given = std::mem::take(pages);
+                let movable = self.movable(own)?;
+                let pages = difference(&given, &difference(&given, &movable));
+                // Without the right to have faults handed over, nothing can be moved either.
+                Writes::open().map_err(|errno| self.refused(errno))?;
+                self.look(&pages, own)?;
+            }
             State::Rests(_) => {
                 let mut writes = Writes::open().map_err(|errno| self.refused(errno))?;
                 for span in self.movable(own)? {
@@ -144,11 +174,12 @@ impl Consolidator {
                 self.look(&both, own)?;
                 let own_cost = Duration::from_nanos(clock::thread_cpu().saturating_sub(before).0);
                 let cost = WRITE_COST * noted as u32 + own_cost;
-                self.state = State::Rests(Instant::now() + PAUSE.max(cost.div_f64(SHARE)));
+                self.state = State::Rests(Instant::now() + PAUSE.max(cost.div_f64(self.share)));
             }
         }
         Ok(match &self.state {
             State::Rests(until) | State::Watches { until, .. } => *until,
+            State::Knows(_) => now + PAUSE,
         })
     }
 
@@ -241,10 +272,11 @@ impl Consolidator {
         own: &dyn Fn() -> Vec<Span>,
     ) -> Result<(), LinuxError> {
         let mut rest = chosen;
+        let most = if self.numbers.rounds == 1 { usize::MAX } else { MOST_BLOCKS };
         // Ascending, as they were looked up.
         let region =
             |page: &Vpn| Some(hot[hot.binary_search_by_key(page, |hot| hot.page).ok()?].region);
-        for _ in 0..MOST_BLOCKS {
+        for _ in 0..most {
             let room = self.open.as_ref().map_or(0, |block| HUGE_PAGES as usize - block.filled());
             let (now, later) =
                 rest.split_at(rest.len().min(if room == 0 { HUGE_PAGES as usize } else { room }));

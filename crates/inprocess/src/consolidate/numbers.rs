@@ -49,6 +49,32 @@ pub struct Numbers {
 }
 
 impl Numbers {
+    /// Takes in another round: what is counted is added up, and what describes one round is that of the other.
+    pub fn add(&mut self, other: Self) {
+        let skipped = |of: fn(&Skipped) -> u64| of(&self.skipped) + of(&other.skipped);
+        *self = Self {
+            rounds: self.rounds + other.rounds,
+            chosen: self.chosen + other.chosen,
+            pages_moved: self.pages_moved + other.pages_moved,
+            pages_verified: self.pages_verified + other.pages_verified,
+            blocks: self.blocks + other.blocks,
+            blocks_undone: self.blocks_undone + other.blocks_undone,
+            no_memory: self.no_memory + other.no_memory,
+            copies_seen: self.copies_seen + other.copies_seen,
+            skipped: Skipped {
+                absent: skipped(|all| all.absent),
+                shared: skipped(|all| all.shared),
+                huge: skipped(|all| all.huge),
+                refused: skipped(|all| all.refused),
+                busy: skipped(|all| all.busy),
+            },
+            block_ns: self.block_ns + other.block_ns,
+            move_ns: self.move_ns + other.move_ns,
+            longest_stall_ns: self.longest_stall_ns.max(other.longest_stall_ns),
+            ..other
+        };
+    }
+
     /// Processor time for each page that was moved, in nanoseconds.
     pub fn ns_per_page(&self) -> u64 {
         self.move_ns.checked_div(self.pages_moved).unwrap_or(0)

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 const FOLDER: &str = "/run/frostline/consolidate";
 
 /// What is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     /// Whom: a process.
     pub pid: u32,
@@ -26,6 +26,9 @@ pub struct Request {
     pub dry_run: bool,
     /// Tells this question from others to the same process.
     pub number: u64,
+    /// Hot pages, as they were seen from outside, by first page and number; without them, those that are written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hot: Option<Vec<(u64, u64)>>,
 }
 
 /// The answer.
@@ -136,6 +139,7 @@ mod tests {
             limit: ConsolidationLimit::Auto,
             dry_run: false,
             number: 1,
+            hot: None,
         };
         fs::create_dir_all(root.path("/proc/8")).unwrap();
         for pid in [7, 8, 9] {
@@ -156,11 +160,12 @@ mod tests {
             limit: ConsolidationLimit::Pages(50),
             dry_run: true,
             number: 3,
+            hot: Some(vec![(7, 2)]),
         };
         let own = |start_ticks| Identity { pid: 7, start_ticks };
         assert_eq!(asked(&root, own(100)), None);
         ask(&root, &request).unwrap();
-        assert_eq!(asked(&root, own(100)), Some(request));
+        assert_eq!(asked(&root, own(100)).as_ref(), Some(&request));
         assert_eq!(asked(&root, own(100)), None, "taken");
         ask(&root, &request).unwrap();
         assert_eq!(asked(&root, own(101)), None, "another process with the same number");

@@ -7,6 +7,7 @@ mod tests;
 mod values;
 
 use frostline_core::Foreign;
+use frostline_core::consolidation::ConsolidationLimit;
 use frostline_core::spec::SpecError;
 use frostline_core::types::Bytes;
 use frostline_driver::options::too_much;
@@ -22,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
+pub use values::Interval;
 
 /// Where nothing better is known about a mistake.
 const HINT: &str = "`frostline daemon config show` prints a complete file to compare with";
@@ -112,11 +114,34 @@ pub struct Target {
     /// What is asked of tiering.
     #[serde(flatten)]
     pub options: Options,
+    /// Hot pages are gathered, too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub consolidate: Option<Consolidate>,
     /// From 1, which gives way first, to 100.
     pub priority: u8,
     /// So many times its loss counts where targets share fast memory by their goals, above 0.
     #[serde(skip_serializing_if = "is_one")]
     pub weight: f64,
+}
+
+/// Gathering of scattered hot pages.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table, such as { every = \"30s\" }")]
+pub struct Consolidate {
+    /// From how many hot pages on a region is dense.
+    #[serde(with = "values::limit")]
+    pub hot_pages: ConsolidationLimit,
+    /// From the end of a round to the next.
+    pub every: Written<Interval>,
+    /// The library is brought into programs that were started without it.
+    pub inject: bool,
+}
+
+impl Default for Consolidate {
+    fn default() -> Self {
+        let every = values::INTERVAL.parse().unwrap_or_else(|error: SpecError| panic!("{error}"));
+        Self { hot_pages: ConsolidationLimit::Auto, every, inject: false }
+    }
 }
 
 /// As it stands in a file.

@@ -29,6 +29,7 @@ const KEYS: &[&str] = &[
     "priority",
     "weight",
     "dry_run",
+    "consolidate",
 ];
 
 /// One of them.
@@ -59,6 +60,7 @@ impl<'de> DeserializeSeed<'de> for Place<'_> {
             "children" => target.children = Deserialize::deserialize(from)?,
             "weight" => target.weight = values::weight(from)?,
             "priority" => target.priority = values::priority(from)?,
+            "consolidate" => target.consolidate = Some(Deserialize::deserialize(from)?),
             key => target.options.set(key, from)?,
         }
         Ok(())
@@ -83,6 +85,7 @@ impl<'de> Visitor<'de> for Keys {
             user: None,
             children: true,
             options: Options::default(),
+            consolidate: None,
             priority: PRIORITY,
             weight: 1.0,
         };

@@ -57,6 +57,10 @@ fn wrong_values_are_refused_with_line_and_remedy() {
         ("weight = -1.5", "-1.5 is no weight", "above 0"),
         ("weight = 1e9", "is no weight", "at most 1000"),
         ("weight = nan", "NaN is no weight", "above 0"),
+        ("consolidate = \"auto\"", "expected a table, such as { every", ""),
+        ("consolidate = { hot_pages = 513 }", "`513` is no number of hot pages", "auto"),
+        ("consolidate = { every = \"10ms\" }", "less than a second", "30s"),
+        ("consolidate = { evry = \"10s\" }", "unknown key `evry`", "`every`"),
         ("priority = 0", "0 is no priority", "to 100"),
         (
             "user = \"no-such-user-here\"",
@@ -164,11 +168,14 @@ fn slow_tiers_are_one_or_several() {
 fn what_is_shown_is_read_back() {
     let text = "[daemon]\nfast = \"8GiB\"\n[metrics]\nlisten = \"127.0.0.1:1\"\n\
         [[target]]\nname = \"a\"\ncommand = \"b\"\n[[target]]\nname = \"c\"\ncgroup = \"x\"\n\
-        priority = 7\nslow = \"none\"\nchildren = false\n";
+        priority = 7\nslow = \"none\"\nchildren = false\n\
+        consolidate = { hot_pages = 290, every = \"5s\", inject = true }\n\
+        [[target]]\nname = \"d\"\npid = 9\nconsolidate = {}\n";
     let config = Config::parse("f", text).unwrap();
     let shown = toml::to_string(&config).unwrap();
     assert!(shown.contains("policy = \"frost\"") && shown.contains("priority = 50"), "{shown}");
     assert_eq!(Config::parse("g", &shown).unwrap(), config);
+    assert!(shown.contains("hot_pages = \"auto\"") && shown.contains("every = \"30s\""), "{shown}");
     assert_eq!(config.daemon.total(), Some(Limit::Size(Bytes(8 << 30))));
     assert_eq!(Config::parse("f", "").unwrap(), Config::default());
 }

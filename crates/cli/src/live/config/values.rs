@@ -1,12 +1,55 @@
 //! Values of single keys, and what is refused.
 
 use frostline_core::foreign::leads;
-use frostline_core::spec::SpecError;
+use frostline_core::spec::{self, SpecError};
 use frostline_driver::owner::Owner;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 use std::fmt::Display;
 use std::net::SocketAddr;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Default from the end of a round of gathering to the next.
+pub const INTERVAL: &str = "30s";
+
+/// Time between rounds of gathering, at least a second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval(Duration);
+
+impl Interval {
+    pub fn get(self) -> Duration {
+        self.0
+    }
+}
+
+impl FromStr for Interval {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        match Duration::from_nanos(spec::parse_duration(text)?.0) {
+            time if time >= Duration::from_secs(1) => Ok(Self(time)),
+            _ => Err(SpecError::new(format!("'{text}' is less than a second"), "write 30s")),
+        }
+    }
+}
+
+/// Hot pages of a dense region, as a number or `auto`.
+pub mod limit {
+    use super::NameOrNumber;
+    use frostline_core::consolidation::ConsolidationLimit;
+    use serde::de::{Deserialize, Deserializer, Error};
+    use serde::ser::Serializer;
+
+    pub fn serialize<S: Serializer>(limit: &ConsolidationLimit, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(limit)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<ConsolidationLimit, D::Error> {
+        let text = NameOrNumber::deserialize(from)?.text();
+        ConsolidationLimit::parse(&text).map_err(D::Error::custom)
+    }
+}
 
 fn text<'de, D: Deserializer<'de>, T, E: Display>(
     from: D,
@@ -57,15 +100,21 @@ enum NameOrNumber {
     Number(u32),
 }
 
-pub fn user<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
-    let text = match NameOrNumber::deserialize(from) {
-        Ok(NameOrNumber::Name(name)) => name,
-        Ok(NameOrNumber::Number(number)) => number.to_string(),
-        Err(_) => {
-            let what = "expected the name or the number of a user";
-            return Err(D::Error::custom(SpecError::new(what, "user = \"redis\", or user = 101")));
+impl NameOrNumber {
+    fn text(self) -> String {
+        match self {
+            Self::Name(name) => name,
+            Self::Number(number) => number.to_string(),
         }
-    };
+    }
+}
+
+pub fn user<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let text = NameOrNumber::deserialize(from).map_err(|_| {
+        let what = "expected the name or the number of a user";
+        D::Error::custom(SpecError::new(what, "user = \"redis\", or user = 101"))
+    })?;
+    let text = text.text();
     Owner::parse(&text).map_err(D::Error::custom)?;
     Ok(Some(text))
 }

@@ -27,7 +27,7 @@ pub fn is_in(pid: u32) -> bool {
 /// A load that was started without anything.
 pub struct Plain {
     running: Running,
-    truth: Truth,
+    pub truth: Truth,
     _folder: tempfile::TempDir,
 }
 

@@ -347,13 +347,15 @@ fn where_slow_pages_fault_by_themselves_all_of_them_count_a_tenth() {
     allocate(&mut w, block);
     (0..5).for_each(|_| interval(&mut w, NOTHING));
     assert_eq!((w.metric("demoted_blocks"), slow(&w, block)), (1.0, 400));
-    let hinted = |page| Event::Fault(Fault {
-        page: PageId(page),
-        tier: SLOW,
-        write: false,
-        process: ProcessId(0),
-        thread: 0,
-    });
+    let hinted = |page| {
+        Event::Fault(Fault {
+            page: PageId(page),
+            tier: SLOW,
+            write: false,
+            process: ProcessId(0),
+            thread: 0,
+        })
+    };
     let needed = (1..400).find(|page| {
         w.feed(&[hinted(*page)]);
         w.metric("promoted_blocks_total") > 0.0
