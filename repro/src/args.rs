@@ -51,6 +51,9 @@ pub enum Command {
     GoalLive(cmd::goal_live::Args),
     /// Search for what harms a policy, by random duels with first touch
     Adversary(cmd::adversary::Args),
+    /// Make a piece of an experiment, which comes from standard input
+    #[command(hide = true)]
+    Piece(cmd::piece::Args),
     /// Print completions for a shell, or write man pages
     Completions {
         /// Shell to complete for

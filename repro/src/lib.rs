@@ -5,6 +5,7 @@
 
 mod adversary;
 mod args;
+mod cluster;
 mod cmd;
 mod experiment;
 mod goal_live;

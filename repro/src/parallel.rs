@@ -5,6 +5,7 @@ use frostline_terminal::cancel;
 use frostline_terminal::progress::note;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
 
 /// Most threads, whatever is asked for.
 const MOST_JOBS: usize = 1024;
@@ -70,6 +71,34 @@ impl Pass for &Counted<'_> {
     }
 }
 
+/// So many at a time.
+pub struct Semaphore {
+    free: Mutex<usize>,
+    freed: Condvar,
+}
+
+impl Semaphore {
+    /// For `most`.
+    pub fn new(most: usize) -> Self {
+        Self { free: Mutex::new(most), freed: Condvar::new() }
+    }
+
+    /// Waits until there is one; it is given back when it is dropped.
+    pub fn take(&self) -> impl Drop + '_ {
+        struct Taken<'a>(&'a Semaphore);
+        impl Drop for Taken<'_> {
+            fn drop(&mut self) {
+                *self.0.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+                self.0.freed.notify_one();
+            }
+        }
+        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = self.freed.wait_while(free, |free| *free == 0);
+        *free.unwrap_or_else(PoisonError::into_inner) -= 1;
+        Taken(self)
+    }
+}
+
 /// Threads: as asked for, or one per core.
 pub fn jobs(asked: Option<NonZeroUsize>) -> usize {
     let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
@@ -115,7 +144,6 @@ pub fn each<T: Sync>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Mutex;
 
     #[test]
     fn every_item_has_its_turn_once() {

@@ -24,7 +24,7 @@ fn worlds() -> [(&'static str, Sampling, bool); 5] {
 fn departures() -> String {
     let mut out = String::new();
     for (world, loads, brief) in worlds() {
-        for faults in [Faults::Never, Faults::Swap, Faults::Slower] {
+        for faults in [Faults::Never, Faults::Swap, Faults::Slower, Faults::Hints] {
             for closed_files in [true, false] {
                 let telemetry = Offered {
                     loads: Some(loads),

@@ -443,6 +443,10 @@ mod tests {
         assert!(inside.starts_with("hotbox:throttle=off:pages=machine "), "{inside}");
         assert!(inside.contains("never pauses") && inside.contains("userfaultfd"), "{inside}");
         assert!(suited("pet", Faults::Slower).starts_with("pet:pages=machine "));
+        for policy in ["pet", "hotbox"] {
+            let hinted = suited(policy, Faults::Hints);
+            assert!(hinted.contains("hint faults") && !hinted.contains("eager=on"), "{hinted}");
+        }
         let outside = suited("pet", Faults::Never);
         assert!(outside.contains("hint: ") && outside.contains("--in-process"), "{outside}");
         let swap = suited("hotbox", Faults::Swap);
@@ -466,7 +470,7 @@ mod tests {
         assert!(counted.starts_with("hotbox:") && !counted.contains("pauses"), "{counted}");
         let waits = suited("hotbox:eager=off", Faults::Never);
         assert!(waits.contains("faults") && waits.contains("hint: take --slow zram"), "{waits}");
-        for faults in [Faults::Never, Faults::Swap, Faults::Slower] {
+        for faults in [Faults::Never, Faults::Swap, Faults::Slower, Faults::Hints] {
             let refused = suited("autonuma", faults);
             assert!(refused.contains("faults") && refused.contains("hint: "), "{refused}");
             let refused = suited("colloid", faults);

@@ -2,6 +2,7 @@
 
 use super::effort::EffortArgs;
 use super::scoreboard;
+use crate::cluster::Cluster;
 use crate::experiment::night::{self, Night, Task};
 use crate::experiment::plan::Plan;
 use frostline_terminal::progress::note;
@@ -14,9 +15,13 @@ Examples:
   frostline-repro all --dry-run            # how much there is to run, and how long it takes here
   frostline-repro all --results r          # in full; Ctrl-C, and the same again goes on
   frostline-repro all --quick -j 2         # smaller workloads
+  frostline-repro all --results r --scheduler tcp://10.0.0.1:8786
 
 It runs what has no results in the folder, the longest experiments first, and prints the score of all.
-The time is estimated from a brief run of each experiment on this machine.")]
+The time is estimated from a brief run of each experiment on this machine.
+
+A cluster of Dask is spoken to by python3, or what FROSTLINE_PYTHON names, which needs `distributed`. Its workers need no more \
+than that: they are sent this program. What runs on recorded traces runs here.")]
 pub struct Args {
     /// A folder of other ones [default: those that come with the program]
     folder: Option<PathBuf>,
@@ -26,6 +31,9 @@ pub struct Args {
     /// Print what would be run, and how long it takes
     #[arg(long)]
     dry_run: bool,
+    /// Have a cluster of Dask make the runs: address of its scheduler, tcp://HOST:PORT
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "jobs")]
+    scheduler: Option<String>,
     #[command(flatten)]
     effort: EffortArgs,
     /// Print JSON
@@ -49,7 +57,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return if args.json { plan.json() } else { output::text(&plan.text()) };
     }
     note(&plan.text());
-    let stored = night.complete(&tasks)?;
+    let stored = match &args.scheduler {
+        Some(address) => night.complete_on(&Cluster::connect(address)?, &tasks)?,
+        None => night.complete(&tasks)?,
+    };
     let mut scored: Vec<_> = tasks.into_iter().zip(stored).collect();
     scored.sort_by(|(a, _), (b, _)| a.name.cmp(&b.name));
     scoreboard::print(scored, false, args.json)

@@ -6,6 +6,7 @@ pub mod all;
 mod effort;
 pub mod goal_live;
 pub mod list;
+pub mod piece;
 pub mod record_programs;
 pub mod run;
 pub mod score;
@@ -28,6 +29,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Run(args) => run::run(&args)?,
         Command::Score(args) => score::run(&args)?,
         Command::All(args) => all::run(&args)?,
+        Command::Piece(args) => piece::run(&args)?,
         Command::Advice(args) => advice::run(&args)?,
         Command::GoalLive(args) => goal_live::run(&args)?,
         Command::Adversary(args) => adversary::run(&args)?,

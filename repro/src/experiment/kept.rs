@@ -112,6 +112,22 @@ impl Kept {
     }
 }
 
+/// A piece as text.
+///
+/// # Errors
+/// Numbers that JSON has no form for.
+pub fn text(played: &Played, series: bool) -> anyhow::Result<String> {
+    Ok(serde_json::to_string(&Form::of(played, series))?)
+}
+
+/// A piece from its text.
+///
+/// # Errors
+/// What is no such text.
+pub fn played(text: &str) -> anyhow::Result<Played> {
+    serde_json::from_str::<Form>(text)?.played()
+}
+
 impl Form {
     fn of(played: &Played, series: bool) -> Self {
         let Played { study, pages } = played;

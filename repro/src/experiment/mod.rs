@@ -7,7 +7,7 @@ pub mod file;
 pub mod headlines;
 pub mod heatmap;
 pub mod huge_pages;
-mod kept;
+pub mod kept;
 pub mod map;
 mod measure;
 pub mod night;

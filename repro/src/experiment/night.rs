@@ -1,10 +1,12 @@
 //! Many experiments one after the other, of which what is there is not made again.
 
-use super::kept::Kept;
+use super::kept::{self, Kept};
 use super::piece::{Piece, Played, pieces};
 use super::stored::{Stored, digest};
 use super::{Effort, Outcome, carry_out_all, lock};
+use crate::cluster::{Cluster, MOST_AT_A_TIME};
 use crate::experiment::file::Experiment;
+use crate::parallel::Semaphore;
 use frostline_study::Monitor;
 use frostline_terminal::cancel;
 use frostline_terminal::progress::note;
@@ -16,7 +18,9 @@ use std::time::Instant;
 pub struct Task {
     /// What its results go by.
     pub name: String,
-    /// What its file says.
+    /// Its file.
+    pub text: String,
+    /// What that says.
     pub experiment: Experiment,
     /// SHA-256 of that, see [`digest`].
     pub sha256: String,
@@ -35,7 +39,7 @@ pub struct Night<'a> {
 }
 
 /// Makes a piece.
-type Play<'a> = &'a (dyn Fn(&Piece<'_>, &dyn Monitor) -> anyhow::Result<Played> + Sync);
+type Play<'a> = &'a (dyn Fn(&Task, &Piece<'_>, &dyn Monitor) -> anyhow::Result<Played> + Sync);
 
 impl Task {
     /// What is in a file.
@@ -46,7 +50,8 @@ impl Task {
         let text = Experiment::text(path)?;
         let experiment = Experiment::parse(&path.display().to_string(), &text)?;
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-        Ok(Self { name: stem.unwrap_or_default(), experiment, sha256: digest(&text)?, pace: 1.0 })
+        let (name, sha256) = (stem.unwrap_or_default(), digest(&text)?);
+        Ok(Self { name, text, experiment, sha256, pace: 1.0 })
     }
 }
 
@@ -86,10 +91,36 @@ impl Night<'_> {
     /// # Errors
     /// A run that fails; results that cannot be read or written; a stop.
     pub fn complete(&self, tasks: &[Task]) -> anyhow::Result<Vec<Stored>> {
-        self.complete_by(tasks, &|piece, monitor| piece.play(monitor))
+        self.complete_by(tasks, self.effort, &|_, piece, monitor| piece.play(monitor))
     }
 
-    fn complete_by(&self, tasks: &[Task], play: Play<'_>) -> anyhow::Result<Vec<Stored>> {
+    /// The same, with what is generated run by a cluster.
+    ///
+    /// # Errors
+    /// As there, and where the cluster is gone.
+    pub fn complete_on(&self, cluster: &Cluster, tasks: &[Task]) -> anyhow::Result<Vec<Stored>> {
+        let here = Semaphore::new(self.effort.jobs);
+        let effort = Effort { jobs: MOST_AT_A_TIME, ..self.effort };
+        self.complete_by(tasks, effort, &|task, piece, monitor| {
+            if !piece.is_generated() {
+                let _one = here.take();
+                return piece.play(monitor);
+            }
+            let seeds = self.effort.seeds_of(&task.experiment).to_string();
+            let (number, key) = (piece.number.to_string(), piece.key(&self.build)?);
+            let words = ["piece", &number, "--key", &key, "--seeds", &seeds, "--jobs", "1"];
+            let words = words.into_iter().chain(self.effort.quick.then_some("--quick"));
+            let words: Vec<String> = words.map(str::to_owned).collect();
+            kept::played(&cluster.ask(&words, &task.text, &|| monitor.stops())?)
+        })
+    }
+
+    fn complete_by(
+        &self,
+        tasks: &[Task],
+        effort: Effort,
+        play: Play<'_>,
+    ) -> anyhow::Result<Vec<Stored>> {
         let stored = tasks.iter().map(|task| self.stored(task));
         let stored = stored.collect::<anyhow::Result<Vec<_>>>()?;
         let to_do: Vec<&Task> =
@@ -111,7 +142,7 @@ impl Night<'_> {
             {
                 return Ok(played);
             }
-            let played = play(piece, monitor)?;
+            let played = play(task, piece, monitor)?;
             if let Some(kept) = &kept {
                 kept.write(&key, &played, task.experiment.wants_every_series())?;
             }
@@ -128,7 +159,7 @@ impl Night<'_> {
             lock(&new).push((number, stored));
             Ok(())
         };
-        carry_out_all(&experiments, self.effort, play, ended).map_err(|error| {
+        carry_out_all(&experiments, effort, play, ended).map_err(|error| {
             let folder = self.folder.filter(|_| cancel::requested());
             folder.map_or(error, |folder| cancel::interrupted(&going_on(folder)))
         })?;
@@ -249,7 +280,7 @@ paper = 7
             let effort = Effort { quick: false, seeds: None, jobs: 1, charts: false };
             let night = Night { effort, folder: Some(self.folder.path()), build: build.into() };
             let (pieces, runs) = (AtomicU64::new(0), AtomicU64::new(0));
-            let ended = night.complete_by(&self.tasks, &|piece, monitor| {
+            let ended = night.complete_by(&self.tasks, effort, &|_, piece, monitor| {
                 anyhow::ensure!(pieces.fetch_add(1, Ordering::Relaxed) < most, "stopped");
                 runs.fetch_add(piece.runs(), Ordering::Relaxed);
                 piece.play(monitor)

@@ -15,6 +15,8 @@ use std::path::Path;
 /// One of them.
 pub struct Piece<'a> {
     experiment: &'a Experiment,
+    /// Its place among all of the experiment.
+    pub number: usize,
     /// Number of the machine and of the workload in the file, and of the seed.
     pub at: [usize; 3],
     programs: Programs,
@@ -41,7 +43,8 @@ pub fn pieces(experiment: &Experiment, effort: Effort) -> anyhow::Result<Vec<Pie
     for machine in 0..experiment.machines().len() {
         for workload in 0..experiment.workload.len() {
             for seed in 0..effort.seeds_of(experiment) as usize {
-                pieces.push(Piece::new(experiment, [machine, workload, seed], effort)?);
+                let at = [machine, workload, seed];
+                pieces.push(Piece::new(experiment, pieces.len(), at, effort)?);
             }
         }
     }
@@ -52,7 +55,12 @@ pub fn pieces(experiment: &Experiment, effort: Effort) -> anyhow::Result<Vec<Pie
 }
 
 impl<'a> Piece<'a> {
-    fn new(experiment: &'a Experiment, at: [usize; 3], effort: Effort) -> anyhow::Result<Self> {
+    fn new(
+        experiment: &'a Experiment,
+        number: usize,
+        at: [usize; 3],
+        effort: Effort,
+    ) -> anyhow::Result<Self> {
         let [machine, workload, seed] = at;
         let options = options(experiment, machine, effort)?;
         let workload = &experiment.workload[workload];
@@ -72,13 +80,19 @@ impl<'a> Piece<'a> {
             every_series: experiment.wants_every_series(),
             limit: limit::current(),
         };
-        Ok(Self { experiment, at, programs, request, records })
+        Ok(Self { experiment, number, at, programs, request, records })
     }
 
     /// What it is, for people.
     pub fn name(&self) -> String {
         let workload = &self.experiment.workload[self.at[1]].name;
         format!("{workload}, seed {}", self.request.options.seed)
+    }
+
+    /// Whether all its traces are generated, so that it can be made anywhere.
+    pub fn is_generated(&self) -> bool {
+        let Programs { trace, beside, .. } = &self.programs;
+        std::iter::once(trace).chain(beside).all(|trace| trace.starts_with("synth:"))
     }
 
     /// Simulations.

@@ -36,8 +36,8 @@ pub struct Session {
     series: Option<summary::Series>,
     summary: Option<PathBuf>,
     overseer: Option<Overseer>,
-    /// Our memory exceeds its limit, and that was said.
-    too_large: bool,
+    /// Memory of ours that was said to be above its limit (bytes).
+    told_own: u64,
     /// Scattered memory is left alone, and that was said.
     scattered: bool,
     /// From when there was still somebody to manage.
@@ -106,7 +106,7 @@ impl Session {
             series,
             summary: outputs.summary.clone(),
             overseer: None,
-            too_large: false,
+            told_own: 0,
             scattered: false,
             last: Status::default(),
         };
@@ -180,13 +180,15 @@ impl Session {
         self.scattered |= scattered > 0;
     }
 
-    /// Makes do with less where we take more memory than we may, and says so once.
+    /// Makes do with less where we take more memory than we may, and says so, again once it is a quarter more.
     fn watch_own_memory(&mut self, status: &Status) {
         let (own, limit) = (status.own_rss_bytes, status.own_limit_bytes);
-        if own > limit {
-            self.driver.save_memory();
+        if own <= limit {
+            return;
         }
-        if own > limit && !self.too_large {
+        self.driver.save_memory();
+        if own > self.told_own + self.told_own / 4 {
+            self.told_own = own;
             note(&format!(
                 "{}: frostline itself takes {} of memory, more than its limit of {}; it watches \
                  fewer pages at a time",
@@ -195,8 +197,6 @@ impl Session {
                 bytes(limit as f64)
             ));
         }
-        // Somewhat below, so that it is not said again and again.
-        self.too_large = own > limit || (self.too_large && own > limit - limit / 16);
     }
 
     /// Whether nobody is left.

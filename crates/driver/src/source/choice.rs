@@ -544,6 +544,17 @@ mod tests {
     }
 
     #[test]
+    fn who_wants_to_know_of_touches_gets_hint_faults_beside_access_bits() {
+        let Some((_dir, root)) = two_tiers("0") else { return };
+        let needs = Telemetry { faults: true, swap_faults: true, ..Telemetry::default() };
+        let text = choose_for(&root, needs, "auto", NODES, false);
+        assert!(text.starts_with("[\"hint-faults\"] false"), "{text}");
+        let swap = [Place::Memory, Place::Swap];
+        let text = choose_for(&root, needs, "auto", &swap, false);
+        assert!(text.starts_with("[\"refaults\"] false"), "{text}");
+    }
+
+    #[test]
     fn page_tables_tell_of_all_memory_and_answer_about_single_pages() {
         let root = Root::system();
         if let Err(error) = Sweeps::new(&root, 0.1) {

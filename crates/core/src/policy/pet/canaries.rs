@@ -4,7 +4,7 @@
 //! fault counts for more. Where pages fault by themselves, canary or not, each fault counts for less.
 
 use super::blocks::{Block, Faults, State};
-use super::units_in;
+use super::units::units_in;
 use crate::action::{Action, Lane, Plan};
 use crate::placement::View;
 use crate::policy::telemetry::{self, Offered};

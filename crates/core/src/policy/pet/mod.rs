@@ -16,6 +16,7 @@ mod oracle;
 mod queue;
 #[cfg(test)]
 mod tests;
+mod units;
 
 use super::contract::{MetricSink, PageSize, Policy};
 use super::entry::{Entry, Group};
@@ -38,6 +39,7 @@ use blocks::{Block, Blocks, Faults, Part, State, Watch};
 use canaries::{Canaries, Touch};
 pub use oracle::ENTRY as ORACLE;
 use queue::Queue;
+use units::units_in;
 
 /// `pet`.
 pub const ENTRY: Entry = Entry {
@@ -410,22 +412,6 @@ fn is_cold(parts: &[Part]) -> bool {
         parts.map(|part| u64::from(part.run.pages)).sum()
     };
     pages(false) > pages(true)
-}
-
-/// Resident pages and folios of a run, those that lie in it as a whole.
-fn units_in(run: PageRun, view: &View<'_>) -> impl Iterator<Item = PageRun> {
-    let mut next = run.start.0;
-    let end = run.end().min(view.pages());
-    core::iter::from_fn(move || {
-        while next < end {
-            let unit = view.unit(PageId(next));
-            next = unit.end();
-            if view.state(unit.start).is_resident() && run.intersect(unit) == unit {
-                return Some(unit);
-            }
-        }
-        None
-    })
 }
 
 /// A random page of a run whose access bit tells something; `None` where none was found quickly.

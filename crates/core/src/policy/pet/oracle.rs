@@ -8,7 +8,7 @@
 
 use super::blocks::{Block, Blocks, Faults, State};
 use super::queue::Queue;
-use super::units_in;
+use super::units::units_in;
 use crate::action::{Lane, Plan};
 use crate::budget::Budget;
 use crate::event::{Backing, Event};

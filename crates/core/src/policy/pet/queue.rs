@@ -1,6 +1,6 @@
 //! Runs whose pages shall be on one side, moved as there is room and bandwidth.
 
-use super::units_in;
+use super::units::units_in;
 use crate::action::{Lane, Plan};
 use crate::budget::Budget;
 use crate::placement::View;
