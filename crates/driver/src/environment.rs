@@ -179,7 +179,7 @@ mod tests {
     fn settings_survive_the_way_through_the_environment() {
         let text = r#"{"policy":"hybridtier:momentum=2","fast":"1:8","slow":["node:1","zram:size=1GiB"],
             "limit":"node:1=30%","seed":12345,"extents":true,"journal":"/tmp/a \"journal\"",
-            "consolidate":"auto","children":false,"log":"/l","status":"/s"}"#;
+            "consolidate":"auto","consolidate_cpu_limit":"3%","children":false,"log":"/l","status":"/s"}"#;
         let all = Settings::read(text).unwrap();
         assert_eq!(Settings::read(&all.text().unwrap()).unwrap(), all);
         let options = all.options.unwrap();
@@ -188,11 +188,15 @@ mod tests {
             (12_345, "1:8", false)
         );
         assert_eq!(all.consolidate, Some(ConsolidationLimit::Auto));
+        assert_eq!(all.consolidate_cpu_limit.text(), "3%");
         let short = Settings::read("memtis:alpha=0.8").unwrap();
         assert_eq!(short, Settings::read(r#"{"policy": "memtis:alpha=0.8"}"#).unwrap());
         let none = Settings::read(r#"{"consolidate":"32"}"#).unwrap();
         assert_eq!(none.options, None);
-        assert_eq!(none.text().unwrap(), r#"{"consolidate":"32","children":true}"#);
+        assert_eq!(
+            none.text().unwrap(),
+            r#"{"consolidate":"32","consolidate_cpu_limit":"1%","children":true}"#
+        );
     }
 
     #[test]

@@ -6,11 +6,13 @@
 use crate::source::sweeps::Sweeps;
 use crate::source::{Source, Touch};
 use frostline_core::span::{Span, difference, joined};
-use frostline_core::types::Vpn;
+use frostline_core::types::{Nanos, Vpn};
 use frostline_linux::{LinuxError, Root};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+/// From one round to the next, as long as an agent watches for writes.
+const WINDOW: Nanos = Nanos(500_000_000);
 /// Rounds: one that clears, and two that tell.
 const ROUNDS: usize = 3;
 /// Between two looks whether a round is due.
@@ -31,11 +33,11 @@ impl HotPages {
     /// # Errors
     /// Where page tables cannot be read.
     pub fn new(root: &Root, share: f64) -> Result<Self, LinuxError> {
-        Ok(Self { root: root.clone(), sweeps: Sweeps::new(root, share)? })
+        Ok(Self { root: root.clone(), sweeps: Sweeps::every(root, share, WINDOW)? })
     }
 
     /// Hot pages of each of these processes, ascending and apart; those of which nothing could be seen are left out. Takes
-    /// some seconds, and ends early with nothing where `stop` says so.
+    /// a second or two, and ends early with nothing where `stop` says so.
     ///
     /// # Errors
     /// Where page tables cannot be read any more.

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 /// What `--help` says first.
 pub const LONG: &str = "\
 Has programs gather their hot base pages, which lie scattered, in few regions of 2 MiB: once, or again and \
-again (--every). Addresses stay. Which pages are hot is read from page tables for some seconds, where that \
+again (--every). Addresses stay. Which pages are hot is read from page tables for a second or two, where that \
 can be done (root), reads among them; elsewhere those that are written count. The pages can be moved from \
 inside only: either a program was started by `frostline run --consolidate` or `--in-process`, or --inject \
 brings the library into it now, where it stays.";

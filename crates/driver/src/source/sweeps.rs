@@ -62,6 +62,8 @@ pub struct Sweeps {
     reader: PageTables,
     maps: MapsReader,
     share: f64,
+    /// Bounds of the time from one round to the next.
+    intervals: (Nanos, Nanos),
     /// When the last process came.
     began: Nanos,
     /// Processes, and their times on processors when their bits were cleared in the last round.
@@ -87,10 +89,23 @@ impl Sweeps {
     /// # Errors
     /// Where page tables cannot be read.
     pub fn new(root: &Root, share: f64) -> Result<Self, LinuxError> {
+        Self::at(root, share, INTERVALS)
+    }
+
+    /// The same with so much time from one round to the next, or more where our share of a core asks for it.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn every(root: &Root, share: f64, interval: Nanos) -> Result<Self, LinuxError> {
+        Self::at(root, share, (interval, interval))
+    }
+
+    fn at(root: &Root, share: f64, intervals: (Nanos, Nanos)) -> Result<Self, LinuxError> {
         Ok(Self {
             reader: PageTables::open(root)?,
             maps: MapsReader::new(),
             share: share * PART,
+            intervals,
             began: clock::monotonic(),
             processes: BTreeMap::new(),
             left_out: BTreeSet::new(),
@@ -125,7 +140,7 @@ impl Sweeps {
         let for_share = Nanos((self.round.cost.0 as f64 / self.share.max(1e-4)) as u64);
         let watched = self.round.began.saturating_sub(self.began).0 as f64;
         let least = Nanos((watched * INTERVAL) as u64).max(self.round.for_programs());
-        let interval = least.clamp(INTERVALS.0, INTERVALS.1);
+        let interval = least.clamp(self.intervals.0, self.intervals.1);
         self.round.began.saturating_add(for_share.max(interval))
     }
 

@@ -53,6 +53,8 @@ const DEVICE_MIB: u64 = 256;
 /// Moments: half of them while things are set up, the others while pages move.
 const SOON_MS: u64 = 150;
 const LATEST_MS: u64 = 1200;
+/// For which it is looked which pages are hot.
+const LOOK_MS: u64 = 1000;
 /// Between a request to end and the kill: taking the slow tier down takes about so long.
 const LATEST_AT_END_MS: u64 = 60;
 
@@ -277,7 +279,8 @@ fn from_outside_within(way: Way, kills: u64, rng: &mut Rng, tally: &mut Tally) {
         let mut asking = Running::start(command.stdout(Stdio::null()).stderr(Stdio::null()));
         std::thread::sleep(match way {
             Way::Inject => moments.next(),
-            _ => moment(rng),
+            // It looks which pages are hot for a second, before it asks.
+            _ => Duration::from_millis(rng.below(2) * LOOK_MS) + moment(rng),
         });
         tally.note_end(asking.kill());
         // The thread that was taken waits again, whatever was begun.
