@@ -279,8 +279,11 @@ fn from_outside_within(way: Way, kills: u64, rng: &mut Rng, tally: &mut Tally) {
         let mut asking = Running::start(command.stdout(Stdio::null()).stderr(Stdio::null()));
         std::thread::sleep(match way {
             Way::Inject => moments.next(),
-            // It looks which pages are hot for a second, before it asks.
-            _ => Duration::from_millis(rng.below(2) * LOOK_MS) + moment(rng),
+            // It looks which pages are hot for a second, asks, and waits for the answer.
+            _ => Duration::from_millis(match rng.below(3) {
+                0 => rng.below(LOOK_MS),
+                _ => LOOK_MS + rng.below(SOON_MS),
+            }),
         });
         tally.note_end(asking.kill());
         // The thread that was taken waits again, whatever was begun.
