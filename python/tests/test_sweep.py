@@ -90,6 +90,8 @@ def test_a_file_describes_a_sweep(tmp_path: Path) -> None:
         return done.returncode, done.stdout, done.stderr
 
     assert swept("--dry-run") == (0, "4 of 4 replays are to be made\n", "")
+    words = [str(program.with_name("frostline")), "sweep", "--dry-run", str(file)]
+    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == "4 of 4 replays are to be made\n"
     code, table, _ = swept()
     assert code == 0 and "memtis" in table and "1:8" in table
     assert swept("--dry-run")[1] == "0 of 4 replays are to be made\n"

@@ -18,7 +18,8 @@ Examples:
     frostline list policies
     frostline list machines
 
-Another program repeats figures of papers: frostline-repro.";
+Other programs: frostline-repro repeats figures of papers, frostline-sweep of the Python package
+makes every replay of a grid, on a cluster, too.";
 
 /// Runs programs with less fast memory, and says how much they need.
 #[derive(Parser)]
@@ -68,6 +69,9 @@ pub enum Command {
     Bound(cmd::bound::Args),
     /// List policies, machines, generators, workloads
     List(cmd::list::Args),
+    /// Make every replay of a grid once, here or on a cluster
+    #[command(hide = true)]
+    Sweep(cmd::sweep::Args),
     /// Print completions for a shell, or write man pages
     Completions(cmd::completions::Args),
 }

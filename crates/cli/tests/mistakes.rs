@@ -52,6 +52,7 @@ const MISTAKES: &[Mistake] = &[
     (&["list", "policy"], 2, &["unrecognized subcommand", "'policies'"]),
     (&["list", "policies", "memtsi"], 2, &["unknown policy", "did you mean `memtis`?"]),
     (&["status", "no-such-name"], 1, &["no-such-name", "frostline status shows"]),
+    (&["sweep", "grid.toml"], 1, &["frostline-sweep", "Python package"]),
     (&["serve", "--listen", "0.0.0.0:80"], 2, &["others than this machine", "ssh"]),
     (&["serve", "--listen", "7199"], 2, &["7199", "write 127.0.0.1:7199"]),
     (&["journal", "verify", "none"], 1, &["cannot read the journal none", "--journal FILE"]),

@@ -19,6 +19,7 @@ pub mod record;
 pub mod run;
 pub mod serve;
 pub mod status;
+pub mod sweep;
 mod synth;
 pub mod trace;
 mod undo;
@@ -47,6 +48,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Advise(args) => advise::run(args),
         Command::Bound(args) => bound::run(args),
         Command::List(args) => list::run(args),
+        Command::Sweep(args) => sweep::run(args),
         Command::Completions(args) => completions::run(&args),
     }
 }
