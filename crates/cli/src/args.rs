@@ -18,8 +18,8 @@ Examples:
     frostline list policies
     frostline list machines
 
-Other programs: frostline-repro repeats figures of papers, frostline-sweep of the Python package
-makes every replay of a grid, on a cluster, too.";
+Another program, of the Python package, makes every replay of a grid, on a cluster, too: frostline-sweep.
+Another program repeats figures of papers: frostline-repro.";
 
 /// Runs programs with less fast memory, and says how much they need.
 #[derive(Parser)]
