@@ -5,7 +5,7 @@ use frostline_terminal::cancel;
 use frostline_terminal::progress::note;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Most threads, whatever is asked for.
 const MOST_JOBS: usize = 1024;
@@ -71,6 +71,11 @@ impl Pass for &Counted<'_> {
     }
 }
 
+/// What is behind a lock, whoever has failed with it.
+pub fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// So many at a time.
 pub struct Semaphore {
     free: Mutex<usize>,
@@ -88,12 +93,11 @@ impl Semaphore {
         struct Taken<'a>(&'a Semaphore);
         impl Drop for Taken<'_> {
             fn drop(&mut self) {
-                *self.0.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+                *lock(&self.0.free) += 1;
                 self.0.freed.notify_one();
             }
         }
-        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let free = self.freed.wait_while(free, |free| *free == 0);
+        let free = self.freed.wait_while(lock(&self.free), |free| *free == 0);
         *free.unwrap_or_else(PoisonError::into_inner) -= 1;
         Taken(self)
     }

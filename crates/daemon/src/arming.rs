@@ -35,19 +35,22 @@ pub(crate) fn arm<S: System>(cx: &mut Cx<'_, S>, spaces: &Spaces, runs: &[PageRu
         return;
     }
     let view = cx.ledger.engine.view();
-    let mut pages: Vec<(ProcessId, Vpn)> = Vec::new();
-    for page in runs.iter().flat_map(|run| run.iter()) {
-        let state = view.state(page);
-        let at_rest = state.is_armed() && !state.is_in_flight() && !state.is_huge();
-        let direct = state.tier().is_some_and(|tier| cx.settings.is_direct(tier));
-        pages.extend(cx.ledger.map.place(page).filter(|_| at_rest && direct));
-    }
+    let base = runs.iter().flat_map(|run| run.iter()).filter(|page| !view.state(*page).is_huge());
+    let pages: Vec<(ProcessId, Vpn)> = base.filter_map(|page| due(cx, page)).collect();
     for part in pages.chunk_by(|(one, _), (next, _)| one == next) {
         let process = part[0].0;
         let Some(space) = spaces.processes.get(&process) else { continue };
         let pages: Vec<Vpn> = part.iter().map(|(_, page)| *page).collect();
         cx.ledger.accounts.armed += cx.system.arm(process, &pages, space.spans());
     }
+}
+
+/// Where a page is that the policy has armed, is not on its way, and is accessed where it is.
+fn due<S: System>(cx: &Cx<'_, S>, page: PageId) -> Option<(ProcessId, Vpn)> {
+    let state = cx.ledger.engine.view().state(page);
+    let direct = state.tier().is_some_and(|tier| cx.settings.is_direct(tier));
+    let is_due = state.is_armed() && !state.is_in_flight() && direct;
+    if is_due { cx.ledger.map.place(page) } else { None }
 }
 
 /// Touches of these pages are told no longer.
@@ -186,15 +189,13 @@ pub(crate) fn arm_again<S: System>(cx: &mut Cx<'_, S>, spaces: &Spaces, events: 
     cx.charge();
 }
 
-/// Pages that the policy has armed, are not on their way, and are accessed where they are, but for these, ascending.
+/// Pages that are [due], but for these, ascending.
 fn armed_but<S: System>(cx: &Cx<'_, S>, out: &[(ProcessId, Vpn)]) -> Vec<PageRun> {
     let mut runs: Vec<PageRun> = Vec::new();
     for (page, state) in (0..).map(PageId).zip(cx.ledger.engine.view().states()) {
-        let state = PageState(*state);
-        if !state.is_armed()
-            || state.is_in_flight()
-            || !state.tier().is_some_and(|tier| cx.settings.is_direct(tier))
-            || cx.ledger.map.place(page).is_none_or(|place| out.binary_search(&place).is_ok())
+        // Most are not, and a look at the state is all that these take.
+        if !PageState(*state).is_armed()
+            || due(cx, page).is_none_or(|place| out.binary_search(&place).is_ok())
         {
             continue;
         }

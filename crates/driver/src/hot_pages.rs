@@ -33,7 +33,7 @@ impl HotPages {
     /// # Errors
     /// Where page tables cannot be read.
     pub fn new(root: &Root, share: f64) -> Result<Self, LinuxError> {
-        Ok(Self { root: root.clone(), sweeps: Sweeps::every(root, share, WINDOW)? })
+        Ok(Self { root: root.clone(), sweeps: Sweeps::new(root, share)?.every(WINDOW) })
     }
 
     /// Hot pages of each of these processes, ascending and apart; those of which nothing could be seen are left out. Takes

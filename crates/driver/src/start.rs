@@ -8,6 +8,7 @@ use crate::losses::Losses;
 use crate::options::Options;
 use crate::place::{Place, Places};
 use crate::source::choice::{can_count, can_hint, choose};
+use crate::source::hint_faults::HintFaults;
 use crate::watched::Selection;
 use crate::{SlowTier, SlowTiers};
 use frostline_core::TierLimits;
@@ -344,8 +345,8 @@ fn departures(
             )),
             Faults::Hints => notes.push(format!(
                 "touches of pages in nodes come from hint faults, which each page has once in a while, whether \
-                 {name} waits for its touch or not (kernel.numa_balancing, for the whole system: the kernel \
-                 promotes nothing meanwhile)"
+                 {name} waits for its touch or not ({})",
+                HintFaults::TAKES
             )),
             Faults::Any | Faults::Never => {}
         }

@@ -3,6 +3,7 @@
 //! A child in Python, which is Dask's client, takes what is to be done line by line and answers in the same way. Workers need
 //! nothing but Dask: they are sent this program, so that the build is the same everywhere.
 
+use crate::parallel::lock;
 use anyhow::Context;
 use frostline_terminal::errors::failure;
 use frostline_terminal::progress::note;
@@ -12,7 +13,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Dask's client.
@@ -196,10 +197,6 @@ impl Drop for Cluster {
 /// Of a traceback, what is wrong.
 fn last_line(told: &str) -> String {
     told.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default().to_owned()
-}
-
-fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

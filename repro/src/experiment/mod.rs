@@ -18,7 +18,7 @@ pub mod score;
 pub mod show;
 pub mod stored;
 
-use crate::parallel::{self, Counted};
+use crate::parallel::{self, Counted, lock};
 use anyhow::Context;
 use chart::Drawn;
 use file::{Experiment, ResultOf, Workload};
@@ -32,7 +32,7 @@ use huge_pages::HugePage;
 use map::Map;
 use piece::{Piece, Played, pieces};
 use serde::{Deserialize, Serialize};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 /// How to run it.
 #[derive(Clone, Copy, Debug)]
@@ -159,10 +159,6 @@ pub fn carry_out_all(
     bar.finish_and_clear();
     // A study would say how many of its own runs had finished, which is one piece's.
     ended.map_err(|error| if cancel::requested() { cancel::interrupted("") } else { error })
-}
-
-fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What came out of all pieces, which are in the order of [`pieces`].

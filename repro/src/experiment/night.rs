@@ -3,10 +3,10 @@
 use super::kept::{self, Kept};
 use super::piece::{Piece, Played, pieces};
 use super::stored::{Stored, digest};
-use super::{Effort, Outcome, carry_out_all, lock};
+use super::{Effort, Outcome, carry_out_all};
 use crate::cluster::{Cluster, MOST_AT_A_TIME};
 use crate::experiment::file::Experiment;
-use crate::parallel::Semaphore;
+use crate::parallel::{Semaphore, lock};
 use frostline_study::Monitor;
 use frostline_terminal::cancel;
 use frostline_terminal::progress::note;

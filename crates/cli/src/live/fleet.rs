@@ -167,7 +167,7 @@ impl Worker {
             target: target.clone(),
             saves: saves.cloned(),
             order: Arc::clone(&order),
-            said: String::new(),
+            remarks: Remarks::of(target),
             place: None,
         };
         // The kernel keeps 15 bytes of it, and a zero byte would end it.
@@ -187,6 +187,25 @@ impl Worker {
     }
 }
 
+/// What is said of a target; nothing twice in a row.
+struct Remarks {
+    name: String,
+    last: String,
+}
+
+impl Remarks {
+    fn of(target: &Target) -> Self {
+        Self { name: target.name.clone(), last: String::new() }
+    }
+
+    fn say(&mut self, text: &str) {
+        if self.last != text {
+            text.clone_into(&mut self.last);
+            note(&format!("{}: {text}", self.name));
+        }
+    }
+}
+
 /// The thread that has a target's programs gather their hot pages, again and again.
 fn gather(
     root: Root,
@@ -195,21 +214,17 @@ fn gather(
     order: &AtomicU8,
     gathered: &Mutex<Option<Numbers>>,
 ) {
-    let mut said = String::new();
-    let mut say = |text: String| {
-        if said != text {
-            note(&format!("{}: {text}", target.name));
-            said = text;
-        }
-    };
-    let library = match wanted.inject.then(|| Agent::find(None)).transpose() {
-        Ok(library) => library,
-        Err(error) => return say(errors::text(&error)),
-    };
+    let mut remarks = Remarks::of(target);
     let (limit, dry_run) = (wanted.hot_pages, target.options.dry_run);
+    // Who only watches brings nothing into a program.
+    let brings = wanted.inject && !dry_run;
+    let library = match brings.then(|| Agent::find(None)).transpose() {
+        Ok(library) => library,
+        Err(error) => return remarks.say(&errors::text(&error)),
+    };
     let plan = Plan { limit, dry_run, share: target.options.cpu_limit.get(), library };
     let mut gatherer = Gatherer::new(root.clone(), plan);
-    note(&format!("{}: {}", target.name, gatherer.telemetry()));
+    remarks.say(&gatherer.telemetry());
     let stop = || order.load(Ordering::Relaxed) != GO_ON;
     while !stop() {
         let pids: Vec<u32> = target
@@ -225,11 +240,11 @@ fn gather(
                             let mut all = gathered.lock().unwrap_or_else(PoisonError::into_inner);
                             all.get_or_insert_default().add(numbers);
                         }
-                        Err(error) => say(format!("{pid}: {}", errors::text(&error))),
+                        Err(error) => remarks.say(&format!("{pid}: {}", errors::text(&error))),
                     }
                 }
             }
-            Err(error) => say(errors::text(&error)),
+            Err(error) => remarks.say(&errors::text(&error)),
         }
         let due = Instant::now() + wanted.every.get();
         while !stop() && Instant::now() < due {
@@ -250,8 +265,7 @@ struct TargetThread {
     /// later is another.
     process: Option<Identity>,
     order: Arc<AtomicU8>,
-    /// The last remark: nothing is said twice in a row.
-    said: String,
+    remarks: Remarks,
     /// Where `frostline status` sees that it is waited for.
     place: Option<Instance>,
 }
@@ -273,20 +287,20 @@ impl TargetThread {
                 Found::Here(who) => match self.manage(who) {
                     Ok(()) => SEARCH,
                     Err(error) => {
-                        self.say(&errors::text(&error));
+                        self.remarks.say(&errors::text(&error));
                         RETRY
                     }
                 },
                 Found::NotYet => {
                     let others = self.target.namesakes(&self.common.root);
                     let others = others.map_or(String::new(), |others| format!("; {others}"));
-                    self.say(&format!("waiting for it to run{others}"));
+                    self.remarks.say(&format!("waiting for it to run{others}"));
                     // Looking takes longer where there are more processes.
                     let took = clock::thread_cpu().saturating_sub(began);
                     SEARCH.max(Duration::from_nanos(took.0) * SEARCH_PART)
                 }
                 Found::Over => {
-                    self.say("does not run, and a process number is not waited for");
+                    self.remarks.say("does not run, and a process number is not waited for");
                     RETRY
                 }
             };
@@ -305,7 +319,7 @@ impl TargetThread {
             Ok(_) => Found::NotYet,
             Err(error) => {
                 if !error.is_not_found() {
-                    self.say(&error.to_string());
+                    self.remarks.say(&error.to_string());
                 }
                 Found::NotYet
             }
@@ -343,12 +357,12 @@ impl TargetThread {
             overseer.board.tell(status)
         }));
         self.place = None;
-        self.say(&why.map_or("managed".into(), |why| format!("managed; {why}")));
+        self.remarks.say(&why.map_or("managed".into(), |why| format!("managed; {why}")));
         let outcome = loop {
             match session.step() {
                 Err(error) => break Err(error),
                 Ok(_) if session.is_idle() => {
-                    self.say("has ended");
+                    self.remarks.say("has ended");
                     break Ok(());
                 }
                 Ok(_) if self.stopped() => break Ok(()),
@@ -357,7 +371,7 @@ impl TargetThread {
         };
         note(&format!("{name}: {}", summary::text(session.last())));
         if own_swap && self.order.load(Ordering::Relaxed) == STOP_FOR_GOOD {
-            session.bring_back().unwrap_or_else(|error| self.say(&errors::text(&error)));
+            session.bring_back().unwrap_or_else(|error| self.remarks.say(&errors::text(&error)));
         }
         session.give_up();
         self.wait_openly();
@@ -378,13 +392,6 @@ impl TargetThread {
         // Without the right to write there, a frostline runs unseen.
         self.place = Instance::claim(&self.common.root, &status).ok();
         self.common.board.waits(&self.target, status);
-    }
-
-    fn say(&mut self, text: &str) {
-        if self.said != text {
-            self.said = text.to_owned();
-            note(&format!("{}: {text}", self.target.name));
-        }
     }
 
     fn stopped(&self) -> bool {

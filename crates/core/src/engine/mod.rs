@@ -371,7 +371,7 @@ impl Engine {
                 }
             }
             Event::Fault(fault) => self.disarm(fault.page),
-            Event::Disarmed { run } => self.disarm_run(run),
+            Event::Disarmed { run } => self.known(run).iter().for_each(|page| self.disarm(page)),
             Event::Sample(_)
             | Event::AccessBits(_)
             | Event::Forked { .. }
@@ -546,12 +546,6 @@ impl Engine {
             let folio = page.region().run();
             let unit = if state.is_huge() { folio } else { PageRun::single(page) };
             unit.iter().for_each(|p| self.placement.set_flag(p, PageState::ARMED, false));
-        }
-    }
-
-    fn disarm_run(&mut self, run: PageRun) {
-        for page in self.known(run).iter() {
-            self.disarm(page);
         }
     }
 

@@ -392,9 +392,9 @@ impl<'a> Here<'a> {
     fn hint_faults(&self, insist: bool) -> Result<Found, LinuxError> {
         self.slower_nodes(insist)?;
         let faults = HintFaults::new(Changes::of_this_process(self.root)?)?;
-        let mut text = String::from(
-            "samples come from hint faults of pages in slower nodes (kernel.numa_balancing, for \
-             the whole system: the kernel promotes nothing meanwhile)",
+        let mut text = format!(
+            "samples come from hint faults of pages in slower nodes ({})",
+            HintFaults::TAKES
         );
         if !faults.sees_slower_tiers() {
             text += ", as soon as less fast memory is free";

@@ -33,6 +33,9 @@ pub struct HintFaults {
 impl HintFaults {
     /// Name of the source.
     pub const NAME: &'static str = "hint-faults";
+    /// What they take, as users are told.
+    pub const TAKES: &'static str =
+        "kernel.numa_balancing, for the whole system: the kernel promotes nothing meanwhile";
 
     /// Watches nobody yet. Hint faults are switched on unless the kernel would promote by itself.
     ///

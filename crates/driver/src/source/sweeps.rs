@@ -89,23 +89,11 @@ impl Sweeps {
     /// # Errors
     /// Where page tables cannot be read.
     pub fn new(root: &Root, share: f64) -> Result<Self, LinuxError> {
-        Self::at(root, share, INTERVALS)
-    }
-
-    /// The same with so much time from one round to the next, or more where our share of a core asks for it.
-    ///
-    /// # Errors
-    /// As [`Self::new`].
-    pub fn every(root: &Root, share: f64, interval: Nanos) -> Result<Self, LinuxError> {
-        Self::at(root, share, (interval, interval))
-    }
-
-    fn at(root: &Root, share: f64, intervals: (Nanos, Nanos)) -> Result<Self, LinuxError> {
         Ok(Self {
             reader: PageTables::open(root)?,
             maps: MapsReader::new(),
             share: share * PART,
-            intervals,
+            intervals: INTERVALS,
             began: clock::monotonic(),
             processes: BTreeMap::new(),
             left_out: BTreeSet::new(),
@@ -117,6 +105,12 @@ impl Sweeps {
             looked_at: 0,
             cpu: Nanos::ZERO,
         })
+    }
+
+    /// The same with so much time from one round to the next, or more where our share of a core asks for it.
+    #[must_use]
+    pub fn every(self, interval: Nanos) -> Self {
+        Self { intervals: (interval, interval), ..self }
     }
 
     /// Rounds that have ended since the beginning.

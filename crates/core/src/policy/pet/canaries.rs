@@ -110,7 +110,8 @@ impl Canaries {
     ) {
         let at_rest = || units_in(run, view).filter(|unit| !view.state(unit.start).is_in_flight());
         let is_armed = |unit: &PageRun| view.state(unit.start).is_armed();
-        let (armed, all) = (at_rest().filter(is_armed).count() as u64, at_rest().count() as u64);
+        let (armed, all) = at_rest()
+            .fold((0, 0), |(armed, all), unit| (armed + u64::from(is_armed(&unit)), all + 1));
         let wanted = libm::ceil(all as f64 * self.share * self.part) as u64;
         let more = wanted >= armed;
         let mut left = if more { all - armed } else { armed };
