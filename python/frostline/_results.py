@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ._sweep import Task
+    from ._task import Task
 
 TEXT = "string"
 COUNT = "Int64"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import platform
+import resource
 import signal
 import subprocess
 import sys
@@ -16,7 +18,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 import frostline
-from frostline import _native, _sweep
+from frostline import _native, _sweep, _task
 
 TRACES = ["synth:zipf:size=8MiB:accesses=100K", "synth:hotcold:size=8MiB:accesses=100K"]
 POLICIES = "memtis,hybridtier,first-touch"
@@ -37,9 +39,9 @@ def here() -> pandas.DataFrame:
 def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Keys of the replays that were made here."""
     keys: list[str] = []
-    perform = _sweep.perform
+    perform = _task.perform
 
-    def count(task: _sweep.Task, stop: threading.Event | None = None, content: bytes | None = None) -> dict[str, Any]:
+    def count(task: _task.Task, stop: threading.Event | None = None, content: bytes | None = None) -> dict[str, Any]:
         keys.append(task.key)
         return perform(task, stop, content)
 
@@ -123,6 +125,39 @@ def test_a_cluster_gives_the_same(here: pandas.DataFrame, tmp_path: Path) -> Non
     ):
         pandas.testing.assert_frame_equal(swept(client=client, results=tmp_path), here, check_exact=True)
         assert len(list(tmp_path.rglob("*.parquet"))) == RUNS
+
+
+def faults() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have no mallopt")
+def test_a_worker_keeps_memory_from_one_replay_for_the_next() -> None:
+    trace = "synth:zipf:size=64MiB:accesses=1M"
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
+
+        def told() -> int:
+            numbers: dict[str, int] = client.run(faults)
+            return sum(numbers.values())
+
+        def alone(seeds: list[int]) -> int:
+            before = told()
+            tasks = _task.tasks_of([trace], ["memtis"], ["1:2"], ["dram-nvm"], seeds, {"scale": "scaled", "tlb": True})
+            client.gather(client.map(_task.perform, tasks, pure=False))
+            return told() - before
+
+        def in_a_sweep(seeds: list[int]) -> int:
+            before = told()
+            frostline.sweep(trace, "memtis", "1:2", seeds=seeds, client=client, progress=False)
+            return told() - before
+
+        alone([1, 2, 3, 4])
+        each = alone([5, 6, 7, 8])
+        in_a_sweep([9, 10, 11, 12])
+        kept = in_a_sweep([13, 14, 15, 16])
+        assert kept < each / 2, f"{kept} page faults of four replays, {each} where nothing is kept"
+        after = alone([17, 18, 19, 20])
+        assert after > each / 2, f"{after} page faults after the sweep, {each} before"
 
 
 def test_a_worker_that_is_killed_costs_its_run_only(here: pandas.DataFrame) -> None:
