@@ -162,6 +162,9 @@ typedef UInt Way;
 #define DIRTY 1u
 #define EMPTY 0xfffffffeu
 
+/* Lines of a page of 4 KiB, as a power of two. */
+#define PAGE_LINE_BITS 6
+
 /* The 16-way search looks at four entries before a set, so sets start at
    `llc_sets`, a line into the allocation. */
 static Way* llc_sets;
@@ -174,9 +177,19 @@ static inline UInt l1_index(Addr line)
    return (line >> FL_LINE_BITS) & (fl_l1_lines - 1);
 }
 
+/* Lines of a page follow each other; which sets a page has is decided by where it lies
+   in physical memory, at random to its program. Here it is by a hash of what stands above
+   the set bits, so that programs' powers of two do not meet in few sets, as they would by
+   virtual addresses. */
+static inline ULong scattered(ULong tag)
+{
+   return (tag * 0x9e3779b97f4a7c15ull >> 32 << PAGE_LINE_BITS) & llc_set_mask;
+}
+
 static inline Addr line_of(Way entry, ULong set)
 {
-   return ((ULong)(entry >> 1) << llc_set_bits | set) << FL_LINE_BITS;
+   ULong tag = entry >> 1;
+   return (tag << llc_set_bits | (set ^ scattered(tag))) << FL_LINE_BITS;
 }
 
 static inline Bool in_l1(Addr line)
@@ -271,9 +284,10 @@ static inline void to_front(Way* ways, UInt way, Way entry)
 
 static void llc_access(Addr line, FlKind kind, ULong now)
 {
-   ULong set = (line >> FL_LINE_BITS) & llc_set_mask;
+   ULong above = line >> FL_LINE_BITS >> llc_set_bits;
+   ULong set = ((line >> FL_LINE_BITS) & llc_set_mask) ^ scattered(above);
    Way* ways = llc_sets + set * llc_ways;
-   Way tag = (line >> FL_LINE_BITS >> llc_set_bits) << 1;
+   Way tag = above << 1;
    Way dirty = kind == FL_STORE ? DIRTY : 0;
    Int found = find(ways, tag);
    if (LIKELY(found >= 0)) {
