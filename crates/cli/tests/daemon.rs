@@ -334,6 +334,34 @@ fn no_reload_ends_the_daemon_whatever_names_hold() {
 }
 
 #[test]
+fn a_changed_include_is_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let [config, more, new] = ["f.toml", "more.toml", "new"].map(|name| folder.path().join(name));
+    std::fs::write(&config, format!("[daemon]\ninclude = {more:?}\n")).unwrap();
+    let mut daemon = Daemon::start(&config);
+    daemon.says("0 targets of");
+    let replace = |text: &str| {
+        std::fs::write(&new, text).unwrap();
+        std::fs::rename(&new, &more).unwrap();
+    };
+    replace(&target("one", "frostline-none", ""));
+    daemon.says("reloaded: 1 target");
+    replace("[[target]]\nname = 1\n");
+    daemon.says("not reloaded");
+    replace(&format!(
+        "{}{}",
+        target("one", "frostline-none", ""),
+        target("two", "frostline-none", "")
+    ));
+    daemon.says("reloaded: 2 targets");
+    let names = || daemon.status().iter().map(|run| run["name"].to_string()).collect::<Vec<_>>();
+    wait("both targets", || (names() == ["\"one\"", "\"two\""]).then_some(()));
+    std::fs::remove_file(&more).unwrap();
+    daemon.says("reloaded: 0 targets");
+    daemon.end();
+}
+
+#[test]
 fn a_namesake_of_another_user_is_left_alone_and_told() {
     if !may_manage() {
         return;

@@ -10,6 +10,7 @@ use frostline_linux::process::share_heap;
 use frostline_serve::http;
 use frostline_terminal::progress::note;
 use frostline_terminal::{cancel, errors, files};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -17,6 +18,8 @@ use std::time::{Duration, Instant};
 
 /// Between two looks for signals.
 const LOOK: Duration = Duration::from_millis(100);
+/// Between two looks at what the configuration includes.
+const INCLUDE: Duration = Duration::from_secs(1);
 /// Between two versions of the textfile.
 const WRITE: Duration = Duration::from_secs(1);
 
@@ -27,8 +30,8 @@ a slower tier. Programs that do not run yet are waited for, and waited for again
 ended.
 
 SIGHUP has the file read again: targets that are new in it begin, those that are gone or differ are \
-let go, all others go on undisturbed. A file with a mistake changes nothing. SIGTERM and Ctrl-C end \
-the daemon; the programs go on unharmed.";
+let go, all others go on undisturbed. So has a change of the file that `include` names. A file with a \
+mistake changes nothing. SIGTERM and Ctrl-C end the daemon; the programs go on unharmed.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -61,6 +64,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return config::run(args);
     }
     let config = Config::load(&args.config)?;
+    let mut included = Included::new(config.daemon.include.clone());
     let reload = cancel::install_with_reload()?;
     // Targets have a thread each, and most of what they take is soon given back.
     share_heap();
@@ -69,20 +73,24 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     fleet.apply(&config)?;
     note(&format!("{} of {}", config.count(), args.config.display()));
     while !cancel::requested() {
-        if reload.swap(false, Ordering::Relaxed) {
+        let asked = reload.swap(false, Ordering::Relaxed);
+        if included.has_changed() || asked {
             let taken = Config::load(&args.config).and_then(|config| {
                 reporter.apply(&fleet, &config)?;
                 Ok(config)
             });
             match taken {
                 // From here on there is no way back.
-                Ok(config) => match fleet.apply(&config) {
-                    Ok(()) => note(&format!("reloaded: {}", config.count())),
-                    Err(error) => {
-                        let why = errors::text(&error);
-                        note(&format!("reloaded, but not all targets could begin: {why}"));
+                Ok(config) => {
+                    match fleet.apply(&config) {
+                        Ok(()) => note(&format!("reloaded: {}", config.count())),
+                        Err(error) => {
+                            let why = errors::text(&error);
+                            note(&format!("reloaded, but not all targets could begin: {why}"));
+                        }
                     }
-                },
+                    included.follow(config.daemon.include);
+                }
                 Err(error) => {
                     note(&format!("not reloaded, all goes on as before: {}", errors::text(&error)));
                 }
@@ -94,6 +102,43 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     note("ending; the programs go on");
     fleet.end();
     Ok(ExitCode::SUCCESS)
+}
+
+/// The file of other programs' targets, looked at once a second.
+struct Included {
+    path: Option<PathBuf>,
+    /// Its inode, length and time of change, as of the last look.
+    state: Option<(u64, u64, i64, i64)>,
+    due: Instant,
+}
+
+impl Included {
+    fn new(path: Option<PathBuf>) -> Self {
+        // What was read may be older than what is there: the first look finds out.
+        Self { path, state: None, due: Instant::now() }
+    }
+
+    fn look(&self) -> Option<(u64, u64, i64, i64)> {
+        let status = std::fs::metadata(self.path.as_ref()?).ok()?;
+        Some((status.ino(), status.len(), status.mtime(), status.mtime_nsec()))
+    }
+
+    /// Whether it is another than at the last look.
+    fn has_changed(&mut self) -> bool {
+        if Instant::now() < self.due {
+            return false;
+        }
+        self.due = Instant::now() + INCLUDE;
+        let state = self.look();
+        std::mem::replace(&mut self.state, state) != state
+    }
+
+    /// Looks at another file from now on, where it is one.
+    fn follow(&mut self, path: Option<PathBuf>) {
+        if path != self.path {
+            *self = Self::new(path);
+        }
+    }
 }
 
 /// Tells others the numbers.

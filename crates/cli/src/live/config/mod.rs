@@ -21,6 +21,7 @@ use frostline_terminal::errors::{ResultExt, usage};
 use frostline_terminal::located;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
 pub use values::Interval;
@@ -59,6 +60,9 @@ pub struct Daemon {
     /// Address of this machine at which browsers see all targets.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "values::page")]
     pub web: Option<String>,
+    /// File with more targets, which another program writes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub include: Option<PathBuf>,
 }
 
 impl Daemon {
@@ -156,41 +160,86 @@ struct File {
     target: Vec<Spanned<Target>>,
 }
 
+impl File {
+    fn parse(name: &str, text: &str) -> anyhow::Result<Self> {
+        let file: Self =
+            toml::from_str(text).map_err(|error| located::error(name, text, &error, HINT))?;
+        let Some(SpecError { what, hint }) = file.daemon.contradiction() else { return Ok(file) };
+        let key = text.lines().position(|line| line.trim_start().starts_with("save"));
+        let line = key.map_or(1, |line| line + 1);
+        Err(usage(format!("{name}:{line}: {what}"), hint.unwrap_or_default()))
+    }
+}
+
+/// What is included: targets alone.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Included {
+    #[serde(default)]
+    target: Vec<Spanned<Target>>,
+}
+
+/// Targets of a file, and where each stands.
+struct Placed<'a> {
+    name: &'a str,
+    text: &'a str,
+    targets: Vec<Spanned<Target>>,
+}
+
+impl Placed<'_> {
+    fn place(&self, index: usize) -> String {
+        let line = located::line(self.text, self.targets[index].span().start);
+        format!("{}:{line}", self.name)
+    }
+}
+
 impl Config {
-    /// Reads a file.
+    /// Reads a file, and the one that it includes, where that is there.
     ///
     /// # Errors
-    /// Where it cannot be read, has unknown keys or wrong values, or contradicts itself; the file
+    /// Where one cannot be read, has unknown keys or wrong values, or contradicts itself or the other; the file
     /// and the line are named.
     pub fn load(path: &Path) -> anyhow::Result<Self> {
         let text = std::fs::read_to_string(path).or_hint(
             format!("cannot read {}", path.display()),
             "name the file with -c; `frostline daemon config show` prints one to start from",
         )?;
-        Self::parse(&path.display().to_string(), &text)
+        let name = path.display().to_string();
+        let file = File::parse(&name, &text)?;
+        let included = file.daemon.include.as_deref().map(included).transpose()?.flatten();
+        Self::of(&name, &text, file, included.as_ref())
     }
 
-    /// Reads text; `name` goes into messages.
+    /// Reads text alone; `name` goes into messages.
     ///
     /// # Errors
     /// As [`Self::load`].
     pub fn parse(name: &str, text: &str) -> anyhow::Result<Self> {
-        let file: File =
-            toml::from_str(text).map_err(|error| located::error(name, text, &error, HINT))?;
-        let lines: Vec<usize> =
-            file.target.iter().map(|t| located::line(text, t.span().start)).collect();
-        let targets: Vec<Target> = file.target.into_iter().map(Spanned::into_inner).collect();
-        let config = Self { daemon: file.daemon, metrics: file.metrics, targets };
-        if let Some(SpecError { what, hint }) = config.daemon.contradiction() {
-            let key = text.lines().position(|line| line.trim_start().starts_with("save"));
-            let line = key.map_or(1, |line| line + 1);
-            return Err(usage(format!("{name}:{line}: {what}"), hint.unwrap_or_default()));
+        Self::of(name, text, File::parse(name, text)?, None)
+    }
+
+    fn of(
+        name: &str,
+        text: &str,
+        file: File,
+        included: Option<&(String, String)>,
+    ) -> anyhow::Result<Self> {
+        let mut placed = vec![Placed { name, text, targets: file.target }];
+        if let Some((name, text)) = included {
+            let Included { target: targets } =
+                toml::from_str(text).map_err(|error| located::error(name, text, &error, HINT))?;
+            placed.push(Placed { name, text, targets });
         }
+        let places: Vec<String> = placed
+            .iter()
+            .flat_map(|file| (0..file.targets.len()).map(|index| file.place(index)))
+            .collect();
+        let targets = placed.into_iter().flat_map(|file| file.targets);
+        let targets = targets.map(Spanned::into_inner).collect();
+        let config = Self { daemon: file.daemon, metrics: file.metrics, targets };
         match config.contradiction() {
             None => Ok(config),
-            Some((target, what, hint)) => {
-                Err(usage(format!("{name}:{}: {what}", lines[target]), hint))
-            }
+            Some((target, what, hint)) => Err(usage(format!("{}: {what}", places[target]), hint)),
         }
     }
 
@@ -275,6 +324,27 @@ impl Config {
             }
         }
         None
+    }
+}
+
+/// Name and text of what is included; none where it is not there.
+fn included(path: &Path) -> anyhow::Result<Option<(String, String)>> {
+    let read = || {
+        // A pipe would be waited for.
+        if !std::fs::metadata(path)?.is_file() {
+            return Err(io::Error::other("not a file"));
+        }
+        std::fs::read_to_string(path)
+    };
+    match read() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        read => {
+            let text = read.or_hint(
+                format!("cannot read {}", path.display()),
+                "`include` names it; it holds [[target]] sections alone",
+            )?;
+            Ok(Some((path.display().to_string(), text)))
+        }
     }
 }
 

@@ -37,7 +37,7 @@ fn unknown_keys_are_refused_with_line_and_nearest() {
     let text = refused("[daemon]\nweb = \"0.0.0.0:7199\"\n");
     assert!(text.contains("not an address of this machine alone"), "{text}");
     let text = refused("[daemon]\nxyzzy = 1\n");
-    assert!(text.ends_with("hint: known: fast, save, web"), "{text}");
+    assert!(text.ends_with("hint: known: fast, save, web, include"), "{text}");
 }
 
 #[test]
@@ -231,4 +231,33 @@ fn what_the_command_line_saves_is_a_limit() {
         let text = frostline_terminal::errors::text(&error);
         assert!(text.contains(says) && text.contains("hint: "), "{line}: {text}");
     }
+}
+
+#[test]
+fn targets_of_an_included_file_come_after_those_of_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let [file, more] = ["f.toml", "more.toml"].map(|name| folder.path().join(name));
+    let target = |name: &str| format!("[[target]]\nname = \"{name}\"\ncommand = \"b\"\n");
+    let include = format!("[daemon]\ninclude = {more:?}\n\n{}", target("one"));
+    std::fs::write(&file, include).unwrap();
+    let names = || {
+        let config = Config::load(&file).map_err(|error| error.to_string())?;
+        Ok::<Vec<String>, String>(config.targets.into_iter().map(|target| target.name).collect())
+    };
+    // It may be missing.
+    assert_eq!(names().unwrap(), ["one"]);
+    std::fs::write(&more, target("two")).unwrap();
+    assert_eq!(names().unwrap(), ["one", "two"]);
+    for (text, wrong) in [
+        (format!("\n{}", target("one")), "more.toml:2: two targets are named 'one'"),
+        ("[daemon]\nfast = \"1GiB\"\n".into(), "more.toml:1: unknown key `daemon`"),
+        ("[[target]]\nname = \"two\"\n".into(), "more.toml:1: target 'two' says in 0 ways"),
+    ] {
+        std::fs::write(&more, text).unwrap();
+        let said = names().unwrap_err();
+        assert!(said.contains(wrong) && said.contains("hint: "), "{said}");
+    }
+    std::fs::remove_file(&more).unwrap();
+    std::fs::create_dir(&more).unwrap();
+    assert!(names().unwrap_err().starts_with("cannot read "));
 }
