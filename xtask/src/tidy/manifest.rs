@@ -93,6 +93,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "frostline-terminal",
         ],
     ),
+    ("frostline-kubernetes", &["frostline-driver", "frostline-terminal"]),
     (
         "frostline-repro",
         &[
