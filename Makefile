@@ -53,6 +53,7 @@ test:
 	@$(MAKE) --no-print-directory disasters SECONDS=20
 	@scripts/python test
 	@PROFILE=debug packaging/test
+	@PROFILE=debug packaging/test-chart
 	@scripts/run-tests
 
 # The whole workspace is named so that nothing is built a second time with other features.

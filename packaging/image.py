@@ -17,7 +17,7 @@ import tarfile
 from pathlib import Path
 
 EPOCH = int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
-PROGRAMS = ("usr/bin/frostline", "usr/bin/frostline-repro", "usr/lib/libfrostline_agent.so")
+PROGRAMS = ("usr/bin/frostline", "usr/bin/frostline-kubernetes", "usr/bin/frostline-repro", "usr/lib/libfrostline_agent.so")
 ACCOUNTS = {"etc/passwd": "root:x:0:0:root:/root:/sbin/nologin\n", "etc/group": "root:x:0:\n"}
 FOLDERS = ("proc", "sys", "run", "tmp", "root")
 

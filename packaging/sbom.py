@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 
-PROGRAMS = {"frostline", "frostline-repro", "frostline-agent"}
+PROGRAMS = {"frostline", "frostline-agent", "frostline-kubernetes", "frostline-repro"}
 
 
 def crates() -> list[dict[str, str]]:

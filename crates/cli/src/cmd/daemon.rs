@@ -63,7 +63,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(Command::Config(args)) = &args.command {
         return config::run(args);
     }
-    let config = Config::load(&args.config)?;
+    let mut config = Config::load(&args.config)?;
     let mut included = Included::new(config.daemon.include.clone());
     let reload = cancel::install_with_reload()?;
     // Targets have a thread each, and most of what they take is soon given back.
@@ -80,8 +80,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 Ok(config)
             });
             match taken {
+                Ok(new) if new == config && !asked => {}
                 // From here on there is no way back.
-                Ok(config) => {
+                Ok(new) => {
+                    config = new;
                     match fleet.apply(&config) {
                         Ok(()) => note(&format!("reloaded: {}", config.count())),
                         Err(error) => {
@@ -89,7 +91,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
                             note(&format!("reloaded, but not all targets could begin: {why}"));
                         }
                     }
-                    included.follow(config.daemon.include);
+                    included.follow(&config.daemon.include);
                 }
                 Err(error) => {
                     note(&format!("not reloaded, all goes on as before: {}", errors::text(&error)));
@@ -134,9 +136,9 @@ impl Included {
     }
 
     /// Looks at another file from now on, where it is one.
-    fn follow(&mut self, path: Option<PathBuf>) {
-        if path != self.path {
-            *self = Self::new(path);
+    fn follow(&mut self, path: &Option<PathBuf>) {
+        if *path != self.path {
+            *self = Self::new(path.clone());
         }
     }
 }
