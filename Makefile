@@ -7,12 +7,13 @@ export RUST_BACKTRACE ?= 1
 PREFIX = /usr/local
 DESTDIR =
 
-.PHONY: help build install package wheel test test-all lint disasters fuzz fuzz-min fuzz-campaign demo bench clean
+.PHONY: help build install book package wheel test test-all lint disasters fuzz fuzz-min fuzz-campaign demo bench clean
 
 help:
 	@echo 'make build   frostline, its agent and frostline-repro, in target/release'
 	@echo 'make install the same where programs are found; PREFIX=/usr/local DESTDIR='
 	@echo 'make package  packages for Debian and others, an image, checksums, in target/packages'
+	@echo 'make book    the documentation as a site, in target/book/html'
 	@echo 'make wheel   the Python package, in target/wheels'
 	@echo 'make test    every check: format, lints, documentation, tidiness, tests'
 	@echo 'make test-all  the same, and 300 kills of a running frostline'
@@ -34,6 +35,9 @@ wheel:
 	@scripts/setup build
 	@scripts/python wheel
 
+book:
+	@scripts/book
+
 package: build
 	@scripts/package all
 
@@ -54,6 +58,7 @@ test:
 	@scripts/python test
 	@PROFILE=debug packaging/test
 	@PROFILE=debug packaging/test-chart
+	@scripts/book
 	@scripts/run-tests
 
 # The whole workspace is named so that nothing is built a second time with other features.

@@ -28,7 +28,6 @@ language = "en"
 smart-punctuation = false
 """
 LINK = re.compile(r"(?<!\\)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
-FENCE = re.compile(r"^ *```")
 
 
 class Fault(Exception):
@@ -45,16 +44,11 @@ def title(path: Path) -> str:
 
 def sections(index: Path) -> Iterator[tuple[str, list[Path]]]:
     """Headings of the index, and the pages that are named below each."""
-    name, pages = "", []
-    for line in index.read_text().splitlines():
-        if line.startswith("## "):
-            if pages:
-                yield name, pages
-            name, pages = line[3:].strip(), []
-        elif name:
-            pages += [DOCS / target.split("#")[0] for _, target in LINK.findall(line) if target.split("#")[0].endswith(".md")]
-    if pages:
-        yield name, pages
+    for part in re.split(r"(?m)^## ", index.read_text())[1:]:
+        name, _, text = part.partition("\n")
+        targets = [target.split("#")[0] for _, target in LINK.findall(text)]
+        if pages := [index.parent / target for target in targets if target.endswith(".md")]:
+            yield name.strip(), pages
 
 
 class Book:
@@ -69,6 +63,8 @@ class Book:
     def place(self, path: Path) -> Path:
         """Where a file of the repository is in the book."""
         inside = path.relative_to(DOCS) if path.is_relative_to(DOCS) else Path("repository", path)
+        if inside.name == "README.md":
+            inside = inside.with_name("index.md")
         return self.placed.setdefault(path, inside)
 
     def chapter(self, path: Path, depth: int = 0) -> None:
@@ -90,11 +86,10 @@ class Book:
 
     def linked(self, page: Path) -> str:
         """Its text; links to files go to where these are in the book, and those to folders are plain text."""
-        lines, fenced = [], False
-        for line in page.read_text().splitlines():
-            fenced ^= FENCE.match(line) is not None
-            lines.append(line if fenced else LINK.sub(lambda link: self.link(page, link), line))
-        return "\n".join(lines) + "\n"
+        # What is between marks of code is at odd places.
+        parts = re.split(r"(?ms)(^ *```.*?^ *```$)", page.read_text())
+        parts[::2] = [LINK.sub(lambda link: self.link(page, link), part) for part in parts[::2]]
+        return "".join(parts)
 
     def link(self, page: Path, link: re.Match[str]) -> str:
         text, target = link.groups()
@@ -149,6 +144,8 @@ def check(site: Path) -> int:
             place = unquote(parts.fragment)
             if not to.exists() or (place and there is not None and place not in there.ids):
                 wrong.append(f"{path.relative_to(site)}: {target}")
+    if not count:
+        raise Fault(f"{site} has no page with a link")
     if wrong:
         raise Fault("links that lead nowhere:\n" + "\n".join(wrong))
     return count
@@ -179,7 +176,7 @@ def main(output: str) -> None:
         book.place(image)
     book.write()
     (folder / "book.toml").write_text(SETTINGS)
-    command = ["mdbook", "build", "--dest-dir", "html", str(folder)]
+    command = ["mdbook", "build", "--dest-dir", str((folder / "html").resolve()), str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0 or re.search(r"\b(WARN|ERROR)\b", done.stderr):
         raise Fault(f"mdbook: {done.stderr}")
