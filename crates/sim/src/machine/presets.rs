@@ -145,6 +145,7 @@ fn lab() -> Machine {
         costs: Costs {
             fault_base_ns: 4000.0,
             fault_huge_ns: 0.98e6,
+            hint_fault_ns: 2300.0,
             zero_bytes_per_second: 1e12,
             zero_line_stalls: 1.0,
             migrate_call_ns: 0.0,
