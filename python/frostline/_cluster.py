@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,9 @@ from distributed import Client, Worker, WorkerPlugin, as_completed
 
 from . import _native
 from ._remote import local
-from ._results import row_of
+from ._results import Rows, row_of
 from ._task import LEAST_BYTES, Task, perform, version_here
 from ._traces import SYNTH_PREFIX
-
-Rows = Generator[dict[str, Any], None, None]
 
 # As often as a worker may die under a replay.
 _RETRIES = 3
@@ -70,22 +67,22 @@ def on_cluster(tasks: list[Task], client: Client, scatter: bool) -> Rows:
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
     declared = bool(workers) and all("MEMORY" in worker.get("resources", {}) for worker in workers)
     contents = _sent(tasks, client) if scatter else {}
-    client.register_plugin(_KeptMemory())
     task_of = {}
     futures = []
-    for rank, task in enumerate(tasks):
-        future = client.submit(
-            perform,
-            task,
-            content=contents.get(task.digest),
-            key=f"frostline-{task.key}",
-            priority=-rank,
-            retries=_RETRIES,
-            resources={"MEMORY": task.memory_bytes} if declared else None,
-        )
-        task_of[future.key] = task
-        futures.append(future)
+    client.register_plugin(_KeptMemory())
     try:
+        for rank, task in enumerate(tasks):
+            future = client.submit(
+                perform,
+                task,
+                content=contents.get(task.digest),
+                key=f"frostline-{task.key}",
+                priority=-rank,
+                retries=_RETRIES,
+                resources={"MEMORY": task.memory_bytes} if declared else None,
+            )
+            task_of[future.key] = task
+            futures.append(future)
         for future in as_completed(futures):
             error = future.exception()
             # A run on which workers die again and again is a row as well.

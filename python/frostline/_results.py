@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 TEXT = "string"
 COUNT = "Int64"
 NUMBER = "Float64"
+
+# Rows of replays, as they are made.
+Rows = Generator[dict[str, Any], None, None]
 
 SCHEMA = {
     "key": TEXT,

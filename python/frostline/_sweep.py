@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -14,15 +14,13 @@ from ._lists import Machine, Policy
 from ._model import TraceLike, model
 from ._named import is_named
 from ._progress import counted
-from ._results import SCHEMA, Results, row_of
+from ._results import SCHEMA, Results, Rows, row_of
 from ._task import Task, perform, tasks_of
 from ._traces import Trace
 
 if TYPE_CHECKING:
     import pandas
     from distributed import Client
-
-Rows = Generator[dict[str, Any], None, None]
 
 
 def _on_cores(tasks: list[Task], jobs: int | None) -> Rows:

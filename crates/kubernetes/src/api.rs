@@ -55,7 +55,7 @@ impl Api {
     /// # Errors
     /// Where the cluster does not answer, or refuses.
     pub fn pods(&self, node: &str) -> anyhow::Result<List> {
-        let mut answer = self.ask(node, "resourceVersion=0", LIST)?;
+        let mut answer = self.ask(node, &[("resourceVersion", "0")], LIST)?;
         let status = answer.status();
         let body = answer.body_mut().with_config().limit(LONGEST).read_to_vec();
         let body = body.with_context(|| format!("{} broke off", self.address))?;
@@ -75,25 +75,30 @@ impl Api {
     /// # Errors
     /// Where the cluster does not answer.
     pub fn changes(&self, node: &str, version: &str, longest: Duration) -> anyhow::Result<()> {
-        let what =
-            format!("watch=1&resourceVersion={version}&timeoutSeconds={}", longest.as_secs());
+        let seconds = longest.as_secs().to_string();
+        let what = [("watch", "1"), ("resourceVersion", version), ("timeoutSeconds", &seconds)];
         let mut answer = self.ask(node, &what, longest)?;
         // Whatever comes, or that nothing will: the list says what it is.
         let _ = answer.body_mut().as_reader().read(&mut [0]);
         Ok(())
     }
 
-    fn ask(&self, node: &str, what: &str, longest: Duration) -> anyhow::Result<Response<Body>> {
+    fn ask(
+        &self,
+        node: &str,
+        what: &[(&str, &str)],
+        longest: Duration,
+    ) -> anyhow::Result<Response<Body>> {
         // It is replaced every hour.
         let token = fs::read_to_string(&self.token);
         let token = token.with_context(|| format!("cannot read {}", self.token.display()))?;
-        let node: String = node.bytes().map(escaped).collect();
-        let url =
-            format!("{}/api/v1/pods?fieldSelector=spec.nodeName%3D{node}&{what}", self.address);
-        let request =
-            self.agent.get(url).header("Authorization", format!("Bearer {}", token.trim()));
-        let request = request.header("Accept", "application/json").config();
-        request
+        self.agent
+            .get(format!("{}/api/v1/pods", self.address))
+            .query("fieldSelector", format!("spec.nodeName={node}"))
+            .query_pairs(what.iter().copied())
+            .header("Authorization", format!("Bearer {}", token.trim()))
+            .header("Accept", "application/json")
+            .config()
             .timeout_recv_body(Some(longest))
             .build()
             .call()
@@ -132,11 +137,4 @@ fn trusting(path: &Path) -> anyhow::Result<TlsConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = TlsConfig::builder().root_certs(RootCerts::Specific(Arc::new(roots)));
     Ok(config.unversioned_rustls_crypto_provider(provider).build())
-}
-
-fn escaped(byte: u8) -> String {
-    match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' => char::from(byte).into(),
-        _ => format!("%{byte:02X}"),
-    }
 }

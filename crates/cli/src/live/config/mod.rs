@@ -19,6 +19,7 @@ use frostline_linux::process;
 use frostline_linux::process::users::User;
 use frostline_terminal::errors::{ResultExt, usage};
 use frostline_terminal::located;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
@@ -162,8 +163,7 @@ struct File {
 
 impl File {
     fn parse(name: &str, text: &str) -> anyhow::Result<Self> {
-        let file: Self =
-            toml::from_str(text).map_err(|error| located::error(name, text, &error, HINT))?;
+        let file: Self = read(name, text)?;
         let Some(SpecError { what, hint }) = file.daemon.contradiction() else { return Ok(file) };
         let key = text.lines().position(|line| line.trim_start().starts_with("save"));
         let line = key.map_or(1, |line| line + 1);
@@ -179,18 +179,15 @@ struct Included {
     target: Vec<Spanned<Target>>,
 }
 
-/// Targets of a file, and where each stands.
-struct Placed<'a> {
-    name: &'a str,
-    text: &'a str,
-    targets: Vec<Spanned<Target>>,
+fn read<T: DeserializeOwned>(name: &str, text: &str) -> anyhow::Result<T> {
+    toml::from_str(text).map_err(|error| located::error(name, text, &error, HINT))
 }
 
-impl Placed<'_> {
-    fn place(&self, index: usize) -> String {
-        let line = located::line(self.text, self.targets[index].span().start);
-        format!("{}:{line}", self.name)
-    }
+/// Targets of a file, each with where it stands.
+fn placed(name: &str, text: &str, targets: Vec<Spanned<Target>>) -> Vec<(String, Target)> {
+    let place =
+        |target: &Spanned<Target>| format!("{name}:{}", located::line(text, target.span().start));
+    targets.into_iter().map(|target| (place(&target), target.into_inner())).collect()
 }
 
 impl Config {
@@ -224,18 +221,11 @@ impl Config {
         file: File,
         included: Option<&(String, String)>,
     ) -> anyhow::Result<Self> {
-        let mut placed = vec![Placed { name, text, targets: file.target }];
+        let mut all = placed(name, text, file.target);
         if let Some((name, text)) = included {
-            let Included { target: targets } =
-                toml::from_str(text).map_err(|error| located::error(name, text, &error, HINT))?;
-            placed.push(Placed { name, text, targets });
+            all.extend(placed(name, text, read::<Included>(name, text)?.target));
         }
-        let places: Vec<String> = placed
-            .iter()
-            .flat_map(|file| (0..file.targets.len()).map(|index| file.place(index)))
-            .collect();
-        let targets = placed.into_iter().flat_map(|file| file.targets);
-        let targets = targets.map(Spanned::into_inner).collect();
+        let (places, targets): (Vec<String>, Vec<Target>) = all.into_iter().unzip();
         let config = Self { daemon: file.daemon, metrics: file.metrics, targets };
         match config.contradiction() {
             None => Ok(config),
