@@ -13,6 +13,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use tempfile::TempDir;
 
 pub use report::{Report, Section};
@@ -85,7 +86,7 @@ impl Default for Guest {
             hmat: true,
             fast_mib: 1024,
             slow_mib: 1536,
-            timeout_s: 240,
+            timeout_s: 1200,
             files: Vec::new(),
             append: String::new(),
             lab: None,
@@ -108,8 +109,8 @@ impl Guest {
         self
     }
 
-    /// Seconds for everything, boot included. A busy machine takes several times as long as a
-    /// quiet one.
+    /// Seconds for everything, boot included; 1200 by default, since a busy machine takes several
+    /// times as long as a quiet one.
     #[must_use]
     pub fn timeout_s(mut self, seconds: u64) -> Self {
         self.timeout_s = seconds;
@@ -148,8 +149,11 @@ impl Guest {
 
     /// Boots, runs a script for `/bin/sh`, and brings back what it printed.
     ///
-    /// The command `section NAME COMMAND...` of the script frames what the command prints.
+    /// The command `section NAME COMMAND...` of the script frames what the command prints. Guests of
+    /// one program run one after the other: a guest has as many processors as the machine.
     pub fn run(&self, script: &str) -> Outcome {
+        static ALONE: Mutex<()> = Mutex::new(());
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         match self.boot(script) {
             Ok(outcome) => outcome,
             Err(error) => Outcome::Failed(format!("cannot start the guest: {error}")),

@@ -83,8 +83,7 @@ section high high
 section swap_off swap_off
 "#;
 
-static GROUPS: LazyLock<Outcome> =
-    LazyLock::new(|| run_with_frostline(Guest::default().timeout_s(400), SCRIPT));
+static GROUPS: LazyLock<Outcome> = LazyLock::new(|| run_with_frostline(Guest::default(), SCRIPT));
 
 fn section(name: &str) -> Option<&'static str> {
     ran(&GROUPS).map(|report| passed(report, name))

@@ -47,8 +47,7 @@ three_tiers() {
 section three_tiers three_tiers
 "#;
 
-static TIERS: LazyLock<Outcome> =
-    LazyLock::new(|| run_with_frostline(Guest::default().timeout_s(300), SCRIPT));
+static TIERS: LazyLock<Outcome> = LazyLock::new(|| run_with_frostline(Guest::default(), SCRIPT));
 
 fn text() -> Option<&'static str> {
     ran(&TIERS).map(|report| passed(report, "three_tiers"))
