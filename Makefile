@@ -7,7 +7,7 @@ export RUST_BACKTRACE ?= 1
 PREFIX = /usr/local
 DESTDIR =
 
-.PHONY: help build install book package wheel test test-all lint disasters fuzz fuzz-min fuzz-campaign demo bench clean
+.PHONY: help build install book package wheel release test test-all lint disasters fuzz fuzz-min fuzz-campaign demo bench clean
 
 help:
 	@echo 'make build   frostline, its agent and frostline-repro, in target/release'
@@ -15,6 +15,7 @@ help:
 	@echo 'make package  packages for Debian and others, an image, checksums, in target/packages'
 	@echo 'make book    the documentation as a site, in target/book/html'
 	@echo 'make wheel   the Python package, in target/wheels'
+	@echo 'make release  all of these and the sources, of a commit, in target/release-VERSION'
 	@echo 'make test    every check: format, lints, documentation, tidiness, tests'
 	@echo 'make test-all  the same, and 300 kills of a running frostline'
 	@echo 'make fuzz    searches for input that a reader does not survive; SECONDS=60 TARGETS="trace journal"'
@@ -40,6 +41,9 @@ book:
 
 package: build
 	@scripts/package all
+
+release:
+	@scripts/release
 
 # Warnings are errors through the flags of clippy and rustdoc, not through RUSTFLAGS, which would
 # have everything built a second time.

@@ -7,6 +7,7 @@ use crate::audit::Audit;
 use crate::budget::Budget;
 use crate::context::Cx;
 use crate::goal::Goal;
+use crate::heat::Part;
 use crate::ledger::{Ledger, Purpose};
 use crate::limit::Limit;
 use crate::limits::Limits;
@@ -293,6 +294,11 @@ impl Daemon {
     /// Ids of pages.
     pub fn map(&self) -> &AddressMap {
         &self.ledger.map
+    }
+
+    /// Where memory is touched: all of it, ascending by address, in at most so many parts.
+    pub fn heat(&self, most: usize) -> Vec<Part> {
+        self.ledger.heat.parts(&self.ledger.map, most)
     }
 
     /// Processes that are managed, and their address space.

@@ -4,6 +4,7 @@ use crate::accounts::{Account, Accounts};
 use crate::address_map::AddressMap;
 use crate::ages::Ages;
 use crate::exposures::Exposures;
+use crate::heat::Heat;
 use crate::queue::Queue;
 use crate::settings::Settings;
 use crate::touches::SlowTouches;
@@ -42,6 +43,8 @@ pub(crate) struct Ledger {
     pub(crate) bits: u64,
     /// Sampled loads of fast and of other memory that the policy has not been told of.
     pub(crate) counted: [u64; 2],
+    /// Touches by address.
+    pub(crate) heat: Heat,
     /// How long pages were not touched, where all are swept for it.
     pub(crate) ages: Option<Ages>,
     /// Pages in swap, where nobody sees at once that a page is touched in memory: who leaves too early comes back soon.
@@ -62,6 +65,7 @@ impl Ledger {
             late_refaults: 0,
             bits: 0,
             counted: [0; 2],
+            heat: Heat::default(),
             ages: None,
             exposures: settings.probes.then(Exposures::default),
         }

@@ -24,6 +24,7 @@ mod goal;
 #[cfg(test)]
 mod goal_tests;
 mod growth;
+mod heat;
 mod ids;
 mod ledger;
 mod limit;
@@ -56,6 +57,7 @@ pub use ages::Cold;
 pub use daemon::Daemon;
 pub use goal::{Controller, Goal, Memory};
 pub use growth::Growth;
+pub use heat::Part;
 pub use limit::Limit;
 pub use loss::{Loss, Lost, Meter, REFAULT, Spent, Stretch};
 pub use losses::{BIT, INTERRUPTION};

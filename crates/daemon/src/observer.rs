@@ -103,6 +103,7 @@ impl Observer {
         let process = ProcessId(touch.pid);
         let Some(page) = cx.ledger.map.page(process, touch.page) else { return };
         self.scans.touched(page);
+        cx.ledger.heat.touched(page);
         if let Some(ages) = &mut cx.ledger.ages
             && matches!(touch.kind, TouchKind::Accessed(_) | TouchKind::Refault)
         {
@@ -270,6 +271,7 @@ impl Observer {
 
     /// What sampling costs, and what it has counted.
     pub(crate) fn report<S: System>(&mut self, cx: &mut Cx<'_, S>, events: &mut Vec<Event>) {
+        cx.ledger.heat.second();
         let sampling = cx.system.sampling();
         let (at, before) = core::mem::replace(&mut self.told_cpu, (cx.now, sampling.cpu));
         if cx.ledger.ages.is_none()

@@ -11,7 +11,7 @@ use crate::watched::Watched;
 use frostline_core::Foreign;
 use frostline_core::engine::Rejected;
 use frostline_core::types::*;
-use frostline_daemon::{Account, Accounts, Audits, Limit, Space};
+use frostline_daemon::{Account, Accounts, Audits, Limit, Part, Space};
 pub use frostline_daemon::{Loss, Lost};
 use frostline_inprocess::consolidate::Numbers;
 use frostline_linux::pressure::Pressure;
@@ -83,6 +83,9 @@ pub struct Status {
     pub classes: Option<[u64; 3]>,
     /// Memory by hotness, the coldest first; empty where the policy keeps no such histogram.
     pub hotness: Vec<BinStatus>,
+    /// Where memory is touched, ascending by process and address.
+    #[serde(default)]
+    pub heat: Vec<HeatStatus>,
     /// The policy's counters.
     pub metrics: BTreeMap<String, f64>,
     /// Our processor time since the start.
@@ -185,6 +188,10 @@ pub struct BinStatus {
     pub tier_bytes: Vec<u64>,
 }
 
+/// Part of an address space, up to the next part: process, address, and touches that are seen in a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HeatStatus(pub u32, pub u64, pub f32);
+
 /// One source.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SourceStatus {
@@ -273,6 +280,7 @@ impl Driver {
                 .collect(),
             classes: self.daemon.engine().policy().classes(),
             hotness: self.hotness(),
+            heat: self.heat(),
             metrics,
             cpu_seconds: clock::process_cpu().as_secs_f64(),
             own_rss_bytes: clock::own_rss().0,
@@ -283,6 +291,8 @@ impl Driver {
     }
 }
 
+/// Parts that heat is told of.
+const HEAT_PARTS: usize = 64;
 /// Pages that are asked for their tier.
 const ASKED_PAGES: u32 = 16_384;
 /// What we may take of the memory that we manage.
@@ -301,6 +311,14 @@ pub fn own_limit(managed: Bytes, targets: usize) -> Bytes {
 }
 
 impl Driver {
+    fn heat(&self) -> Vec<HeatStatus> {
+        let told = |part: Part| {
+            let tenths = (part.touches * 10.0).round() / 10.0;
+            HeatStatus(part.process.0, part.start.0 * PAGE_BYTES, tenths)
+        };
+        self.daemon.heat(HEAT_PARTS).into_iter().map(told).collect()
+    }
+
     fn unmanaged(&self) -> Unmanaged {
         let mut all = Unmanaged::default();
         for one in self.system.watched.values().map(Watched::unmanaged) {

@@ -6,7 +6,7 @@ export default defineConfig({
   build: {
     outDir: "dist",
     emptyOutDir: true,
-    target: "es2022",
+    target: "es2023",
     modulePreload: false,
     rollupOptions: {
       output: {

@@ -1,5 +1,6 @@
 //! History of targets: the last hour of each, in bounded memory.
 
+use crate::heat::Heat;
 use frostline_driver::status::{Lost, slow_bytes};
 use frostline_driver::{Rates, Status};
 use serde::Serialize;
@@ -50,40 +51,55 @@ impl Point {
     }
 }
 
+/// Past of a target.
+#[derive(Debug, Default)]
+pub struct Past {
+    /// Moments, the oldest first.
+    pub points: VecDeque<Point>,
+    /// Where its memory was touched at these moments.
+    pub heat: Heat,
+}
+
+impl Past {
+    fn seen(&self) -> u64 {
+        self.points.back().map_or(0, |point| point.at_ms)
+    }
+}
+
 /// Past of all targets, by key.
 #[derive(Debug, Default)]
-pub struct History(BTreeMap<String, VecDeque<Point>>);
+pub struct History(BTreeMap<String, Past>);
 
 impl History {
     /// Takes a moment of a target, unless the last one was just before.
-    pub fn add(&mut self, key: &str, point: Point) {
+    pub fn add(&mut self, key: &str, point: Point, status: &Status) {
         if !self.0.contains_key(key) {
             if self.0.len() == TARGETS {
                 self.forget_oldest();
             }
-            self.0.insert(key.to_owned(), VecDeque::new());
+            self.0.insert(key.to_owned(), Past::default());
         }
-        let Some(points) = self.0.get_mut(key) else { return };
-        if points.back().is_some_and(|last| point.at_ms < last.at_ms + EVERY_MS) {
+        let Some(past) = self.0.get_mut(key) else { return };
+        if past.points.back().is_some_and(|last| point.at_ms < last.at_ms + EVERY_MS) {
             return;
         }
-        if points.len() == POINTS {
-            points.pop_front();
+        if past.points.len() == POINTS {
+            past.points.pop_front();
         }
-        points.push_back(point);
+        past.points.push_back(point);
+        past.heat.add(&status.heat, POINTS);
     }
 
     /// The target that was seen last before all others makes room.
     fn forget_oldest(&mut self) {
-        let seen = |points: &VecDeque<Point>| points.back().map_or(0, |point| point.at_ms);
-        let oldest = self.0.iter().min_by_key(|(_, points)| seen(points));
+        let oldest = self.0.iter().min_by_key(|(_, past)| past.seen());
         if let Some(key) = oldest.map(|(key, _)| key.clone()) {
             self.0.remove(&key);
         }
     }
 
-    /// Past of a target, the oldest first.
-    pub fn of(&self, key: &str) -> Option<&VecDeque<Point>> {
+    /// Past of a target.
+    pub fn of(&self, key: &str) -> Option<&Past> {
         self.0.get(key)
     }
 }
@@ -91,6 +107,7 @@ impl History {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use frostline_driver::status::HeatStatus;
 
     #[test]
     fn an_hour_is_kept_of_each_target() {
@@ -98,9 +115,12 @@ mod tests {
         let mut status = Status::default();
         for second in 0..2 * 3600 {
             status.saved_bytes = second;
-            history.add("a", Point::of(second * 1000, &status, &Rates::default()));
+            status.heat = vec![HeatStatus(1, 0, second as f32)];
+            history.add("a", Point::of(second * 1000, &status, &Rates::default()), &status);
         }
-        let points = history.of("a").expect("it is known");
+        let past = history.of("a").expect("it is known");
+        let points = &past.points;
+        assert_eq!(past.heat.columns(), POINTS);
         assert_eq!(points.len(), POINTS);
         assert_eq!(points[0].at_ms, (2 * 3600 - 5 * POINTS as u64) * 1000);
         let times: Vec<u64> = points.iter().map(|point| point.at_ms).collect();
@@ -115,9 +135,10 @@ mod tests {
         let mut history = History::default();
         for target in 0..3 * TARGETS as u64 {
             let key = format!("{target}");
-            let point = |at_ms| Point::of(at_ms, &Status::default(), &Rates::default());
-            history.add(&key, point(target));
-            history.add("always", point(target * EVERY_MS));
+            let status = Status::default();
+            let point = |at_ms| Point::of(at_ms, &status, &Rates::default());
+            history.add(&key, point(target), &status);
+            history.add("always", point(target * EVERY_MS), &status);
         }
         assert_eq!(history.0.len(), TARGETS);
         assert!(history.of("always").is_some() && history.of("0").is_none());

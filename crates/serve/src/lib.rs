@@ -5,6 +5,7 @@
 
 mod access;
 mod assets;
+mod heat;
 mod history;
 pub mod http;
 mod machine;

@@ -2,7 +2,7 @@
 
 use crate::access::{Access, Verdict};
 use crate::assets;
-use crate::history::{History, Point};
+use crate::history::{History, Past, Point};
 use crate::http::{Answer, Peer, Site};
 use crate::machine::Machine;
 use crate::warnings::{self, Warning};
@@ -54,7 +54,7 @@ struct Picture<'a> {
 pub struct Page {
     root: Root,
     access: Access,
-    /// A trace beside the targets.
+    /// A trace or runs, beside the targets.
     opened: Option<Bytes>,
     state: RefCell<State>,
 }
@@ -70,7 +70,7 @@ struct State {
 }
 
 impl Page {
-    /// Of what runs under `root`, for whom `access` allows it, and of a trace that is told of in JSON.
+    /// Of what runs under `root`, for whom `access` allows it, and of what was opened beside them, told in JSON.
     pub fn new(root: Root, access: Access, opened: Option<String>) -> Self {
         Self { root, access, opened: opened.map(Bytes::from), state: RefCell::default() }
     }
@@ -110,23 +110,27 @@ impl Page {
         answer
     }
 
-    fn history(&self, query: Option<&str>) -> Answer {
+    /// What `of` takes of the past of the target that is asked for.
+    fn past<'a, T: Serialize + 'a>(
+        state: &'a State,
+        query: Option<&str>,
+        of: impl Fn(&'a Past) -> &'a T,
+    ) -> Answer {
         let key = query.and_then(|query| query.strip_prefix("target="));
-        let state = self.state.borrow();
-        let text =
-            key.and_then(|key| state.history.of(key)).map(|past| serde_json::to_string(&past));
-        match text {
+        let past = key.and_then(|key| state.history.of(key));
+        match past.map(|past| serde_json::to_string(of(past))) {
             Some(Ok(text)) => json(text),
             _ => plain(StatusCode::NOT_FOUND, "there is no such target\n"),
         }
     }
 
     fn allowed(&self, request: &Request<Incoming>) -> Answer {
-        let path = request.uri().path();
+        let (path, query) = (request.uri().path(), request.uri().query());
         match path {
             "/api/events" => return self.events(),
-            "/api/history" => return self.history(request.uri().query()),
-            "/api/trace" => {
+            "/api/history" => return Self::past(&self.state.borrow(), query, |past| &past.points),
+            "/api/heat" => return Self::past(&self.state.borrow(), query, |past| &past.heat),
+            "/api/opened" => {
                 // That there is none is no error of who asks.
                 return json(self.opened.clone().unwrap_or(Bytes::from_static(b"null")));
             }
@@ -199,7 +203,7 @@ fn told<'a>(
     let key = key(status);
     let rates = Rates::next(before.iter().find(|(old, _)| self::key(old) == key), status);
     let point = Point::of(at_ms, status, &rates);
-    history.add(&key, point);
+    history.add(&key, point, status);
     Told { key, status, rates, point, warnings: warnings::of(status) }
 }
 

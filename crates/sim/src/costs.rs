@@ -61,6 +61,9 @@ part! {
         lookup_ns: f64 = Kind::Nanoseconds, "34";
         /// What engine and policy do with a page that was found so, where their time matters. Assumed 0.
         found_ns: f64 = Kind::Nanoseconds, "0";
+        /// From a program's start to the first step of a daemon that begins with it, what the daemon measures
+        /// before included. Assumed 20 ms.
+        start_ns: f64 = Kind::Nanoseconds, "20ms";
         /// What a daemon does in every step, whatever there is to do. Assumed 0.
         step_ns: f64 = Kind::Nanoseconds, "0";
         /// Arming or disarming one page. Measured 124 (write-protection by `userfaultfd`).

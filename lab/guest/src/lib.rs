@@ -13,7 +13,6 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 use tempfile::TempDir;
 
 pub use report::{Report, Section};
@@ -149,11 +148,8 @@ impl Guest {
 
     /// Boots, runs a script for `/bin/sh`, and brings back what it printed.
     ///
-    /// The command `section NAME COMMAND...` of the script frames what the command prints. Guests of
-    /// one program run one after the other: a guest has as many processors as the machine.
+    /// The command `section NAME COMMAND...` of the script frames what the command prints.
     pub fn run(&self, script: &str) -> Outcome {
-        static ALONE: Mutex<()> = Mutex::new(());
-        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         match self.boot(script) {
             Ok(outcome) => outcome,
             Err(error) => Outcome::Failed(format!("cannot start the guest: {error}")),

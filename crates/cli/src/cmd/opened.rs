@@ -1,24 +1,36 @@
-//! A trace for the page: its map, how much memory serves how many of its accesses, and what advice says.
+//! A trace, or runs of `frostline compare`, for the page.
 
 use super::{heatmap, profile};
+use anyhow::Context;
 use frostline_core::policy::registry;
 use frostline_profile::CurvePoint;
-use frostline_sim::{FastSize, Heatmap, SimOptions};
+use frostline_sim::{FastSize, Heatmap, RunReport, SimOptions};
 use frostline_study::advise::{Extent, Question, Trace, advise};
-use frostline_study::machine;
+use frostline_study::{Programs, Request, machine};
 use frostline_terminal::limit;
 use frostline_terminal::progress::Screen;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{BufRead, BufReader};
 
 /// Slowdowns that are asked about.
 const GOALS: [f64; 4] = [0.01, 0.02, 0.05, 0.1];
+/// Sizes of fast memory that policies are compared with.
+const SIZES: [FastSize; 2] = [FastSize::Ratio(1, 2), FastSize::Ratio(1, 8)];
 
 /// What the page gets.
 #[derive(Serialize)]
 struct Opened<'a> {
-    trace: &'a str,
-    machine: &'a str,
-    policy: &'a str,
+    name: &'a str,
+    /// What a trace says of itself; `None` for runs.
+    trace: Option<Advised>,
+    compared: Vec<Compared>,
+}
+
+#[derive(Serialize)]
+struct Advised {
+    machine: String,
+    policy: &'static str,
     records: u64,
     touched_bytes: u64,
     footprint_bytes: u64,
@@ -36,28 +48,94 @@ struct Answered {
     fast_share: Option<f64>,
 }
 
-/// Looks at a trace, as JSON.
+/// One run.
+#[derive(Serialize)]
+struct Compared {
+    trace: String,
+    machine: String,
+    policy: String,
+    seed: u64,
+    fast: String,
+    fast_bytes: u64,
+    /// By how much longer it takes than with all memory fast; a share of that time.
+    slowdown: f64,
+    fast_hits: f64,
+    share_of_bound: Option<f64>,
+    moved_bytes: u64,
+}
+
+impl From<&RunReport> for Compared {
+    fn from(run: &RunReport) -> Self {
+        Self {
+            trace: run.trace.clone(),
+            machine: run.machine.clone(),
+            policy: run.policy.clone(),
+            seed: run.seed,
+            fast: run.fast.clone(),
+            fast_bytes: run.fast_bytes,
+            slowdown: run.slowdown_vs_all_fast - 1.0,
+            fast_hits: run.fast_hit_ratio,
+            share_of_bound: run.share_of_bound,
+            moved_bytes: run.promoted_bytes + run.demoted_bytes,
+        }
+    }
+}
+
+/// What `compare --json` prints, as far as it is shown.
+#[derive(Deserialize)]
+struct Runs {
+    runs: Vec<RunReport>,
+}
+
+/// Looks at a trace, under these policies among others, or at runs; as JSON.
 ///
 /// # Errors
-/// A trace that cannot be read, a machine that cannot be, or a stop.
-pub fn look(trace: &str, by: &str) -> anyhow::Result<String> {
+/// What cannot be read, a machine that cannot be, or a stop.
+pub fn look(name: &str, by: &str, policies: &str) -> anyhow::Result<String> {
+    let opened = match runs(name)? {
+        Some(runs) => {
+            Opened { name, trace: None, compared: runs.iter().map(Compared::from).collect() }
+        }
+        None => {
+            let trace = Some(advised(name, by)?);
+            Opened { name, trace, compared: compared(name, by, policies)? }
+        }
+    };
+    Ok(serde_json::to_string(&opened)?)
+}
+
+/// Runs that a file holds; `None` where it is none with JSON.
+fn runs(name: &str) -> anyhow::Result<Option<Vec<RunReport>>> {
+    // A trace that is no file has a reader of its own, which says what is wrong with it.
+    let Ok(mut file) = File::open(name).map(BufReader::new) else { return Ok(None) };
+    if !file.fill_buf().is_ok_and(|start| start.trim_ascii_start().starts_with(b"{")) {
+        return Ok(None);
+    }
+    let runs: Runs = serde_json::from_reader(file).with_context(|| {
+        format!("{name} holds no runs as `frostline compare --json` prints them")
+    })?;
+    Ok(Some(runs.runs))
+}
+
+fn options(by: &str) -> anyhow::Result<SimOptions> {
+    Ok(SimOptions { tlb: true, ..SimOptions::new(machine(by)?, FastSize::Percent(100.0)) })
+}
+
+fn advised(trace: &str, by: &str) -> anyhow::Result<Advised> {
     let map = heatmap::maps(trace, by)?.by_address;
     let summary = profile::profile_of(trace, None, None)?.summary();
-    let machine = machine(by)?;
-    let name = machine.name.clone();
     let question = Question {
         goals: GOALS.to_vec(),
         policies: vec![registry::DEFAULT.to_owned()],
         extent: Extent::ByLength,
         jobs: None,
-        options: SimOptions { tlb: true, ..SimOptions::new(machine, FastSize::Percent(100.0)) },
+        options: options(by)?,
     };
     let mut opened = Trace::open(trace, limit::current(), &Screen)?;
     let advice = advise(&mut opened, &question, &Screen)?.remove(0);
     let answers = advice.answers.iter();
-    let told = Opened {
-        trace,
-        machine: &name,
+    Ok(Advised {
+        machine: machine(by)?.name,
         policy: registry::DEFAULT,
         records: summary.records,
         touched_bytes: summary.bytes,
@@ -68,6 +146,56 @@ pub fn look(trace: &str, by: &str) -> anyhow::Result<String> {
             .map(|answer| Answered { max_slowdown: answer.goal, fast_share: answer.size })
             .collect(),
         map,
+    })
+}
+
+fn compared(trace: &str, by: &str, policies: &str) -> anyhow::Result<Vec<Compared>> {
+    let request = Request {
+        traces: vec![Programs::alone(trace)],
+        guests: Vec::new(),
+        sizes: SIZES.to_vec(),
+        policies: frostline_study::policies(policies)?,
+        seeds: 1,
+        bound: true,
+        jobs: None,
+        options: options(by)?,
+        every_series: false,
+        limit: limit::current(),
     };
-    Ok(serde_json::to_string(&told)?)
+    let study = frostline_study::run(&request, &Screen)?;
+    Ok(study.reports().into_iter().map(Compared::from).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_is_advised_on_and_compared_and_runs_are_shown() {
+        let told = |name: &str| -> serde_json::Value {
+            let text = look(name, "dram-cxl", "first-touch,memtis").expect("it is told");
+            serde_json::from_str(&text).expect("JSON")
+        };
+        let trace = told("synth:zipf:pages=2K:accesses=200K");
+        assert_eq!(trace["trace"]["answers"].as_array().map(Vec::len), Some(GOALS.len()));
+        let compared = trace["compared"].as_array().expect("runs");
+        assert_eq!(compared.len(), 2 * SIZES.len());
+        for run in compared {
+            assert!(run["slowdown"].as_f64().is_some_and(|slowdown| slowdown > -0.5), "{run}");
+            assert!(run["fast_hits"].as_f64().is_some_and(|hits| hits > 0.1), "{run}");
+        }
+
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("runs.json");
+        let name = file.to_str().expect("UTF-8");
+        let run = RunReport { slowdown_vs_all_fast: 1.25, ..RunReport::default() };
+        let text = frostline_terminal::output::envelope(&[run]).expect("JSON");
+        std::fs::write(&file, text).expect("room");
+        let runs = told(name);
+        assert!(runs["trace"].is_null());
+        assert_eq!(runs["compared"][0]["slowdown"], 0.25);
+        std::fs::write(&file, r#" {"nodes": []}"#).expect("room");
+        let error = look(name, "dram-cxl", "all").expect_err("no runs").to_string();
+        assert!(error.contains("frostline compare --json"), "{error}");
+    }
 }

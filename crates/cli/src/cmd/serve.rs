@@ -25,7 +25,8 @@ Shows every target in a browser: memory by tier, what is saved and lost, moves, 
 and over the last hour. Nothing can be changed there.
 
 With a trace it shows that, too: where it accesses memory and when, how much memory serves how many of its \
-accesses, and how much slower the program becomes with how much fast memory.
+accesses, how much slower the program becomes with how much fast memory, and policies compared. Of runs that \
+`frostline compare --json` has printed it shows the comparison.
 
 By default it listens on a socket that root and the user who runs it may use; from elsewhere, ssh leads \
 to it. With --listen it is a port of this machine, which browsers enter by an address that is printed, \
@@ -36,15 +37,20 @@ Examples:
   frostline serve --listen 127.0.0.1:7199
   frostline serve
   frostline serve --listen 127.0.0.1:7199 s.flt
+  frostline serve --listen 127.0.0.1:7199 runs.json      # of frostline compare --json
   ssh -L 7199:/run/frostline/page.sock root@server       # then http://localhost:7199/";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Show this trace as well: a file, or synth:NAME:key=value...
-    trace: Option<String>,
+    /// Show this as well: a trace (a file, or synth:NAME:key=value...), or runs of `compare --json`
+    #[arg(value_name = "TRACE|RUNS.json")]
+    opened: Option<String>,
+    /// Policies and groups of policies that are compared on the trace, separated by commas
+    #[arg(short, long, default_value = "all", value_name = "LIST", requires = "opened")]
+    policies: String,
     /// Machine that the trace is replayed on
-    #[arg(short, long, default_value = "dram-cxl", value_name = "MACHINE", requires = "trace")]
+    #[arg(short, long, default_value = "dram-cxl", value_name = "MACHINE", requires = "opened")]
     machine: String,
     /// Listen on this port of this machine: 127.0.0.1:7199
     #[arg(long, value_name = "ADDRESS", conflicts_with = "socket")]
@@ -60,7 +66,9 @@ pub struct Args {
 /// Where it cannot listen there.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     cancel::install()?;
-    let opened = args.trace.as_ref().map(|trace| opened::look(trace, &args.machine)).transpose()?;
+    let opened = args.opened.as_ref();
+    let opened =
+        opened.map(|name| opened::look(name, &args.machine, &args.policies)).transpose()?;
     let _served = match &args.listen {
         Some(address) => (at_port(address, opened)?, None),
         None => {
@@ -89,7 +97,7 @@ fn at_socket(path: &Path, opened: Option<String>) -> anyhow::Result<(Server, Soc
     Ok((serve(listener, Access::of_socket(), opened)?, socket))
 }
 
-/// At a port of this machine; addresses by which browsers enter are printed. `opened` is a trace as [`opened::look`] tells of it.
+/// At a port of this machine; addresses by which browsers enter are printed. `opened` is what [`opened::look`] tells.
 ///
 /// # Errors
 /// Where it is not of this machine alone, or taken.

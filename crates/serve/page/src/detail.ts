@@ -3,6 +3,7 @@
 import { Chart } from "./chart";
 import { find, make, text } from "./dom";
 import { bytes, count, percent, rate, since } from "./format";
+import { HeatMap } from "./heat";
 import { hotness } from "./hotness";
 import type { Point, Target } from "./types";
 
@@ -12,6 +13,7 @@ const MOST = 1200;
 export class Detail {
   private key: string | undefined;
   private past: Point[] | undefined;
+  private readonly heat = new HeatMap();
   private readonly memory = new Chart(
     find("#memory"),
     [
@@ -47,6 +49,7 @@ export class Detail {
     if (key === this.key) return;
     this.key = key;
     this.past = undefined;
+    void this.heat.select(key);
     const answer = await fetch(`/api/history?target=${encodeURIComponent(key)}`);
     if (answer.ok && this.key === key) this.past = (await answer.json()) as Point[];
   }
@@ -57,6 +60,7 @@ export class Detail {
     this.words(target);
     this.add(target);
     this.draw();
+    this.heat.show(target);
     find("#hotness").replaceChildren(
       make("figcaption", {}, "Memory by hotness"),
       hotness(target.status.hotness),

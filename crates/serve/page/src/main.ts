@@ -5,8 +5,8 @@ import "./style.css";
 import { Detail } from "./detail";
 import { find, text } from "./dom";
 import { bytes } from "./format";
+import { opened } from "./opened";
 import { List } from "./targets";
-import { trace } from "./trace";
 import type { Picture } from "./types";
 
 /** Milliseconds of silence after which nobody is there. */
@@ -84,4 +84,4 @@ function connect(): void {
 }
 
 connect();
-void trace();
+void opened();

@@ -41,6 +41,8 @@ export interface Status {
   loss?: { goal?: number; whole: Loss; latest: Loss; is_estimate: boolean };
   sources: { name: string; touches: number; lost: number; cpu_seconds: number }[];
   hotness: Bin[];
+  /** Process, address, and touches that are seen in a second. */
+  heat: [number, number, number][];
   metrics: Record<string, number>;
   own_rss_bytes: number;
 }
@@ -75,7 +77,12 @@ export interface Picture {
 }
 
 export interface Opened {
-  trace: string;
+  name: string;
+  trace: Advised | null;
+  compared: Compared[];
+}
+
+export interface Advised {
   machine: string;
   policy: string;
   records: number;
@@ -85,6 +92,26 @@ export interface Opened {
   slowdowns: [number, number][];
   answers: { max_slowdown: number; fast_share: number | null }[];
   map: { column_seconds: number; hottest_tenth: number; row_regions: number[]; counts: number[][] };
+}
+
+/** One run. */
+export interface Compared {
+  trace: string;
+  machine: string;
+  policy: string;
+  seed: number;
+  fast: string;
+  fast_bytes: number;
+  slowdown: number;
+  fast_hits: number;
+  share_of_bound: number | null;
+  moved_bytes: number;
+}
+
+export interface Heat {
+  parts: [number, number][];
+  /** By moment, and part. */
+  touches: number[][];
 }
 
 export interface Point {

@@ -100,7 +100,7 @@ try {
   }
   console.log("PASS a target is chosen by keyboard, and has charts");
 
-  await page.locator("#trace-heading", { hasText: TRACE }).waitFor({ timeout: LONG });
+  await page.locator("#opened-heading", { hasText: TRACE }).waitFor({ timeout: LONG });
   const canvas = page.locator("#map canvas");
   const dark = await canvas.evaluate((element) => {
     const { data } = element.getContext("2d").getImageData(0, 0, element.width, element.height);
@@ -109,18 +109,38 @@ try {
     return shades.size;
   });
   assert.ok(dark > 3, `${dark} shades`);
-  const whole = await page.locator("#map-range").textContent();
+  const whole = await page.locator("#map span").textContent();
   await canvas.scrollIntoViewIfNeeded();
   const box = await canvas.boundingBox();
   await page.mouse.move(box.x + box.width * 0.25, box.y + box.height * 0.25);
   await page.mouse.down();
   await page.mouse.move(box.x + box.width * 0.5, box.y + box.height * 0.75);
   await page.mouse.up();
-  assert.notEqual(await page.locator("#map-range").textContent(), whole, "a part is looked at");
-  await page.locator("#map-all").click();
-  assert.equal(await page.locator("#map-range").textContent(), whole);
-  assert.match(await page.locator("#trace-about").textContent(), /for at most 2\.0 %/);
+  assert.notEqual(await page.locator("#map span").textContent(), whole, "a part is looked at");
+  await page.locator("#map button").click();
+  assert.equal(await page.locator("#map span").textContent(), whole);
+  assert.match(await page.locator("#advised-about").textContent(), /for at most 2\.0 %/);
   console.log(`PASS a trace has a map that can be looked into: ${whole}`);
+
+  const policies = page.locator("#compared tbody tr");
+  assert.ok((await policies.count()) > 6, "policies are compared");
+  const slower = async (row) => parseFloat(await policies.nth(row).locator("td").first().textContent());
+  assert.ok((await slower(0)) <= (await slower(1)), "the fastest comes first");
+  console.log(`PASS ${await policies.count()} runs are compared`);
+
+  // Touches come every second, columns every five.
+  const shades = () =>
+    page.locator("#heat canvas").evaluate((element) => {
+      const { data } = element.getContext("2d").getImageData(0, 0, element.width, element.height);
+      return new Set(new Uint32Array(data.buffer)).size;
+    });
+  for (let tries = 0; (await shades()) < 3; tries += 1) {
+    assert.ok(tries < 60, "touches are seen by address");
+    await page.waitForTimeout(500);
+  }
+  const live = await page.locator("#heat span").textContent();
+  assert.match(live, /ago to now; from .* of address space/);
+  console.log(`PASS touches of a target are seen by address: ${live}`);
 
   // One connection tells what happens; nothing is asked for again and again.
   asked.length = 0;

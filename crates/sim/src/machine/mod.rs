@@ -390,6 +390,7 @@ impl Machine {
             ("zero_line_stalls", c.zero_line_stalls),
             ("lookup_ns", c.lookup_ns),
             ("found_ns", c.found_ns),
+            ("start_ns", c.start_ns),
             ("step_ns", c.step_ns),
             ("arm_ns", c.arm_ns),
             ("entry_ns", c.entry_ns),

@@ -156,6 +156,7 @@ fn lab() -> Machine {
             copy_bytes_per_second: 160e6,
             lookup_ns: 620.0,
             found_ns: 600.0,
+            start_ns: 85e6,
             // 0.8 % of a processor, at 20 steps a second.
             step_ns: 400_000.0,
             shootdown_ns: 0.0,

@@ -21,8 +21,6 @@ use frostline_daemon::{
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 
-/// When the daemon first looks: a program is loaded by then.
-const FIRST_STEP: Nanos = Nanos(20_000_000);
 /// Free memory of the whole machine: what it has beside its tiers is ample.
 const AVAILABLE: Bytes = Bytes(1 << 40);
 
@@ -77,7 +75,7 @@ impl Hosted {
         };
         let mut hands = Hands::default();
         let daemon = Daemon::new(engine, settings, &Modelled { kernel, hands: &mut hands });
-        kernel.daemon_due = FIRST_STEP.0;
+        kernel.daemon_due = kernel.setup.machine.costs.start_ns as u64;
         kernel.after_events();
         Self { daemon, hands }
     }
