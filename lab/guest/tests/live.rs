@@ -108,8 +108,16 @@ phases() {
     echo always >/sys/kernel/mm/transparent_hugepage/enabled
     frostline run --policy pet:sampling=200ms:scan=1s:temporary=8MiB:max-block=8MiB --slow node:1 --fast 100% \
         --cpu-limit 60% --settling-cpu-limit 80% --summary /out/phases --extents -- \
-        frostline-load --size 96MiB --huge --phases 3 --writes 20% --checksums --fork-rate 0.2/s --seconds $1 \
-        >/tmp/load7 2>/tmp/notes7
+        frostline-load --size 96MiB --huge --phases 3 --writes 20% --checksums --fork-rate 0.2/s --seconds 600 \
+        >/tmp/load7 2>/tmp/notes7 &
+    run=$!
+    tries=0
+    until counted_all splits,demoted_blocks_total,promoted_blocks_total || [ $tries -eq 90 ]; do
+        sleep 2 && tries=$((tries + 1))
+    done
+    sleep 5
+    kill -INT $(pidof frostline-load)
+    wait $run
     code=$?
     echo never >/sys/kernel/mm/transparent_hugepage/enabled
     cat /tmp/load7 /tmp/notes7
@@ -131,7 +139,7 @@ files() {
         --shift 8 --input /disk/input --seconds 600 >/tmp/load6 2>/tmp/notes6 &
     run=$!
     tries=0
-    while [ $(($(cached 1) - before)) -lt 16384 ] && [ $tries -lt 40 ]; do sleep 1 && tries=$((tries + 1)); done
+    while [ $(($(cached 1) - before)) -lt 16384 ] && [ $tries -lt 120 ]; do sleep 1 && tries=$((tries + 1)); done
     echo "cached $(($(cached 1) - before))"
     kill -INT $(pidof frostline-load)
     wait $run
@@ -152,15 +160,19 @@ orphan() {
     cat /tmp/load5 /tmp/notes5
 }
 killed() {
-    frostline run --slow node:1 --fast 40% $limits -- frostline-load --size 48MiB --seconds 15 \
+    frostline run --slow node:1 --fast 40% $limits -- frostline-load --size 48MiB --seconds 600 \
         --checksums --truth /tmp/truth2 >/tmp/load2 2>/tmp/notes2 &
     run=$!
     before=$(migrated)
-    until_ready /tmp/truth2 && sleep 6
+    until_ready /tmp/truth2
+    tries=0
+    while [ $(($(migrated) - before)) -lt 3000 ] && [ $tries -lt 60 ]; do sleep 1 && tries=$((tries + 1)); done
     kill -9 $run
     wait $run
     echo "frostline: $?, pages moved: $(($(migrated) - before))"
+    sleep 3
     echo "left: $(pidof frostline-load | wc -w)"
+    kill -INT $(pidof frostline-load)
     while pidof frostline-load >/dev/null; do sleep 0.2; done
     cat /tmp/load2 /tmp/notes2
     settings | tr '\n' ' ' && echo left
@@ -193,7 +205,7 @@ section inside other hybridtier samples_total --in-process
 section touched touched hotbox moved_at_touch
 section again frostline journal verify /out/touches-moved_at_touch
 section canaries touched pet:sampling=200ms:scan=1s:temporary=8MiB:max-block=32MiB armed_touched
-section phases phases 60
+section phases phases
 section files files pet:sampling=200ms:scan=1s:temporary=8MiB:max-block=32MiB
 section orphan orphan
 "#;
