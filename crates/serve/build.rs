@@ -24,6 +24,8 @@ fn main() -> io::Result<()> {
     fs::create_dir_all(&assets)?;
     fs::create_dir_all(&work)?;
     for source in SOURCES {
+        // A file that is gone would be built on.
+        let _ = fs::remove_dir_all(work.join(source));
         copy(&Path::new("page").join(source), &work.join(source))?;
     }
     if let Err(why) = build(&work, &assets) {
