@@ -52,15 +52,23 @@ function advised(trace: Advised): void {
 function compared(runs: Compared[]): void {
   const tables = new Map<string, Compared[]>();
   for (const run of runs) {
-    const heading = `${run.trace} on ${run.machine}, fast memory ${run.fast} (${bytes(run.fast_bytes)})`;
-    tables.set(heading, [...(tables.get(heading) ?? []), run]);
+    const key = JSON.stringify([run.trace, run.machine, run.fast]);
+    tables.set(key, [...(tables.get(key) ?? []), run]);
   }
   find<HTMLElement>("#compared").hidden = runs.length === 0;
   find("#compared").append(
-    ...[...tables].map(([heading, runs]) =>
-      make("div", { class: "wide", tabindex: "0", role: "region", "aria-label": heading }, table(heading, runs)),
-    ),
+    ...[...tables.values()].map((runs) => {
+      const heading = headingOf(runs);
+      return make("div", { class: "wide", tabindex: "0", role: "region", "aria-label": heading }, table(heading, runs));
+    }),
   );
+}
+
+/** With all memory fast there is more of it than was asked for. */
+function headingOf(runs: Compared[]): string {
+  const [run] = runs;
+  const least = Math.min(...runs.map((run) => run.fast_bytes));
+  return run === undefined ? "" : `${run.trace} on ${run.machine}, fast memory ${run.fast} (${bytes(least)})`;
 }
 
 function table(heading: string, runs: Compared[]): HTMLTableElement {

@@ -126,6 +126,7 @@ try {
   assert.ok((await policies.count()) > 6, "policies are compared");
   const slower = async (row) => parseFloat(await policies.nth(row).locator("td").first().textContent());
   assert.ok((await slower(0)) <= (await slower(1)), "the fastest comes first");
+  assert.equal(await page.locator("#compared table").count(), 2, "a table for each size");
   console.log(`PASS ${await policies.count()} runs are compared`);
 
   // Touches come every second, columns every five.
