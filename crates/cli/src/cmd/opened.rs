@@ -97,6 +97,8 @@ pub fn look(name: &str, by: &str, policies: &str) -> anyhow::Result<String> {
             Opened { name, trace: None, compared: runs.iter().map(Compared::from).collect() }
         }
         None => {
+            // A wrong name is told before the work, not after it.
+            let policies = frostline_study::policies(policies)?;
             let trace = Some(advised(name, by)?);
             Opened { name, trace, compared: compared(name, by, policies)? }
         }
@@ -149,12 +151,12 @@ fn advised(trace: &str, by: &str) -> anyhow::Result<Advised> {
     })
 }
 
-fn compared(trace: &str, by: &str, policies: &str) -> anyhow::Result<Vec<Compared>> {
+fn compared(trace: &str, by: &str, policies: Vec<String>) -> anyhow::Result<Vec<Compared>> {
     let request = Request {
         traces: vec![Programs::alone(trace)],
         guests: Vec::new(),
         sizes: SIZES.to_vec(),
-        policies: frostline_study::policies(policies)?,
+        policies,
         seeds: 1,
         bound: true,
         jobs: None,

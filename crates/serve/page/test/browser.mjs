@@ -102,12 +102,12 @@ try {
 
   await page.locator("#opened-heading", { hasText: TRACE }).waitFor({ timeout: LONG });
   const canvas = page.locator("#map canvas");
-  const dark = await canvas.evaluate((element) => {
-    const { data } = element.getContext("2d").getImageData(0, 0, element.width, element.height);
-    const shades = new Set();
-    for (let at = 0; at < data.length; at += 4) shades.add((data[at] << 16) | (data[at + 1] << 8) | data[at + 2]);
-    return shades.size;
-  });
+  const shades = (figure) =>
+    page.locator(`${figure} canvas`).evaluate((element) => {
+      const { data } = element.getContext("2d").getImageData(0, 0, element.width, element.height);
+      return new Set(new Uint32Array(data.buffer)).size;
+    });
+  const dark = await shades("#map");
   assert.ok(dark > 3, `${dark} shades`);
   const whole = await page.locator("#map span").textContent();
   await canvas.scrollIntoViewIfNeeded();
@@ -130,12 +130,7 @@ try {
   console.log(`PASS ${await policies.count()} runs are compared`);
 
   // Touches come every second, columns every five.
-  const shades = () =>
-    page.locator("#heat canvas").evaluate((element) => {
-      const { data } = element.getContext("2d").getImageData(0, 0, element.width, element.height);
-      return new Set(new Uint32Array(data.buffer)).size;
-    });
-  for (let tries = 0; (await shades()) < 3; tries += 1) {
+  for (let tries = 0; (await shades("#heat")) < 3; tries += 1) {
     assert.ok(tries < 60, "touches are seen by address");
     await page.waitForTimeout(500);
   }
