@@ -32,6 +32,8 @@ export class HeatMap {
   async select(key: string): Promise<void> {
     this.key = key;
     this.past = undefined;
+    this.latest = 0;
+    this.map.clear();
     const answer = await fetch(`/api/heat?target=${encodeURIComponent(key)}`);
     if (answer.ok && this.key === key) this.past = (await answer.json()) as Heat;
   }

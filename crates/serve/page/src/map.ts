@@ -3,6 +3,7 @@
 import { find, text } from "./dom";
 
 const HEIGHT = 320;
+const NOTHING: Shown = { counts: [], time: () => "", place: () => "" };
 /** Pixels that are a part, and no click. */
 const LEAST = 4;
 
@@ -24,7 +25,7 @@ export class AccessMap {
   private readonly canvas: HTMLCanvasElement;
   private readonly range: HTMLElement;
   private readonly all: HTMLButtonElement;
-  private shown: Shown = { counts: [], time: () => "", place: () => "" };
+  private shown = NOTHING;
   /** What is looked at, where that is not all. */
   private part: Part | undefined;
 
@@ -53,6 +54,12 @@ export class AccessMap {
   show(shown: Shown): void {
     this.shown = shown;
     this.draw();
+  }
+
+  /** Begins with nothing shown, and all of it. */
+  clear(): void {
+    this.shown = NOTHING;
+    this.look(undefined);
   }
 
   private get whole(): Part {
