@@ -99,8 +99,11 @@ pub fn look(name: &str, by: &str, policies: &str) -> anyhow::Result<String> {
         None => {
             // A wrong name is told before the work, not after it.
             let policies = frostline_study::policies(policies)?;
-            let trace = Some(advised(name, by)?);
-            Opened { name, trace, compared: compared(name, by, policies)? }
+            let machine = machine(by)?;
+            let options =
+                SimOptions { tlb: true, ..SimOptions::new(machine, FastSize::Percent(100.0)) };
+            let trace = Some(advised(name, by, options.clone())?);
+            Opened { name, trace, compared: compared(name, policies, options)? }
         }
     };
     Ok(serde_json::to_string(&opened)?)
@@ -119,25 +122,22 @@ fn runs(name: &str) -> anyhow::Result<Option<Vec<RunReport>>> {
     Ok(Some(runs.runs))
 }
 
-fn options(by: &str) -> anyhow::Result<SimOptions> {
-    Ok(SimOptions { tlb: true, ..SimOptions::new(machine(by)?, FastSize::Percent(100.0)) })
-}
-
-fn advised(trace: &str, by: &str) -> anyhow::Result<Advised> {
+fn advised(trace: &str, by: &str, options: SimOptions) -> anyhow::Result<Advised> {
     let map = heatmap::maps(trace, by)?.by_address;
     let summary = profile::profile_of(trace, None, None)?.summary();
+    let machine = options.machine.name.clone();
     let question = Question {
         goals: GOALS.to_vec(),
         policies: vec![registry::DEFAULT.to_owned()],
         extent: Extent::ByLength,
         jobs: None,
-        options: options(by)?,
+        options,
     };
     let mut opened = Trace::open(trace, limit::current(), &Screen)?;
     let advice = advise(&mut opened, &question, &Screen)?.remove(0);
     let answers = advice.answers.iter();
     Ok(Advised {
-        machine: machine(by)?.name,
+        machine,
         policy: registry::DEFAULT,
         records: summary.records,
         touched_bytes: summary.bytes,
@@ -151,7 +151,11 @@ fn advised(trace: &str, by: &str) -> anyhow::Result<Advised> {
     })
 }
 
-fn compared(trace: &str, by: &str, policies: Vec<String>) -> anyhow::Result<Vec<Compared>> {
+fn compared(
+    trace: &str,
+    policies: Vec<String>,
+    options: SimOptions,
+) -> anyhow::Result<Vec<Compared>> {
     let request = Request {
         traces: vec![Programs::alone(trace)],
         guests: Vec::new(),
@@ -160,7 +164,7 @@ fn compared(trace: &str, by: &str, policies: Vec<String>) -> anyhow::Result<Vec<
         seeds: 1,
         bound: true,
         jobs: None,
-        options: options(by)?,
+        options,
         every_series: false,
         limit: limit::current(),
     };
