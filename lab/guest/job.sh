@@ -10,3 +10,14 @@ section() {
     ("$@") 2>&1 || _code=$?
     printf '\n<<< %s %s\n' "$_name" "$_code"
 }
+
+# wait_for SECONDS COMMAND ARGUMENTS...: runs the command every second until it succeeds, so often at most.
+wait_for() {
+    _left=$1
+    shift
+    until "$@"; do
+        [ "$_left" -gt 0 ] || return 1
+        _left=$((_left - 1))
+        sleep 1
+    done
+}

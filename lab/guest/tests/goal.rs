@@ -20,13 +20,13 @@ figures() {
 }
 settled() { figures | awk '$1 == "fast" { fast = $2 } $1 == "about" { known = NF == 2 } END { exit !(known && fast < 0.8) }'; }
 hot_stays() { frostline-load check --truth /tmp/truth | awk '/^hot / { share = $9 } END { exit !(share > 92) }'; }
+settled_and_hot() { settled && hot_stays; }
 goal() {
     frostline run --max-slowdown 5% --slow node:1 --cpu-limit 40% --settling-cpu-limit 60% -- \
         frostline-load --size 96MiB --hot 20% --cold-rate 20/s --seconds 3600 --checksums \
         --truth /tmp/truth >/tmp/load 2>/tmp/notes &
     run=$!
-    tries=0
-    until settled && hot_stays || [ $tries = 240 ]; do sleep 1 && tries=$((tries + 1)); done
+    wait_for 240 settled_and_hot
     sleep 3
     figures
     frostline status

@@ -14,19 +14,16 @@ begin() {
     mkdir $group && echo "$1" >$group/memory.swap.max || return
     sh -c "echo \$\$ >$group/cgroup.procs && exec frostline-load --size 64MiB --hot 5% --checksums --seconds 3600 \
         --truth /tmp/truth-$2" >/tmp/load-$2 2>/tmp/notes-$2 &
-    tries=0
-    while [ ! -s /tmp/truth-$2 ] && [ $tries -lt 120 ]; do sleep 0.5 && tries=$((tries + 1)); done
+    wait_for 120 test -s /tmp/truth-$2
     load=$(cat $group/cgroup.procs)
     kill -STOP $load
     frostline attach --cgroup test.slice $tiering >/tmp/frostline-$2 2>&1 &
     driver=$!
 }
+are_swapped() { [ "$(cat $group/memory.swap.current)" -ge $(($1 << 20)) ]; }
 # Waits until so many MiB are in swap.
 swapped() {
-    tries=0
-    while [ "$(cat $group/memory.swap.current)" -lt $(($1 << 20)) ] && [ $tries -lt 120 ]; do
-        sleep 0.5 && tries=$((tries + 1))
-    done
+    wait_for 120 are_swapped $1
     echo "swapped $(cat $group/memory.swap.current)"
 }
 count() { awk -v name="$3" '$1 == name { print "'$1'", $2 }' $group/memory.$2; }
@@ -40,10 +37,7 @@ end() {
 swap_max() {
     begin 16M swap
     swapped 12
-    tries=0
-    while ! grep -q 'may have' /tmp/frostline-swap && [ $tries -lt 120 ]; do
-        sleep 0.5 && tries=$((tries + 1))
-    done
+    wait_for 120 grep -q 'may have' /tmp/frostline-swap
     sleep 5
     swapped 0
     count refused swap.events max

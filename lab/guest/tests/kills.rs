@@ -25,6 +25,8 @@ const KILL_S: u64 = 20;
 const SCRIPT: &str = r#"
 limits="--cpu-limit 30% --settling-cpu-limit 50%"
 migrated() { awk '/^pgmigrate_success / { print $2 }' /proc/vmstat; }
+# 256 pages are moved to measure what nodes are like, before anything is watched.
+moved_since() { [ $(($(migrated) - $1)) -gt 300 ]; }
 settings() { echo $(cat /proc/sys/kernel/numa_balancing*); }
 kdamonds() { cat /sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds; }
 begin() {
@@ -32,8 +34,7 @@ begin() {
     frostline-load --size 32MiB --hot 20% --cold-rate 500/s --writes 20% --threads 2 --checksums \
         --fork-rate 1/s --churn 4/s --seconds 36000 --truth /tmp/truth >/tmp/load 2>/tmp/notes &
     load=$!
-    tries=0
-    while [ ! -s /tmp/truth ] && [ $tries -lt 240 ]; do sleep 0.5 && tries=$((tries + 1)); done
+    wait_for 240 test -s /tmp/truth
 }
 end() {
     [ -n "$load" ] || return 0
@@ -54,15 +55,12 @@ kills() {
         driver=$!
         sleep $ms
         # What it is for has to happen at least once.
-        tries=0
-        while [ $last = last ] && [ $(($(migrated) - before)) -lt 100 ] && [ $tries -lt 120 ]; do
-            sleep 0.5 && tries=$((tries + 1))
-        done
+        [ $last != last ] || wait_for 120 moved_since $before
         kill -9 $driver 2>/dev/null
         code=0
         wait $driver 2>/dev/null || code=$?
         [ $code != 137 ] || killed=$((killed + 1))
-        [ $(migrated) -le $((before + 10)) ] || moved=$((moved + 1))
+        ! moved_since $before || moved=$((moved + 1))
         [ "$(settings)" = "$was" ] || settings_left=$((settings_left + 1))
         [ $(kdamonds) = 0 ] || damon_left=$((damon_left + 1))
         kill -0 $load || { cat /tmp/load /tmp/notes; return 1; }

@@ -14,14 +14,8 @@ limits="--cpu-limit 30% --settling-cpu-limit 50%"
 count() { awk "/^$1 / { print \$2 }" /proc/vmstat; }
 migrated() { count pgmigrate_success; }
 settings() { cat /proc/sys/kernel/numa_balancing*; }
-until_ready() {
-    tries=0
-    while [ ! -s "$1" ] && [ $tries -lt 120 ]; do sleep 0.5 && tries=$((tries + 1)); done
-    test -s "$1"
-}
-hot_share() {
-    frostline-load check --truth /tmp/truth | awk '/^hot / { print int($9) }'
-}
+migrated_since() { [ $(($(migrated) - $1)) -gt $2 ]; }
+hot_is_fast() { frostline-load check --truth /tmp/truth | awk '/^hot / { share = $9 } END { exit !(share >= 90) }'; }
 tiered() {
     before=$(migrated)
     frostline run --slow node:1 --fast 40% $limits --summary /out/summary --journal /out/journal \
@@ -29,15 +23,11 @@ tiered() {
         >/tmp/load 2>/tmp/notes &
     run=$!
     # How long it takes depends on how busy the machine is that emulates this one.
-    until_ready /tmp/truth
-    tries=0
-    while sleep 2 && [ $tries -lt 60 ]; do
-        tries=$((tries + 1))
-        [ "$(hot_share)" -lt 90 ] || break
-    done
+    wait_for 120 test -s /tmp/truth
+    sleep 2
+    wait_for 120 hot_is_fast
     sleep 5
     frostline-load check --truth /tmp/truth
-    echo "looks $tries"
     settings | tr '\n' ' ' && echo while
     kill -INT $(pidof frostline-load)
     wait $run
@@ -59,6 +49,8 @@ counted() {
 counted_all() {
     for name in $(echo $1 | tr , ' '); do [ "$(counted $name)" -gt 0 ] || return; done
 }
+counted_and_migrated() { counted_all $1 && migrated_since $2 2048; }
+counted_enough() { [ "$(counted $1)" -ge 20 ]; }
 # Policies that look at pages in turn, or count samples otherwise; from outside and from inside.
 other() {
     before=$(migrated)
@@ -67,10 +59,7 @@ other() {
         --fork-rate 1/s --churn 4/s --seconds 600 >/tmp/load3 2>/tmp/notes3 &
     run=$!
     sleep 10
-    tries=0
-    until counted_all $2 && [ $(($(migrated) - before)) -gt 2048 ] || [ $tries -eq 60 ]; do
-        sleep 2 && tries=$((tries + 1))
-    done
+    wait_for 120 counted_and_migrated $2 $before
     kill -INT $(pidof frostline-load)
     wait $run
     code=$?
@@ -92,8 +81,7 @@ touched() {
         --cold-rate 500/s --writes 20% --threads 2 --checksums --fork-rate 0.2/s --churn 4/s --seconds 600 \
         >/tmp/load4 2>/tmp/notes4 &
     run=$!
-    tries=0
-    while [ "$(counted $2)" -lt 20 ] && [ $tries -lt 60 ]; do sleep 2 && tries=$((tries + 1)); done
+    wait_for 120 counted_enough $2
     sleep 5
     kill -INT $(pidof frostline-load)
     wait $run
@@ -111,10 +99,7 @@ phases() {
         frostline-load --size 96MiB --huge --phases 3 --writes 20% --checksums --fork-rate 0.2/s --seconds 600 \
         >/tmp/load7 2>/tmp/notes7 &
     run=$!
-    tries=0
-    until counted_all splits,demoted_blocks_total,promoted_blocks_total || [ $tries -eq 90 ]; do
-        sleep 2 && tries=$((tries + 1))
-    done
+    wait_for 180 counted_all splits,demoted_blocks_total,promoted_blocks_total
     sleep 5
     kill -INT $(pidof frostline-load)
     wait $run
@@ -127,6 +112,7 @@ phases() {
 }
 # Files that are closed go to the slow node, too: on a disk in memory, which is what the guest has.
 cached() { awk '/ FilePages:/ { print $4 }' /sys/devices/system/node/node$1/meminfo; }
+cached_since() { [ $(($(cached 1) - $1)) -ge 16384 ]; }
 files() {
     number=$(cat /sys/class/zram-control/hot_add)
     echo 64M >/sys/block/zram$number/disksize
@@ -138,8 +124,7 @@ files() {
     frostline run --policy $1 $touches --summary /out/files -- frostline-load --size 32MiB --checksums \
         --shift 8 --input /disk/input --seconds 600 >/tmp/load6 2>/tmp/notes6 &
     run=$!
-    tries=0
-    while [ $(($(cached 1) - before)) -lt 16384 ] && [ $tries -lt 120 ]; do sleep 1 && tries=$((tries + 1)); done
+    wait_for 120 cached_since $before
     echo "cached $(($(cached 1) - before))"
     kill -INT $(pidof frostline-load)
     wait $run
@@ -154,7 +139,7 @@ files() {
 orphan() {
     frostline run --policy hotbox $touches -- frostline-load --size 32MiB --writes 20% --checksums \
         --seconds 12 --truth /tmp/truth5 >/tmp/load5 2>/tmp/notes5 &
-    until_ready /tmp/truth5 && sleep 4
+    wait_for 120 test -s /tmp/truth5 && sleep 4
     kill -9 $!
     while pidof frostline-load >/dev/null; do sleep 0.2; done
     cat /tmp/load5 /tmp/notes5
@@ -164,9 +149,8 @@ killed() {
         --checksums --truth /tmp/truth2 >/tmp/load2 2>/tmp/notes2 &
     run=$!
     before=$(migrated)
-    until_ready /tmp/truth2
-    tries=0
-    while [ $(($(migrated) - before)) -lt 3000 ] && [ $tries -lt 60 ]; do sleep 1 && tries=$((tries + 1)); done
+    wait_for 120 test -s /tmp/truth2
+    wait_for 60 migrated_since $before 3000
     kill -9 $run
     wait $run
     echo "frostline: $?, pages moved: $(($(migrated) - before))"
@@ -218,26 +202,23 @@ static LIVE: LazyLock<Outcome> = LazyLock::new(|| match agent() {
 /// With more than 1 GiB free in fast memory, the kernel promotes whatever is touched, at any rate.
 const PLENTY: &str = r#"
 mode() { cat /proc/sys/kernel/numa_balancing; }
-until_mode() {
-    tries=0
-    while [ "$(mode)" != "$1" ] && [ $tries -lt 120 ]; do sleep 0.5 && tries=$((tries + 1)); done
-    echo "mode $(mode)"
-}
+is_mode() { [ "$(mode)" = "$1" ]; }
+mode_after() { wait_for 120 is_mode $1; echo "mode $(mode)"; }
 faults() { awk '/^numa_hint_faults / { print $2 }' /proc/vmstat; }
+are_faults() { [ "$(faults)" -ge 100 ]; }
 plenty() {
     frostline run --slow node:1 --fast 40% --cpu-limit 30% --settling-cpu-limit 50% -- \
         frostline-load --size 32MiB --hot 20% --seconds 600 --truth /tmp/truth >/dev/null 2>/tmp/notes &
     run=$!
-    while [ ! -s /tmp/truth ]; do sleep 0.5; done
+    wait_for 120 test -s /tmp/truth
     sleep 3
     echo "free: mode $(mode), faults $(faults)"
     dd if=/dev/zero of=/dev/shm/fill bs=1M count=1000 2>/dev/null
-    echo "filled: $(until_mode 2)"
-    tries=0
-    while [ "$(faults)" -lt 100 ] && [ $tries -lt 60 ]; do sleep 1 && tries=$((tries + 1)); done
+    echo "filled: $(mode_after 2)"
+    wait_for 60 are_faults
     echo "faults: $(faults)"
     rm /dev/shm/fill
-    echo "freed: $(until_mode 0)"
+    echo "freed: $(mode_after 0)"
     kill -INT $(pidof frostline-load)
     wait $run
     cat /tmp/notes

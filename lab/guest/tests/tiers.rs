@@ -28,8 +28,7 @@ three_tiers() {
         frostline-load --size 80MiB --hot 20% --cold-rate 50/s --seconds 3600 --checksums \
         --truth /tmp/truth >/tmp/load 2>/tmp/notes &
     run=$!
-    tries=0
-    until settled || [ $tries = 180 ]; do sleep 1 && tries=$((tries + 1)); done
+    wait_for 180 settled
     tiers
     frostline-load check --truth /tmp/truth
     kill -9 $run
