@@ -6,6 +6,8 @@
 
 use crate::error::DriverError;
 use crate::status::Status;
+use crate::wishes;
+use frostline_daemon::Limit;
 use frostline_linux::own_files::{self, Lock};
 use frostline_linux::process::Identity;
 use frostline_linux::{LinuxError, Root};
@@ -21,7 +23,9 @@ const FOLDER: &str = "/run/frostline/instances";
 /// This process's place among those that run.
 #[derive(Debug)]
 pub struct Instance {
+    root: Root,
     file: PathBuf,
+    key: String,
 }
 
 impl Instance {
@@ -34,7 +38,8 @@ impl Instance {
         let _lock = Lock::take(root, "instances")?;
         check_free(root, status.targets.iter().map(|target| target.pid))?;
         let number = TAKEN.fetch_add(1, Ordering::Relaxed);
-        let instance = Self { file: folder.join(format!("{}-{number}.json", status.pid)) };
+        let file = folder.join(format!("{}-{number}.json", status.pid));
+        let instance = Self { root: root.clone(), file, key: status.key() };
         instance.publish(status)?;
         Ok(instance)
     }
@@ -48,12 +53,18 @@ impl Instance {
         let text = serde_json::to_vec(status).map_err(|error| failed(error.into()))?;
         Ok(own_files::replace(&self.file, &text).map_err(failed)?)
     }
+
+    /// How much memory shall be fast, where somebody wishes for something else than it was begun with.
+    pub fn wish(&self) -> Option<Limit> {
+        wishes::of(&self.root, &self.key)
+    }
 }
 
 impl Drop for Instance {
     fn drop(&mut self) {
         // Whoever looks next removes it otherwise.
         let _ = fs::remove_file(&self.file);
+        let _ = wishes::clear(&self.root, &self.key);
     }
 }
 
@@ -110,6 +121,7 @@ pub fn list(root: &Root) -> Result<Vec<Status>, LinuxError> {
             found.push(status);
         } else {
             let _ = fs::remove_file(root.path(&path));
+            let _ = wishes::clear(root, &status.key());
         }
     }
     found.sort_by(|a, b| (a.pid, &a.name).cmp(&(b.pid, &b.name)));

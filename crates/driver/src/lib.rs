@@ -34,6 +34,7 @@ pub mod status;
 mod tier;
 pub mod variables;
 mod watched;
+pub mod wishes;
 mod written;
 
 pub use driver::Driver;

@@ -102,6 +102,12 @@ pub struct Status {
 }
 
 impl Status {
+    /// Names a target among all that are and were, whatever its name holds.
+    pub fn key(&self) -> String {
+        let name = crc32fast::hash(self.name.raw().as_bytes());
+        format!("{}-{}-{name:08x}", self.pid, self.start_ticks)
+    }
+
     /// Whether a driver can have written it, as far as numbers tell that are added up where it is shown.
     pub fn can_be(&self) -> bool {
         const MOST: u64 = 1 << 48;

@@ -97,7 +97,7 @@ impl Access {
         if cookies(header(COOKIE.as_str())).any(|value| same(value, &port.cookie)) {
             return Verdict::Allowed;
         }
-        match token(request.uri().query()) {
+        match value(request.uri().query(), "token") {
             Some(token) if request.uri().path() == "/" && port.takes(token) => {
                 let attributes = "Path=/; HttpOnly; SameSite=Strict";
                 Verdict::Enters(format!("{COOKIE_NAME}={}; {attributes}", port.cookie))
@@ -132,7 +132,7 @@ fn without_port(host: &str) -> &str {
 }
 
 /// Whether two secrets are the same; it takes as long wherever they differ. An empty one is none.
-fn same(a: &str, b: &str) -> bool {
+pub(crate) fn same(a: &str, b: &str) -> bool {
     let differ = a.bytes().zip(b.bytes()).fold(0, |differ, (a, b)| differ | (a ^ b));
     !b.is_empty() && a.len() == b.len() && differ == 0
 }
@@ -144,11 +144,16 @@ fn cookies(header: Option<&str>) -> impl Iterator<Item = &str> {
     pairs.filter(|(name, _)| *name == COOKIE_NAME).map(|(_, value)| value)
 }
 
-fn token(query: Option<&str>) -> Option<&str> {
-    query?.split('&').find_map(|pair| pair.strip_prefix("token="))
+/// Value of a key in a query, as it is written there.
+pub(crate) fn value<'a>(query: Option<&'a str>, key: &str) -> Option<&'a str> {
+    query?.split('&').find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='))
 }
 
-fn secret() -> io::Result<String> {
+/// What nobody can guess.
+///
+/// # Errors
+/// Where the system has too few random numbers.
+pub(crate) fn secret() -> io::Result<String> {
     let mut bytes = [0; SECRET];
     let got = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
     if got != SECRET {

@@ -1,10 +1,12 @@
 //! Page of what Frostline does on this machine, for browsers: every target, second by second, and the last hour.
 //!
-//! Nothing can be changed by it. Who may see it is decided by [`Access`]; [`http`] limits what a client can take.
+//! Who may see it is decided by [`Access`]; [`http`] limits what a client can take. Without a [`Control`] nothing can
+//! be changed by it.
 #![forbid(unsafe_code)]
 
 mod access;
 mod assets;
+mod control;
 mod heat;
 mod history;
 pub mod http;
@@ -13,4 +15,5 @@ mod page;
 mod warnings;
 
 pub use access::Access;
+pub use control::Control;
 pub use page::Page;

@@ -2,6 +2,7 @@
 
 use crate::access::{Access, Verdict};
 use crate::assets;
+use crate::control::Control;
 use crate::history::{History, Past, Point};
 use crate::http::{Answer, Peer, Site};
 use crate::machine::Machine;
@@ -56,6 +57,8 @@ pub struct Page {
     access: Access,
     /// A trace or runs, beside the targets.
     opened: Option<Bytes>,
+    /// Where something may be changed.
+    control: Option<Control>,
     state: RefCell<State>,
 }
 
@@ -72,7 +75,13 @@ struct State {
 impl Page {
     /// Of what runs under `root`, for whom `access` allows it, and of what was opened beside them, told in JSON.
     pub fn new(root: Root, access: Access, opened: Option<String>) -> Self {
-        Self { root, access, opened: opened.map(Bytes::from), state: RefCell::default() }
+        let (opened, state) = (opened.map(Bytes::from), RefCell::default());
+        Self { root, access, opened, control: None, state }
+    }
+
+    /// The same, by which something may be changed, too.
+    pub fn with_control(self, control: Control) -> Self {
+        Self { control: Some(control), ..self }
     }
 
     /// Looks at what runs, and tells everybody.
@@ -124,12 +133,35 @@ impl Page {
         }
     }
 
+    fn has(&self, method: &Method) -> bool {
+        match *method {
+            Method::GET | Method::HEAD => true,
+            Method::POST => self.control.is_some(),
+            _ => false,
+        }
+    }
+
+    fn change(&self, control: &Control, request: &Request<Incoming>) -> Answer {
+        let state = self.state.borrow();
+        let targets = || state.before.iter().map(|(status, _)| status);
+        control.change(&self.root, request, |key| targets().find(|one| one.key() == key))
+    }
+
     fn allowed(&self, request: &Request<Incoming>) -> Answer {
+        match (request.method(), &self.control) {
+            // Nothing is told to whom nothing is sent.
+            (&Method::HEAD, _) => return Answer::whole(StatusCode::OK, Bytes::new()),
+            (&Method::POST, Some(control)) => return self.change(control, request),
+            _ => {}
+        }
         let (path, query) = (request.uri().path(), request.uri().query());
         match path {
             "/api/events" => return self.events(),
             "/api/history" => return Self::past(&self.state.borrow(), query, |past| &past.points),
             "/api/heat" => return Self::past(&self.state.borrow(), query, |past| &past.heat),
+            "/api/control" => {
+                return json(self.control.as_ref().map_or("null".into(), Control::told));
+            }
             "/api/opened" => {
                 // That there is none is no error of who asks.
                 return json(self.opened.clone().unwrap_or(Bytes::from_static(b"null")));
@@ -148,12 +180,8 @@ impl Page {
 impl Site for Page {
     fn answer(&self, request: &Request<Incoming>, peer: Peer) -> Answer {
         let mut answer = match self.access.verdict(request, peer) {
-            _ if !matches!(*request.method(), Method::GET | Method::HEAD) => {
+            _ if !self.has(request.method()) => {
                 plain(StatusCode::METHOD_NOT_ALLOWED, "there is only GET, and HEAD\n")
-            }
-            Verdict::Allowed if *request.method() == Method::HEAD => {
-                // Nothing is told to whom nothing is sent.
-                Answer::whole(StatusCode::OK, Bytes::new())
             }
             Verdict::Allowed => self.allowed(request),
             Verdict::Enters(cookie) => {
@@ -172,7 +200,7 @@ impl Site for Page {
             ),
         };
         let response = &mut answer.response;
-        set(response, ALLOW, "GET, HEAD");
+        set(response, ALLOW, if self.control.is_some() { "GET, HEAD, POST" } else { "GET, HEAD" });
         set(response, CACHE_CONTROL, "no-store");
         set(response, CONTENT_SECURITY_POLICY, POLICY);
         set(response, REFERRER_POLICY, "no-referrer");
@@ -200,17 +228,11 @@ fn told<'a>(
     history: &mut History,
     at_ms: u64,
 ) -> Told<'a> {
-    let key = key(status);
-    let rates = Rates::next(before.iter().find(|(old, _)| self::key(old) == key), status);
+    let key = status.key();
+    let rates = Rates::next(before.iter().find(|(old, _)| old.key() == key), status);
     let point = Point::of(at_ms, status, &rates);
     history.add(&key, point, status);
     Told { key, status, rates, point, warnings: warnings::of(status) }
-}
-
-/// Names a target, whatever its name holds.
-fn key(status: &Status) -> String {
-    let name = crc32fast::hash(status.name.raw().as_bytes());
-    format!("{}-{}-{name:08x}", status.pid, status.start_ticks)
 }
 
 fn set<B>(response: &mut Response<B>, name: HeaderName, value: &'static str) {

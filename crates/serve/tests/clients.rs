@@ -2,7 +2,7 @@
 
 use frostline_linux::Root;
 use frostline_serve::http::{Listener, Server};
-use frostline_serve::{Access, Page};
+use frostline_serve::{Access, Control, Page};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -20,6 +20,10 @@ struct Served {
 }
 
 fn serve() -> Served {
+    serve_page(|page| page)
+}
+
+fn serve_page(with: fn(Page) -> Page) -> Served {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::create_dir_all(folder.path().join("proc")).expect("a folder");
     std::fs::write(folder.path().join("proc/meminfo"), "MemTotal: 8 kB\n").expect("a file");
@@ -28,8 +32,8 @@ fn serve() -> Served {
     let (print, urls) = channel();
     let print = move |url: &str| drop(print.send(url.to_owned()));
     let access = Access::of_port(address, print).expect("random numbers");
-    let server =
-        Server::start(listener, "page", move || Page::new(root, access, None)).expect("a thread");
+    let page = move || with(Page::new(root, access, None));
+    let server = Server::start(listener, "page", page).expect("a thread");
     Served { _server: server, address, urls, _root: folder }
 }
 
@@ -157,6 +161,37 @@ fn hostile_requests_are_refused() {
         assert!(!text.contains("\"targets\""), "{kind} was told something");
     }
     assert!(cases.len() >= 20);
+}
+
+#[test]
+fn who_may_change_something_has_read_the_secret() {
+    let served = serve_page(|page| page.with_control(Control::new().expect("random numbers")));
+    let cookie = served.enter();
+    let host = served.address;
+    let post = |headers: &str| {
+        served.ask(format!(
+            "POST /api/fast?target=1&size=1GiB HTTP/1.1\r\nHost: {host}\r\n{headers}Content-Length: 0\r\n\r\n"
+        ))
+    };
+    let told = served.get("/api/control", &cookie);
+    let secret = told.split("\"secret\":\"").nth(1).and_then(|rest| rest.split('"').next());
+    let secret = secret.map(|secret| format!("x-frostline-control: {secret}\r\n"));
+    let secret = secret.expect("it is told");
+    for (kind, headers, wanted) in [
+        ("nobody known", secret.clone(), "401"),
+        ("a form of another site", format!("{cookie}Sec-Fetch-Site: cross-site\r\n"), "403"),
+        ("the cookie alone", cookie.clone(), "403"),
+        ("a wrong secret", format!("{cookie}x-frostline-control: 0\r\n"), "403"),
+        ("no such target", format!("{cookie}{secret}"), "404"),
+    ] {
+        let text = post(&headers);
+        println!("{kind}: {}", code(&text));
+        assert_eq!(code(&text), wanted, "{kind}: {text}");
+    }
+    assert_eq!(code(&served.get("/api/control", "")), "401");
+    let others = serve();
+    let cookie = others.enter();
+    assert!(others.get("/api/control", &cookie).ends_with("\r\n\r\nnull"));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `frostline daemon`: several targets, from a file.
 
 use super::config;
-use super::serve::at_port;
+use super::serve::{Shown, at_port};
 use crate::live::config::{Config, Metrics, PLACE};
 use crate::live::fleet::Fleet;
 use crate::live::metrics::{self, server::Server};
@@ -168,7 +168,7 @@ impl MetricsReporter {
             // The old one gives up a port that the new one may want.
             self.page = None;
             self.page = match web {
-                Some(address) => Some((address.clone(), at_port(address, None)?)),
+                Some(address) => Some((address.clone(), at_port(address, Shown::default())?)),
                 None => None,
             };
         }

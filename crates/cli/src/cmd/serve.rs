@@ -3,7 +3,7 @@
 use super::opened;
 use frostline_linux::{Root, own_files};
 use frostline_serve::http::{Listener, Server};
-use frostline_serve::{Access, Page};
+use frostline_serve::{Access, Control, Page};
 use frostline_terminal::cancel;
 use frostline_terminal::errors::{ResultExt, failure, usage};
 use frostline_terminal::progress::note;
@@ -22,7 +22,8 @@ const SOCKET: &str = "/run/frostline/page.sock";
 /// What `--help` says first.
 pub const LONG: &str = "\
 Shows every target in a browser: memory by tier, what is saved and lost, moves, hotness, warnings, now \
-and over the last hour. Nothing can be changed there.
+and over the last hour. Nothing can be changed there but with --allow-control: how much of a target's memory \
+is fast, until its frostline ends or that is taken back.
 
 With a trace it shows that, too: where it accesses memory and when, how much memory serves how many of its \
 accesses, how much slower the program becomes with how much fast memory, and policies compared. Of runs that \
@@ -58,6 +59,17 @@ pub struct Args {
     /// Listen on a socket in the file system
     #[arg(long, value_name = "PATH", default_value = SOCKET)]
     socket: PathBuf,
+    /// Let who may see the page set how much of a target's memory is fast, which needs the right to write to
+    /// /run/frostline
+    #[arg(long)]
+    allow_control: bool,
+}
+
+/// What is shown beside the targets, and whether something may be changed.
+#[derive(Default)]
+pub struct Shown {
+    opened: Option<String>,
+    control: Option<Control>,
 }
 
 /// Serves until it is told to stop.
@@ -67,12 +79,14 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     cancel::install()?;
     let opened = args.opened.as_ref();
-    let opened =
-        opened.map(|name| opened::look(name, &args.machine, &args.policies)).transpose()?;
+    let shown = Shown {
+        opened: opened.map(|name| opened::look(name, &args.machine, &args.policies)).transpose()?,
+        control: args.allow_control.then(Control::new).transpose()?,
+    };
     let _served = match &args.listen {
-        Some(address) => (at_port(address, opened)?, None),
+        Some(address) => (at_port(address, shown)?, None),
         None => {
-            let (server, socket) = at_socket(&args.socket, opened)?;
+            let (server, socket) = at_socket(&args.socket, shown)?;
             (server, Some(socket))
         }
     };
@@ -82,26 +96,33 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn serve(listener: Listener, access: Access, opened: Option<String>) -> anyhow::Result<Server> {
-    Ok(Server::start(listener, "page", move || Page::new(Root::system(), access, opened))?)
+fn serve(listener: Listener, access: Access, shown: Shown) -> anyhow::Result<Server> {
+    let page = move || {
+        let page = Page::new(Root::system(), access, shown.opened);
+        match shown.control {
+            Some(control) => page.with_control(control),
+            None => page,
+        }
+    };
+    Ok(Server::start(listener, "page", page)?)
 }
 
 /// At a socket in the file system, which goes with what is given beside the server.
-fn at_socket(path: &Path, opened: Option<String>) -> anyhow::Result<(Server, Socket)> {
+fn at_socket(path: &Path, shown: Shown) -> anyhow::Result<(Server, Socket)> {
     let socket = Socket::make(path)?;
     let listener = Listener::unix(path).or_hint(
         format!("cannot listen on {}", path.display()),
         "name another place by --socket, or a port by --listen",
     )?;
     note(&format!("listening on {}", path.display()));
-    Ok((serve(listener, Access::of_socket(), opened)?, socket))
+    Ok((serve(listener, Access::of_socket(), shown)?, socket))
 }
 
-/// At a port of this machine; addresses by which browsers enter are printed. `opened` is what [`opened::look`] tells.
+/// At a port of this machine; addresses by which browsers enter are printed.
 ///
 /// # Errors
 /// Where it is not of this machine alone, or taken.
-pub fn at_port(address: &str, opened: Option<String>) -> anyhow::Result<Server> {
+pub fn at_port(address: &str, shown: Shown) -> anyhow::Result<Server> {
     let mut addresses = address
         .to_socket_addrs()
         .map_err(|error| usage(format!("--listen {address}: {error}"), "write 127.0.0.1:7199"))?;
@@ -114,7 +135,7 @@ pub fn at_port(address: &str, opened: Option<String>) -> anyhow::Result<Server> 
     let (listener, bound) = Listener::tcp(address)
         .or_hint(format!("cannot listen on {address}"), "choose another port")?;
     let access = Access::of_port(bound, |url| note(&format!("open {url} (good once)")))?;
-    serve(listener, access, opened)
+    serve(listener, access, shown)
 }
 
 /// A socket of ours, which goes with us.

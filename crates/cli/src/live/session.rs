@@ -21,9 +21,12 @@ const PUBLISH: Nanos = Nanos(1_000_000_000);
 const MOST_PUBLISH: Nanos = Nanos(60_000_000_000);
 const PUBLISH_PART: u64 = 250;
 
+/// Most memory that may be fast, and the least.
+type Bounds = (Limit, Option<Limit>);
+
 /// Sees the numbers of every second, may correct what concerns several drivers, and sets the
 /// limit of fast memory, and what is fast at least.
-pub type Overseer = Box<dyn FnMut(&mut Status) -> (Limit, Option<Limit>)>;
+pub type Overseer = Box<dyn FnMut(&mut Status) -> Bounds>;
 
 /// A driver, what was set up for it, and who is told about it.
 pub struct Session {
@@ -36,6 +39,10 @@ pub struct Session {
     series: Option<summary::Series>,
     summary: Option<PathBuf>,
     overseer: Option<Overseer>,
+    /// What may be fast where nobody oversees it.
+    asked: Bounds,
+    /// What somebody wishes to be fast instead.
+    wish: Option<Limit>,
     /// Memory of ours that was said to be above its limit (bytes).
     told_own: u64,
     /// Scattered memory is left alone, and that was said.
@@ -94,6 +101,7 @@ impl Session {
         say: &dyn Fn(&str),
     ) -> anyhow::Result<Self> {
         let series = outputs.series.as_deref().map(summary::Series::create).transpose()?;
+        let asked = bounds(&options);
         let (driver, notes) = start(root.clone(), options, who)?;
         notes.iter().for_each(|text| say(text));
         let mut session = Self {
@@ -106,6 +114,8 @@ impl Session {
             series,
             summary: outputs.summary.clone(),
             overseer: None,
+            asked,
+            wish: None,
             told_own: 0,
             scattered: false,
             last: Status::default(),
@@ -139,10 +149,8 @@ impl Session {
         if now >= self.publish_due {
             let began = clock::thread_cpu();
             let mut status = self.driver.status(&self.name);
-            if let Some(overseer) = &mut self.overseer {
-                let (most, least) = overseer(&mut status);
-                self.driver.set_fast(most, least);
-            }
+            let overseen = self.overseer.as_mut().map(|overseer| overseer(&mut status));
+            self.keep_bounds(overseen);
             self.watch_own_memory(&status);
             for remark in self.driver.take_remarks() {
                 note(&format!("{}: {remark}", self.name));
@@ -164,6 +172,24 @@ impl Session {
             self.publish_due = now.saturating_add(rest);
         }
         Ok(Duration::from_nanos(next.saturating_sub(self.watch.elapsed()).0))
+    }
+
+    /// Has as much memory be fast as somebody wishes, or within what is `overseen`, or as was asked for at the start.
+    fn keep_bounds(&mut self, overseen: Option<Bounds>) {
+        let wish = self.instance.as_ref().and_then(Instance::wish);
+        let changes = wish != self.wish;
+        if changes {
+            self.wish = wish;
+            let what = match wish {
+                Some(limit) => format!("{limit} of memory fast from now on, as somebody wishes"),
+                None => "fast memory as at the start again".to_owned(),
+            };
+            note(&format!("{}: {what}", self.name));
+        }
+        let wished = wish.map(|limit| (limit, Some(limit)));
+        if let Some((most, least)) = wished.or(overseen).or(changes.then_some(self.asked)) {
+            self.driver.set_fast(most, least);
+        }
     }
 
     /// Says once that there is memory that is left alone.
@@ -245,5 +271,13 @@ impl Session {
         if let Some(slow) = self.slow {
             slow.take_down();
         }
+    }
+}
+
+/// What may be fast by these options.
+fn bounds(options: &Options) -> Bounds {
+    match options.goal() {
+        Some(goal) => (goal.ceiling.unwrap_or(Limit::Share(1.0)), goal.floor),
+        None => (options.most_fast(), None),
     }
 }

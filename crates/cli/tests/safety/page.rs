@@ -78,7 +78,7 @@ fn a_browser_sees_what_is_so() {
         writeln!(answers, "done").expect("it listens");
     }
     assert_eq!(node.end().code(), Some(0));
-    assert_eq!(passed, 14, "all of it was looked at");
+    assert_eq!(passed, 15, "all of it was looked at");
     driver.signal(Signal::INT);
     assert_eq!(driver.end().code(), Some(0));
     load.end();

@@ -1,6 +1,7 @@
 // Details of one target: its last hour, and what it is like now.
 
 import { Chart } from "./chart";
+import { Control } from "./control";
 import { find, make, text } from "./dom";
 import { bytes, count, percent, rate, since } from "./format";
 import { HeatMap } from "./heat";
@@ -14,6 +15,7 @@ export class Detail {
   private key: string | undefined;
   private past: Point[] | undefined;
   private readonly heat = new HeatMap();
+  private readonly control = new Control();
   private readonly memory = new Chart(
     find("#memory"),
     [
@@ -50,6 +52,7 @@ export class Detail {
     this.key = key;
     this.past = undefined;
     void this.heat.select(key);
+    void this.control.select(key);
     const answer = await fetch(`/api/history?target=${encodeURIComponent(key)}`);
     if (answer.ok && this.key === key) this.past = (await answer.json()) as Point[];
   }

@@ -56,7 +56,7 @@ function bytes(value) {
 }
 
 mkdirSync(folder, { recursive: true });
-let { server, url, next } = await serve("127.0.0.1:0", TRACE);
+let { server, url, next } = await serve("127.0.0.1:0", "--allow-control", TRACE);
 const origin = new URL(url).origin;
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ["--no-sandbox"] });
 
@@ -99,6 +99,30 @@ try {
     await page.locator(`#${chart} canvas`).waitFor({ timeout: LONG });
   }
   console.log("PASS a target is chosen by keyboard, and has charts");
+
+  const fast = async (least, most) => {
+    for (let tries = 0; ; tries += 1) {
+      const { tiers, footprint_bytes } = status();
+      const share = tiers[0].capacity_bytes / footprint_bytes;
+      if (share >= least && share <= most) return share;
+      assert.ok(tries < 60, `${share} of its memory may be fast`);
+      await page.waitForTimeout(250);
+    }
+  };
+  const begun = await fast(0.5, 0.7);
+  await page.locator("#size").fill("a lot");
+  await page.keyboard.press("Enter");
+  await page.locator("#control span", { hasText: "hint: " }).waitFor({ timeout: LONG });
+  // The browser tells its console that a request was refused.
+  assert.deepEqual(complaints.splice(0).map((text) => /status of 400/.test(text)), [true]);
+  await page.locator("#size").fill("90%");
+  await page.keyboard.press("Enter");
+  const wished = await fast(0.85, 0.95);
+  await page.locator("#control button", { hasText: "As at the start" }).click();
+  await fast(0.5, 0.7);
+  const forged = await context.request.post(`${origin}/api/fast?target=x&size=1%25`);
+  assert.equal(forged.status(), 403, "the cookie alone changes nothing");
+  console.log(`PASS fast memory is set by the page: ${begun.toFixed(2)}, ${wished.toFixed(2)}, and back`);
 
   await page.locator("#opened-heading", { hasText: TRACE }).waitFor({ timeout: LONG });
   const canvas = page.locator("#map canvas");
