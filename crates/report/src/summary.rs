@@ -10,8 +10,8 @@ use std::fmt::Write;
 
 /// What the columns mean.
 const LEGEND: &str = "
-slowdown: modelled time over that with all memory fast and the same pages,
-          moves included
+slowdown: modelled time, moves included, over the least that any of these
+          takes with all memory fast
 of bound: share of the memory latency saved that no placement can exceed; it
           knows of no waiting for policies, so a slow policy may score well
 ";
@@ -123,7 +123,7 @@ fn table(size: &SizeStudy) -> String {
     }
     let mut table = Table::new(&headings);
     for policy in size.ranked() {
-        let mut cells = row(policy);
+        let mut cells = row(size, policy);
         cells.truncate(headings.len());
         table.row(cells);
     }
@@ -148,11 +148,11 @@ fn whole(policy: &PolicyStudy, number: fn(&RunReport) -> u64) -> f64 {
     policy.stat(|run| number(run) as f64).mean
 }
 
-fn row(policy: &PolicyStudy) -> Vec<String> {
+fn row(size: &SizeStudy, policy: &PolicyStudy) -> Vec<String> {
     vec![
         policy.spec.clone(),
         format!("{:.1} %", policy.stat(|run| run.fast_hit_ratio).times(100.0)),
-        format!("{:.3} x", policy.stat(|run| run.slowdown_vs_all_fast)),
+        format!("{:.3} x", size.slowdown(policy)),
         match policy.stat_option(|run| run.share_of_bound) {
             Some(share) => format!("{:.1} %", share.times(100.0)),
             None => "n/a".to_owned(),

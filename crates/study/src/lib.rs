@@ -103,6 +103,26 @@ impl SizeStudy {
         ranked.sort_by(|a, b| time(a).total_cmp(&time(b)).then_with(|| a.spec.cmp(&b.spec)));
         ranked
     }
+
+    /// Time of a policy's runs over the [least](least_all_fast) that any run of the same seed here would take with all
+    /// memory fast: in the order of times, whatever the pages are.
+    pub fn slowdown(&self, policy: &PolicyStudy) -> stats::Stat {
+        let runs = || self.policies.iter().flat_map(|one| &one.runs).map(|run| &run.report);
+        policy.stat(|run| {
+            let least = least_all_fast(runs().filter(|other| other.seed == run.seed));
+            least.map_or(run.slowdown_vs_all_fast, |least| run.modelled_seconds / least)
+        })
+    }
+}
+
+/// Shortest time that one of these runs would take with all memory fast and the pages that it had (s). Pages differ:
+/// policies split folios, or have base pages from the start, and walks take longer then. `None` where no time passes.
+pub fn least_all_fast<'a>(
+    runs: impl IntoIterator<Item = &'a frostline_sim::RunReport>,
+) -> Option<f64> {
+    let all_fast = |run: &frostline_sim::RunReport| run.modelled_seconds / run.slowdown_vs_all_fast;
+    let known = runs.into_iter().map(all_fast).filter(|time| time.is_finite() && *time > 0.0);
+    known.reduce(f64::min)
 }
 
 impl TraceStudy {
@@ -128,5 +148,52 @@ impl Study {
         let sizes = self.traces.iter().flat_map(|trace| &trace.sizes);
         let policies = sizes.flat_map(|size| &size.policies);
         policies.flat_map(|policy| &policy.runs).map(|run| &run.report).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use frostline_sim::{RunReport, SimOptions};
+
+    #[test]
+    fn slowdowns_are_in_the_order_of_times_whatever_the_pages_are() {
+        let fast: FastSize = "1:8".parse().expect("a size");
+        let machine = machine("dram-nvm").expect("a machine");
+        let request = Request {
+            traces: vec![Programs::alone("synth:zipf:size=16MiB:accesses=400K")],
+            guests: Vec::new(),
+            sizes: vec![fast],
+            policies: ["first-touch", "frost", "hybridtier"].map(str::to_owned).to_vec(),
+            seeds: 2,
+            bound: false,
+            jobs: Some(1),
+            options: SimOptions { tlb: true, ..SimOptions::new(machine, fast) },
+            every_series: false,
+            limit: frostline_core::Limit::default(),
+        };
+        let study = run(&request, &Unwatched).expect("it runs");
+        let size = &study.traces[0].sizes[0];
+        let slowdowns: Vec<f64> =
+            size.ranked().iter().map(|policy| size.slowdown(policy).mean).collect();
+        assert!(slowdowns.is_sorted() && slowdowns[0] > 1.0, "{slowdowns:?}");
+        // With base pages more walks take long: what they share is told by each run's own measure.
+        let own = |spec: &str| {
+            let policy = size.policies.iter().find(|policy| policy.spec == spec);
+            let policy = policy.expect("it ran");
+            size.slowdown(policy).mean / policy.stat(|run| run.slowdown_vs_all_fast).mean
+        };
+        assert!(own("hybridtier") > 1.02 && own("first-touch") < 1.0001, "{}", own("hybridtier"));
+    }
+
+    #[test]
+    fn runs_without_time_have_no_least() {
+        assert_eq!(least_all_fast([&RunReport::default()]), None);
+        let run = |modelled_seconds, slowdown_vs_all_fast| RunReport {
+            modelled_seconds,
+            slowdown_vs_all_fast,
+            ..RunReport::default()
+        };
+        assert_eq!(least_all_fast([&run(3.0, 1.5), &run(2.0, 2.0), &run(0.0, 0.0)]), Some(1.0));
     }
 }

@@ -6,7 +6,7 @@ use frostline_core::policy::registry;
 use frostline_profile::CurvePoint;
 use frostline_sim::{FastSize, Heatmap, RunReport, SimOptions};
 use frostline_study::advise::{Extent, Question, Trace, advise};
-use frostline_study::{Programs, Request, machine};
+use frostline_study::{Programs, Request, least_all_fast, machine};
 use frostline_terminal::limit;
 use frostline_terminal::progress::Screen;
 use serde::{Deserialize, Serialize};
@@ -57,15 +57,23 @@ struct Compared {
     seed: u64,
     fast: String,
     fast_bytes: u64,
-    /// By how much longer it takes than with all memory fast; a share of that time.
+    /// By how much longer it takes than the least that any run of the same would take with all memory fast; a share of that.
     slowdown: f64,
     fast_hits: f64,
     share_of_bound: Option<f64>,
     moved_bytes: u64,
 }
 
-impl From<&RunReport> for Compared {
-    fn from(run: &RunReport) -> Self {
+impl Compared {
+    /// Of a run beside `all`, those with the same memory among them.
+    fn new(run: &RunReport, all: &[&RunReport]) -> Self {
+        let what =
+            |run: &RunReport| (run.trace.clone(), run.machine.clone(), run.fast.clone(), run.seed);
+        let alike = all.iter().copied().filter(|other| what(other) == what(run));
+        let slowdown = match least_all_fast(alike) {
+            Some(least) => run.modelled_seconds / least,
+            None => run.slowdown_vs_all_fast,
+        };
         Self {
             trace: run.trace.clone(),
             machine: run.machine.clone(),
@@ -73,7 +81,7 @@ impl From<&RunReport> for Compared {
             seed: run.seed,
             fast: run.fast.clone(),
             fast_bytes: run.fast_bytes,
-            slowdown: run.slowdown_vs_all_fast - 1.0,
+            slowdown: slowdown - 1.0,
             fast_hits: run.fast_hit_ratio,
             share_of_bound: run.share_of_bound,
             moved_bytes: run.promoted_bytes + run.demoted_bytes,
@@ -94,7 +102,7 @@ struct Runs {
 pub fn look(name: &str, by: &str, policies: &str) -> anyhow::Result<String> {
     let opened = match runs(name)? {
         Some(runs) => {
-            Opened { name, trace: None, compared: runs.iter().map(Compared::from).collect() }
+            Opened { name, trace: None, compared: side_by_side(&runs.iter().collect::<Vec<_>>()) }
         }
         None => {
             // A wrong name is told before the work, not after it.
@@ -169,7 +177,11 @@ fn compared(
         limit: limit::current(),
     };
     let study = frostline_study::run(&request, &Screen)?;
-    Ok(study.reports().into_iter().map(Compared::from).collect())
+    Ok(side_by_side(&study.reports()))
+}
+
+fn side_by_side(runs: &[&RunReport]) -> Vec<Compared> {
+    runs.iter().map(|run| Compared::new(run, runs)).collect()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use frostline_study::{PolicyStudy, SizeStudy};
 /// Run time against all-fast. Bars begin at 1: their lengths compare as the time that is lost does. One that
 /// would squeeze all others ends at the border, and its number says how long it is.
 pub fn slowdown(size: &SizeStudy, palette: &Palette) -> String {
-    let stat = |policy: &PolicyStudy| policy.stat(|run| run.slowdown_vs_all_fast);
+    let stat = |policy: &PolicyStudy| size.slowdown(policy);
     let upper = |p: &&PolicyStudy| stat(p).mean + stat(p).half_width.unwrap_or(0.0);
     let ranked = size.ranked();
     let worst = slowest_shown(ranked.iter().map(upper));

@@ -21,10 +21,12 @@ pub fn chart(trace: &TraceStudy, palette: &Palette) -> String {
     sizes.dedup_by_key(|size| size.fast_bytes);
     let [_, .., largest] = sizes[..] else { return String::new() };
     let share = |bytes: u64| bytes as f64 / footprint.max(1.0);
-    let stat = |policy: &PolicyStudy| policy.stat(|run| run.slowdown_vs_all_fast);
-    let upper = |p: &PolicyStudy| stat(p).mean + stat(p).half_width.unwrap_or(0.0);
-    let all = || sizes.iter().flat_map(|size| &size.policies);
-    let worst = slowest_shown(all().map(upper));
+    let upper = |size: &SizeStudy, p: &PolicyStudy| {
+        let stat = size.slowdown(p);
+        stat.mean + stat.half_width.unwrap_or(0.0)
+    };
+    let uppers = sizes.iter().flat_map(|size| size.policies.iter().map(|p| upper(size, p)));
+    let worst = slowest_shown(uppers);
     let step = round_up((worst - 1.0) / 5.0);
     let top = 1.0 + ((worst - 1.0) / step).ceil().max(1.0) * step;
 
@@ -42,7 +44,7 @@ pub fn chart(trace: &TraceStudy, palette: &Palette) -> String {
     for (i, (spec, look)) in shown.iter().zip(&looks).enumerate() {
         let of_spec = sizes.iter().filter_map(|size| {
             let policy = size.policies.iter().find(|policy| policy.spec == *spec)?;
-            Some((share(size.fast_bytes), stat(policy)))
+            Some((share(size.fast_bytes), size.slowdown(policy)))
         });
         let points: Vec<_> = of_spec.collect();
         let line: Vec<(f64, f64)> =
@@ -65,7 +67,7 @@ pub fn chart(trace: &TraceStudy, palette: &Palette) -> String {
         .iter()
         .map(|size| {
             let named = |spec: &&str| size.policies.iter().find(|p| p.spec == **spec);
-            let cell = |spec| named(spec).map_or_else(String::new, |p| stat(p).show(3));
+            let cell = |spec| named(spec).map_or_else(String::new, |p| size.slowdown(p).show(3));
             std::iter::once(size.fast.to_string()).chain(shown.iter().map(cell)).collect()
         })
         .collect();
@@ -86,11 +88,10 @@ pub fn chart(trace: &TraceStudy, palette: &Palette) -> String {
 
 /// The smallest size, of ascending ones, at which a policy of `shown` loses no more than [`GOAL`] says.
 fn goal(sizes: &[&SizeStudy], shown: &[&str]) -> String {
-    let mean = |policy: &PolicyStudy| policy.stat(|run| run.slowdown_vs_all_fast).mean;
     let reached = sizes.iter().find_map(|size| {
         let ranked = size.ranked();
         let best = ranked.into_iter().find(|policy| shown.contains(&&*policy.spec))?;
-        (mean(best) <= GOAL).then(|| {
+        (size.slowdown(best).mean <= GOAL).then(|| {
             let bytes = units::bytes(size.fast_bytes as f64);
             format!("5 % (dashed) is reached at {bytes} ({}), by {}.", size.fast, best.spec)
         })

@@ -176,7 +176,7 @@ fn verdict(out: &mut String, trace: &TraceStudy) {
         let Some(best) = ranked.iter().find(|p| is_online(&p.spec)).or(ranked.first()) else {
             continue;
         };
-        let slowdown = best.stat(|r| r.slowdown_vs_all_fast).mean;
+        let slowdown = size.slowdown(best).mean;
         let _ = write!(
             out,
             "<li>With {} of fast memory ({}), <b>{}</b> runs <b>{slowdown:.2} ×</b> as long as with \
@@ -193,7 +193,7 @@ fn verdict(out: &mut String, trace: &TraceStudy) {
         let first_touch =
             ranked.iter().find(|p| p.spec == registry::FIRST_TOUCH && p.spec != best.spec);
         if let Some(reference) = first_touch {
-            let slowdown = reference.stat(|r| r.slowdown_vs_all_fast).mean;
+            let slowdown = size.slowdown(reference).mean;
             let _ = write!(out, "; without tiering (first-touch) {slowdown:.2} ×");
         }
         out.push_str(".</li>");

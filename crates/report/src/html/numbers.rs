@@ -12,7 +12,7 @@ const MISSING: &str = "n/a";
 
 const LINES: &[Line] = &[
     ("fast hits (%)", |p| p.stat(|r| r.fast_hit_ratio).times(100.0).show(2)),
-    ("slowdown (×)", |p| p.stat(|r| r.slowdown_vs_all_fast).show(4)),
+    ("time over all fast, same pages (×)", |p| p.stat(|r| r.slowdown_vs_all_fast).show(4)),
     ("speed-up over all-slow (×)", |p| p.stat(|r| r.speedup_vs_all_slow).show(4)),
     ("share of bound (%)", |p| option(p, |r| r.share_of_bound, |s| s.times(100.0).show(2))),
     ("modelled time (s)", |p| p.stat(|r| r.modelled_seconds).show(4)),
@@ -63,6 +63,10 @@ pub fn of_size(size: &SizeStudy) -> String {
         let known = cells.iter().any(|cell| cell != MISSING);
         known.then(|| std::iter::once((*name).to_owned()).chain(cells).collect())
     };
-    let rows: Vec<Vec<String>> = LINES.iter().filter_map(line).collect();
+    let slowdown = |policy: &&PolicyStudy| size.slowdown(policy).show(4);
+    let slowdowns = ranked.iter().map(slowdown);
+    let slowdowns = std::iter::once("slowdown (×)".to_owned()).chain(slowdowns).collect();
+    let rows: Vec<Vec<String>> =
+        std::iter::once(slowdowns).chain(LINES.iter().filter_map(line)).collect();
     table(&headings, &rows)
 }

@@ -39,7 +39,7 @@ pub fn section(study: &Study, names: &[&str]) -> String {
             );
             let stat = |spec: &str| {
                 let policy = size.policies.iter().find(|policy| policy.spec == spec)?;
-                Some(policy.stat(|run| run.slowdown_vs_all_fast))
+                Some(size.slowdown(policy))
             };
             let means = policies.iter().filter_map(|spec| stat(spec)).map(|stat| stat.mean);
             let best = means.fold(f64::INFINITY, f64::min);
