@@ -85,6 +85,7 @@ fn many(args: &Args) -> ExitCode {
     let limit = args.seconds.map(Duration::from_secs);
     let most = args.steps.unwrap_or(if limit.is_some() { u64::MAX } else { 1_000_000 });
     let (next, steps) = (AtomicU64::new(from), AtomicU64::new(0));
+    let minute = AtomicU64::new(0);
     let sum = Mutex::new(Played::default());
     let found = Mutex::new(None);
     let worker = || {
@@ -99,7 +100,11 @@ fn many(args: &Args) -> ExitCode {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             match play(seed, STEPS, args.without) {
                 Ok(played) => {
-                    steps.fetch_add(played.steps, Ordering::Relaxed);
+                    let so_far = steps.fetch_add(played.steps, Ordering::Relaxed) + played.steps;
+                    let minutes = began.elapsed().as_secs() / 60;
+                    if minute.fetch_max(minutes, Ordering::Relaxed) < minutes {
+                        eprintln!("{:.1} million steps in {minutes} min", so_far as f64 / 1e6);
+                    }
                     if let Ok(mut sum) = sum.lock() {
                         sum.add(&played);
                     }
