@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,18 @@ class _KeptMemory(WorkerPlugin):
         _keep_freed(int(os.environ.get("MALLOC_TRIM_THRESHOLD_", _TRIM_BYTES)), _MMAP_BYTES)
 
 
+@contextmanager
+def _memory_kept(client: Client) -> Iterator[None]:
+    # A worker that dies while it is told keeps nothing, and fails nothing.
+    with suppress(OSError):
+        client.register_plugin(_KeptMemory())
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            client.unregister_worker_plugin(_KeptMemory.name)
+
+
 def _sent(tasks: list[Task], client: Client) -> dict[str, Any]:
     """Contents of the traces that are files, by digest, on their way to workers that ask for them."""
     files = {task.digest: task.request["traces"][0] for task in tasks}
@@ -69,27 +83,26 @@ def on_cluster(tasks: list[Task], client: Client, scatter: bool) -> Rows:
     contents = _sent(tasks, client) if scatter else {}
     task_of = {}
     futures = []
-    client.register_plugin(_KeptMemory())
-    try:
-        for rank, task in enumerate(tasks):
-            future = client.submit(
-                perform,
-                task,
-                content=contents.get(task.digest),
-                key=f"frostline-{task.key}",
-                priority=-rank,
-                retries=_RETRIES,
-                resources={"MEMORY": task.memory_bytes} if declared else None,
-            )
-            task_of[future.key] = task
-            futures.append(future)
-        for future in as_completed(futures):
-            error = future.exception()
-            # A run on which workers die again and again is a row as well.
-            if error is not None:
-                yield row_of(task_of[future.key], None, f"{type(error).__name__}: {error}")
-            else:
-                yield future.result()
-    finally:
-        client.cancel(futures)
-        client.unregister_worker_plugin(_KeptMemory.name)
+    with _memory_kept(client):
+        try:
+            for rank, task in enumerate(tasks):
+                future = client.submit(
+                    perform,
+                    task,
+                    content=contents.get(task.digest),
+                    key=f"frostline-{task.key}",
+                    priority=-rank,
+                    retries=_RETRIES,
+                    resources={"MEMORY": task.memory_bytes} if declared else None,
+                )
+                task_of[future.key] = task
+                futures.append(future)
+            for future in as_completed(futures):
+                error = future.exception()
+                # A run on which workers die again and again is a row as well.
+                if error is not None:
+                    yield row_of(task_of[future.key], None, f"{type(error).__name__}: {error}")
+                else:
+                    yield future.result()
+        finally:
+            client.cancel(futures)

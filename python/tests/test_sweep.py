@@ -16,6 +16,7 @@ from typing import Any
 import pandas
 import pytest
 from distributed import Client, LocalCluster
+from distributed.comm.core import CommClosedError
 
 import frostline
 from frostline import _native, _sweep, _task
@@ -181,6 +182,23 @@ def test_a_worker_that_is_killed_costs_its_run_only(here: pandas.DataFrame) -> N
             for worker in workers:
                 worker.kill()
                 worker.wait()
+    pandas.testing.assert_frame_equal(frame, here, check_exact=True)
+
+
+def test_a_worker_that_dies_while_it_is_told_fails_nothing(
+    here: pandas.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with LocalCluster(n_workers=1, dashboard_address=None) as cluster, Client(cluster) as client:
+        told = []
+
+        def closed(*_: object) -> None:
+            told.append(True)
+            raise CommClosedError("Stream is closed")
+
+        monkeypatch.setattr(client, "register_plugin", closed)
+        monkeypatch.setattr(client, "unregister_worker_plugin", closed)
+        frame = swept(client=client)
+        assert len(told) == 2
     pandas.testing.assert_frame_equal(frame, here, check_exact=True)
 
 
