@@ -7,6 +7,7 @@
 use crate::error::DriverError;
 use crate::status::Status;
 use crate::wishes;
+use crate::written::Written;
 use frostline_daemon::Limit;
 use frostline_linux::own_files::{self, Lock};
 use frostline_linux::process::Identity;
@@ -55,7 +56,7 @@ impl Instance {
     }
 
     /// How much memory shall be fast, where somebody wishes for something else than it was begun with.
-    pub fn wish(&self) -> Option<Limit> {
+    pub fn wish(&self) -> Option<Written<Limit>> {
         wishes::of(&self.root, &self.key)
     }
 }

@@ -4,6 +4,7 @@
 //! `/run/frostline` makes. The frostline concerned looks at it about once a second, and removes it in the end.
 
 use crate::status::Status;
+use crate::written::Written;
 use frostline_daemon::Limit;
 use frostline_linux::{LinuxError, Root, own_files};
 use std::fs;
@@ -11,18 +12,18 @@ use std::fs;
 const FOLDER: &str = "/run/frostline/wishes";
 
 /// What is wished for a target; `None` where nothing is, or nothing that can be read.
-pub fn of(root: &Root, key: &str) -> Option<Limit> {
-    Limit::parse(root.read_optional(format!("{FOLDER}/{key}")).ok()??.trim()).ok()
+pub fn of(root: &Root, key: &str) -> Option<Written<Limit>> {
+    root.read_optional(format!("{FOLDER}/{key}")).ok()??.parse().ok()
 }
 
 /// Wishes that so much of a target's memory is fast; `None` for what it was begun with.
 ///
 /// # Errors
 /// Without the right to write there.
-pub fn set(root: &Root, target: &Status, fast: Option<Limit>) -> Result<(), LinuxError> {
+pub fn set(root: &Root, target: &Status, fast: Option<&Written<Limit>>) -> Result<(), LinuxError> {
     let Some(fast) = fast else { return clear(root, &target.key()) };
     let file = own_files::folder(root, FOLDER)?.join(target.key());
-    own_files::replace(&file, fast.to_string().as_bytes())
+    own_files::replace(&file, fast.text().as_bytes())
         .map_err(|error| LinuxError::io("write", &file, &error))
 }
 
@@ -43,7 +44,6 @@ pub fn clear(root: &Root, key: &str) -> Result<(), LinuxError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use frostline_core::types::Bytes;
 
     #[test]
     fn what_is_wished_is_read_until_it_is_cleared() {
@@ -53,9 +53,10 @@ mod tests {
         let target = Status { pid: 7, name: "a/../b".into(), ..Status::default() };
         let other = Status { pid: 7, name: "c".into(), ..Status::default() };
         assert_eq!(of(&root, &target.key()), None);
-        for limit in [Limit::Share(0.25), Limit::Size(Bytes(3 << 30)), Limit::AllBut(Bytes(4096))] {
-            set(&root, &target, Some(limit)).expect("it is written");
-            assert_eq!(of(&root, &target.key()), Some(limit));
+        for limit in ["25%", "3GiB", "all-4KiB"] {
+            let limit: Written<Limit> = limit.parse().expect("a limit");
+            set(&root, &target, Some(&limit)).expect("it is written");
+            assert_eq!(of(&root, &target.key()).as_ref(), Some(&limit));
             assert_eq!(of(&root, &other.key()), None);
         }
         fs::write(folder.path().join("run/frostline/wishes").join(target.key()), "nonsense")

@@ -5,7 +5,7 @@
 
 use crate::access::{same, secret, value};
 use crate::http::Answer;
-use frostline_driver::{Limit, Status, wishes};
+use frostline_driver::{Limit, Status, Written, wishes};
 use frostline_linux::Root;
 use hyper::{Request, StatusCode};
 use percent_encoding::percent_decode_str;
@@ -57,14 +57,12 @@ impl Control {
         let size = percent_decode_str(value(query, "size").unwrap_or_default()).decode_utf8_lossy();
         let fast = match size.trim() {
             "" => None,
-            size => match Limit::parse(size) {
+            size => match size.parse::<Written<Limit>>() {
                 Ok(fast) => Some(fast),
-                Err(error) => {
-                    return say(StatusCode::BAD_REQUEST, &error.to_string());
-                }
+                Err(error) => return say(StatusCode::BAD_REQUEST, &error.to_string()),
             },
         };
-        match wishes::set(root, target, fast) {
+        match wishes::set(root, target, fast.as_ref()) {
             Ok(()) => Answer::whole(StatusCode::NO_CONTENT, ""),
             Err(error) => say(StatusCode::FORBIDDEN, &error.to_string()),
         }
@@ -74,7 +72,6 @@ impl Control {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use frostline_core::types::Bytes;
 
     #[test]
     fn only_who_knows_the_secret_changes_what_there_is() {
@@ -91,7 +88,7 @@ mod tests {
             let answer = control.change(&root, &request, |named| (named == key).then_some(&status));
             answer.response.status().as_u16()
         };
-        let wished = || wishes::of(&root, &key);
+        let wished = || wishes::of(&root, &key).map(|wish| wish.text().to_owned());
         let half = format!("{PATH}?target={key}&size=50%25");
         for wrong in ["", "x", &secret[1..]] {
             assert_eq!(ask(&half, wrong), 403, "{wrong}");
@@ -111,9 +108,9 @@ mod tests {
         }
         assert_eq!(wished(), None);
         assert_eq!(ask(&half, secret), 204);
-        assert_eq!(wished(), Some(Limit::Share(0.5)));
+        assert_eq!(wished(), Some("50%".into()));
         assert_eq!(ask(&format!("{PATH}?target={key}&size=2GiB"), secret), 204);
-        assert_eq!(wished(), Some(Limit::Size(Bytes(2 << 30))));
+        assert_eq!(wished(), Some("2GiB".into()));
         assert_eq!(ask(&format!("{PATH}?target={key}&size="), secret), 204);
         assert_eq!(wished(), None);
         // Nobody may write there any more.

@@ -6,7 +6,7 @@ use super::summary;
 use frostline_core::types::Nanos;
 use frostline_driver::instances::{Instance, check_free};
 use frostline_driver::start::Stopwatch;
-use frostline_driver::{Driver, DriverError, Limit, Options, Selection, Status, start};
+use frostline_driver::{Driver, DriverError, Limit, Options, Selection, Status, Written, start};
 use frostline_linux::Root;
 use frostline_linux::process::clock;
 use frostline_report::units::bytes;
@@ -42,7 +42,7 @@ pub struct Session {
     /// What may be fast where nobody oversees it.
     asked: Bounds,
     /// What somebody wishes to be fast instead.
-    wish: Option<Limit>,
+    wish: Option<Written<Limit>>,
     /// Memory of ours that was said to be above its limit (bytes).
     told_own: u64,
     /// Scattered memory is left alone, and that was said.
@@ -179,14 +179,14 @@ impl Session {
         let wish = self.instance.as_ref().and_then(Instance::wish);
         let changes = wish != self.wish;
         if changes {
-            self.wish = wish;
-            let what = match wish {
-                Some(limit) => format!("{limit} of memory fast from now on, as somebody wishes"),
-                None => "fast memory as at the start again".to_owned(),
+            let what = match &wish {
+                Some(size) => format!("fast memory is {size} from now on, as somebody wishes"),
+                None => "fast memory is as at the start again".to_owned(),
             };
             note(&format!("{}: {what}", self.name));
         }
-        let wished = wish.map(|limit| (limit, Some(limit)));
+        let wished = wish.as_deref().map(|&limit| (limit, Some(limit)));
+        self.wish = wish;
         if let Some((most, least)) = wished.or(overseen).or(changes.then_some(self.asked)) {
             self.driver.set_fast(most, least);
         }
