@@ -156,6 +156,15 @@ impl Guest {
         }
     }
 
+    /// Arguments of the kernel, and after how many seconds a job may hang, so that what runs is told. In the lab
+    /// nothing else runs.
+    fn arguments(&self) -> String {
+        match self.lab {
+            Some(_) => self.append.clone(),
+            None => format!("{} frostline.watch={}", self.append, self.timeout_s / 2),
+        }
+    }
+
     fn boot(&self, script: &str) -> std::io::Result<Outcome> {
         let work = TempDir::new()?;
         let job = work.path().join("job");
@@ -165,7 +174,7 @@ impl Guest {
             .args(["--hmat", if self.hmat { "on" } else { "off" }])
             .args(["--memory", &format!("{}M:{}M", self.fast_mib, self.slow_mib)])
             .args(["--timeout", &self.timeout_s.to_string()])
-            .args(["--append", &self.append])
+            .args(["--append", &self.arguments()])
             .args(self.lab.iter().flat_map(lab_arguments))
             .arg("--keep")
             .arg(&kept)

@@ -264,10 +264,14 @@ fn what_a_job_says_comes_back() {
 
 #[test]
 fn a_job_that_hangs_ends_by_timeout_and_a_guest_that_dies_is_told_from_it() {
-    let hang = Guest::default().memory_mib(256, 256).timeout_s(20);
+    let hang = Guest::default().memory_mib(256, 256).timeout_s(40);
     match hang.run("echo before; sleep 1000") {
         Outcome::Failed(reason) => {
             assert!(reason.contains("timeout: ") && reason.contains("\n["), "{reason}");
+            // By name and state, and where the kernel has it.
+            assert!(reason.contains("init: what runs after "), "{reason}");
+            assert!(reason.contains(" sleep State:\tS (sleeping) "), "{reason}");
+            assert!(reason.contains("hrtimer_nanosleep"), "{reason}");
         }
         Outcome::Impossible(reason) => return skip(Requirement::Guest, reason),
         Outcome::Ran(report) => panic!("it ended: {report:?}"),
