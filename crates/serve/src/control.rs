@@ -1,6 +1,6 @@
 //! Control: what can be changed by the page, where that is allowed.
 //!
-//! How much memory of a target is fast, until its frostline ends or that is taken back. A request names a secret in a header.
+//! The size of a target's fast memory, until its frostline ends or that is taken back. A request names a secret in a header.
 //! Only pages of this site can read it, and no other site can have a browser send that header.
 
 use crate::access::{same, secret, value};

@@ -1,7 +1,7 @@
 //! Page of what Frostline does on this machine, for browsers: every target, second by second, and the last hour.
 //!
-//! Who may see it is decided by [`Access`]; [`http`] limits what a client can take. Without a [`Control`] nothing can
-//! be changed by it.
+//! [`Access`] decides who may see it, and [`http`] limits what a client can take. Without a [`Control`] nothing can be
+//! changed by it.
 #![forbid(unsafe_code)]
 
 mod access;

@@ -73,15 +73,15 @@ struct State {
 }
 
 impl Page {
-    /// Of what runs under `root`, for whom `access` allows it, and of what was opened beside them, told in JSON.
-    pub fn new(root: Root, access: Access, opened: Option<String>) -> Self {
-        let (opened, state) = (opened.map(Bytes::from), RefCell::default());
-        Self { root, access, opened, control: None, state }
-    }
-
-    /// The same, by which something may be changed, too.
-    pub fn with_control(self, control: Control) -> Self {
-        Self { control: Some(control), ..self }
+    /// Of what runs under `root`, for whom `access` allows it, and of what was opened beside them, told in JSON. With
+    /// `control` something may be changed, too.
+    pub fn new(
+        root: Root,
+        access: Access,
+        opened: Option<String>,
+        control: Option<Control>,
+    ) -> Self {
+        Self { root, access, opened: opened.map(Bytes::from), control, state: RefCell::default() }
     }
 
     /// Looks at what runs, and tells everybody.

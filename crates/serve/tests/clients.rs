@@ -20,10 +20,10 @@ struct Served {
 }
 
 fn serve() -> Served {
-    serve_page(|page| page)
+    serve_with(None)
 }
 
-fn serve_page(with: fn(Page) -> Page) -> Served {
+fn serve_with(control: Option<Control>) -> Served {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::create_dir_all(folder.path().join("proc")).expect("a folder");
     std::fs::write(folder.path().join("proc/meminfo"), "MemTotal: 8 kB\n").expect("a file");
@@ -32,7 +32,7 @@ fn serve_page(with: fn(Page) -> Page) -> Served {
     let (print, urls) = channel();
     let print = move |url: &str| drop(print.send(url.to_owned()));
     let access = Access::of_port(address, print).expect("random numbers");
-    let page = move || with(Page::new(root, access, None));
+    let page = move || Page::new(root, access, None, control);
     let server = Server::start(listener, "page", page).expect("a thread");
     Served { _server: server, address, urls, _root: folder }
 }
@@ -165,7 +165,7 @@ fn hostile_requests_are_refused() {
 
 #[test]
 fn who_may_change_something_has_read_the_secret() {
-    let served = serve_page(|page| page.with_control(Control::new().expect("random numbers")));
+    let served = serve_with(Some(Control::new().expect("random numbers")));
     let cookie = served.enter();
     let host = served.address;
     let post = |headers: &str| {
@@ -258,7 +258,7 @@ fn a_socket_is_for_its_user() {
     let listener = Listener::unix(&path).expect("a socket");
     let root = Root::at(folder.path());
     let _server =
-        Server::start(listener, "page", move || Page::new(root, Access::of_socket(), None))
+        Server::start(listener, "page", move || Page::new(root, Access::of_socket(), None, None))
             .expect("a thread");
     let ask = |host: &str| {
         let mut stream = UnixStream::connect(&path).expect("a connection");

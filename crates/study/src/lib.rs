@@ -104,22 +104,25 @@ impl SizeStudy {
         ranked
     }
 
-    /// Time of a policy's runs over the [least](least_all_fast) that any run of the same seed here would take with all
-    /// memory fast: in the order of times, whatever the pages are.
+    /// [Slowdown](slowdown_among) of a policy's runs, among those of the same seed here: in the order of times, whatever
+    /// the pages are.
     pub fn slowdown(&self, policy: &PolicyStudy) -> stats::Stat {
         let runs = || self.policies.iter().flat_map(|one| &one.runs).map(|run| &run.report);
-        policy.stat(|run| {
-            let least = least_all_fast(runs().filter(|other| other.seed == run.seed));
-            least.map_or(run.slowdown_vs_all_fast, |least| run.modelled_seconds / least)
-        })
+        policy.stat(|run| slowdown_among(run, runs().filter(|other| other.seed == run.seed)))
     }
+}
+
+/// Time of a run over the [least](least_all_fast) that any of `runs`, it among them, would take with all memory fast.
+pub fn slowdown_among<'a>(
+    run: &frostline_sim::RunReport,
+    runs: impl IntoIterator<Item = &'a frostline_sim::RunReport>,
+) -> f64 {
+    least_all_fast(runs).map_or(run.slowdown_vs_all_fast, |least| run.modelled_seconds / least)
 }
 
 /// Shortest time that one of these runs would take with all memory fast and the pages that it had (s). Pages differ:
 /// policies split folios, or have base pages from the start, and walks take longer then. `None` where no time passes.
-pub fn least_all_fast<'a>(
-    runs: impl IntoIterator<Item = &'a frostline_sim::RunReport>,
-) -> Option<f64> {
+fn least_all_fast<'a>(runs: impl IntoIterator<Item = &'a frostline_sim::RunReport>) -> Option<f64> {
     let all_fast = |run: &frostline_sim::RunReport| run.modelled_seconds / run.slowdown_vs_all_fast;
     let known = runs.into_iter().map(all_fast).filter(|time| time.is_finite() && *time > 0.0);
     known.reduce(f64::min)

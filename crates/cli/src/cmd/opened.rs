@@ -6,7 +6,7 @@ use frostline_core::policy::registry;
 use frostline_profile::CurvePoint;
 use frostline_sim::{FastSize, Heatmap, RunReport, SimOptions};
 use frostline_study::advise::{Extent, Question, Trace, advise};
-use frostline_study::{Programs, Request, least_all_fast, machine};
+use frostline_study::{Programs, Request, machine, slowdown_among};
 use frostline_terminal::limit;
 use frostline_terminal::progress::Screen;
 use serde::{Deserialize, Serialize};
@@ -67,13 +67,11 @@ struct Compared {
 impl Compared {
     /// Of a run beside `all`, those with the same memory among them.
     fn new(run: &RunReport, all: &[&RunReport]) -> Self {
-        let what =
-            |run: &RunReport| (run.trace.clone(), run.machine.clone(), run.fast.clone(), run.seed);
-        let alike = all.iter().copied().filter(|other| what(other) == what(run));
-        let slowdown = match least_all_fast(alike) {
-            Some(least) => run.modelled_seconds / least,
-            None => run.slowdown_vs_all_fast,
+        let is_alike = |other: &&RunReport| {
+            (&other.trace, &other.machine, &other.fast, other.seed)
+                == (&run.trace, &run.machine, &run.fast, run.seed)
         };
+        let slowdown = slowdown_among(run, all.iter().copied().filter(is_alike));
         Self {
             trace: run.trace.clone(),
             machine: run.machine.clone(),

@@ -97,13 +97,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn serve(listener: Listener, access: Access, shown: Shown) -> anyhow::Result<Server> {
-    let page = move || {
-        let page = Page::new(Root::system(), access, shown.opened);
-        match shown.control {
-            Some(control) => page.with_control(control),
-            None => page,
-        }
-    };
+    let page = move || Page::new(Root::system(), access, shown.opened, shown.control);
     Ok(Server::start(listener, "page", page)?)
 }
 

@@ -101,7 +101,7 @@ impl Session {
         say: &dyn Fn(&str),
     ) -> anyhow::Result<Self> {
         let series = outputs.series.as_deref().map(summary::Series::create).transpose()?;
-        let asked = bounds(&options);
+        let asked = (options.most_fast(), options.goal().and_then(|goal| goal.floor));
         let (driver, notes) = start(root.clone(), options, who)?;
         notes.iter().for_each(|text| say(text));
         let mut session = Self {
@@ -271,13 +271,5 @@ impl Session {
         if let Some(slow) = self.slow {
             slow.take_down();
         }
-    }
-}
-
-/// What may be fast by these options.
-fn bounds(options: &Options) -> Bounds {
-    match options.goal() {
-        Some(goal) => (goal.ceiling.unwrap_or(Limit::Share(1.0)), goal.floor),
-        None => (options.most_fast(), None),
     }
 }

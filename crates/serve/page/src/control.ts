@@ -1,4 +1,4 @@
-// How much memory of a target shall be fast, where the server lets the page say so.
+// Control of a target's fast memory, where the server lets the page say so.
 
 import { find, text } from "./dom";
 
