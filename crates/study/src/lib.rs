@@ -112,7 +112,7 @@ impl SizeStudy {
     }
 }
 
-/// Time of a run over the [least](least_all_fast) that any of `runs`, it among them, would take with all memory fast.
+/// Time of a run over the least that any of `runs`, it among them, would take with all memory fast.
 pub fn slowdown_among<'a>(
     run: &frostline_sim::RunReport,
     runs: impl IntoIterator<Item = &'a frostline_sim::RunReport>,
