@@ -139,7 +139,7 @@ def _sweep(given: argparse.Namespace) -> int:
         frame.to_csv(given.csv, index=False)
     else:
         shown = frame.pivot_table(
-            index=["trace", "machine", "fast"], columns="policy", values="slowdown_vs_all_fast", observed=True
+            index=["trace", "machine", "fast"], columns="policy", values="slowdown", observed=True
         )
         print(shown.round(3).to_string())
     return 1 if len(failed) else 0

@@ -54,14 +54,20 @@ class Run:
     ----------
     report
         Every number of it, units in the names.
+    slowdown
+        Modelled time over the least that any of the runs it was compared with takes with all memory fast; 1 for none.
+        ``report["slowdown_vs_all_fast"]`` is over its own time, which is longer with small pages.
     series
         The same over time, where it was asked for: a point for each interval.
     bound
         What the fast memory can save at most, where it was asked for and there is a bound.
     """
 
-    def __init__(self, report: dict[str, Any], series: list[dict[str, Any]], bound: Bound | None = None) -> None:
+    def __init__(
+        self, report: dict[str, Any], slowdown: float, series: list[dict[str, Any]], bound: Bound | None = None
+    ) -> None:
         self.report = report
+        self.slowdown = slowdown
         self.series = series
         self.bound = bound
 
@@ -79,11 +85,6 @@ class Run:
     def fast(self) -> str:
         """Size of fast memory, as it was asked for."""
         return str(self.report["fast"])
-
-    @property
-    def slowdown(self) -> float:
-        """Modelled time divided by that with all memory fast; 1 for none."""
-        return float(self.report["slowdown_vs_all_fast"])
 
     @property
     def fast_hit_ratio(self) -> float:
@@ -141,9 +142,11 @@ class Runs(Sequence[Run]):
         return iter(self._runs)
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """The numbers of each run that are no tables themselves."""
+        """The numbers of each run that are no tables themselves, and its slowdown."""
         return [
-            {key: value for key, value in run.report.items() if not isinstance(value, dict | list)} for run in self
+            {key: value for key, value in run.report.items() if not isinstance(value, dict | list)}
+            | {"slowdown": run.slowdown}
+            for run in self
         ]
 
     def to_pandas(self) -> pandas.DataFrame:
@@ -269,7 +272,7 @@ def compare(
     }
     with shown(progress) as told:
         runs = json.loads(_native.compare(json.dumps(request), told, classes))
-        found = Runs([Run(run["report"], run["series"], _bound_of(run)) for run in runs])
+        found = Runs([Run(run["report"], run["slowdown"], run["series"], _bound_of(run)) for run in runs])
         if verify and classes:
             again = {**request, "policies": ",".join(classes), "bound": False, "series": False}
             repeated = json.loads(_native.compare(json.dumps(again), told, classes))

@@ -93,7 +93,9 @@ def sweep(
     -------
     pandas.DataFrame
         A row for each trace, machine, size, policy and seed, in this order: what was asked, every number of the run with
-        its unit in the name, and ``error``, which is empty where there was none. The same wherever it was made.
+        its unit in the name, and ``error``, which is empty where there was none. The same wherever it was made. A run's
+        ``slowdown`` is over the least time that any policy's takes with all memory fast, of the same trace, machine, size
+        and seed; ``slowdown_vs_all_fast`` is over its own.
 
     Raises
     ------
@@ -144,4 +146,13 @@ def sweep(
         if owned is not None:
             owned.close()
     frame = pandas.DataFrame([rows[task.key] for task in tasks], columns=list(SCHEMA))
-    return frame.astype(SCHEMA).drop(columns="key")
+    frame = frame.astype(SCHEMA).drop(columns="key")
+    frame.insert(list(frame).index("slowdown_vs_all_fast"), "slowdown", _slowdowns(frame))
+    return frame
+
+
+def _slowdowns(frame: pandas.DataFrame) -> pandas.Series[float]:
+    """Times of all runs over the least that one of each group would take with all memory fast."""
+    all_fast = frame["modelled_seconds"] / frame["slowdown_vs_all_fast"]
+    group = [frame[name] for name in ("trace", "machine", "fast", "seed")]
+    return frame["modelled_seconds"] / all_fast.groupby(group).transform("min")

@@ -76,6 +76,16 @@ def test_runs_are_those_of_the_program(zipf: frostline.Trace) -> None:
     assert "first-touch" in repr(runs) and "<td>memtis</td>" in runs._repr_html_()
 
 
+def test_slowdowns_are_in_the_order_of_times_whatever_the_pages_are(zipf: frostline.Trace) -> None:
+    runs = frostline.compare(zipf, "memtis,hybridtier,first-touch", "1:4", progress=False)
+    own = [run.report["slowdown_vs_all_fast"] for run in runs]
+    assert any(run.slowdown > own for run, own in zip(runs, own)), "hybridtier has base pages, whose walks are longer"
+    times = [run.report["modelled_seconds"] for run in runs]
+    least = min(time / slowdown for time, slowdown in zip(times, own))
+    assert [run.slowdown for run in runs] == pytest.approx([time / least for time in times])
+    assert list(runs.to_pandas()["slowdown"]) == [run.slowdown for run in runs]
+
+
 def test_a_run_has_its_numbers_over_time(zipf: frostline.Trace) -> None:
     run = frostline.sim(zipf, "hybridtier", "1:4", progress=False)
     assert sum(point["accesses"] for point in run.series) == run.report["accesses"]

@@ -64,6 +64,13 @@ def test_a_sweep_is_what_its_replays_are(here: pandas.DataFrame) -> None:
             assert row[name] == run.report[name], name
 
 
+def test_slowdowns_of_a_sweep_are_those_of_a_comparison(here: pandas.DataFrame) -> None:
+    some = here[(here["trace"] == TRACES[0]) & (here["fast"] == SIZES[0]) & (here["seed"] == 2)]
+    runs = frostline.compare(f"{TRACES[0]}:seed=2", POLICIES, SIZES[0], seed=2, progress=False)
+    assert list(some["policy"]) == [run.policy for run in runs]
+    assert list(some["slowdown"]) == pytest.approx([run.slowdown for run in runs])
+
+
 def test_what_was_made_is_not_made_again(here: pandas.DataFrame, made: list[str], tmp_path: Path) -> None:
     first = frostline.sweep(TRACES[0], POLICIES, SIZES, seeds=2, results=tmp_path, progress=False)
     assert len(first) == len(made) == RUNS // 2

@@ -58,6 +58,8 @@ struct Advised {
 #[derive(Serialize)]
 struct Run<'a> {
     report: &'a RunReport,
+    /// Modelled time over the least that any run beside it takes with all memory fast.
+    slowdown: f64,
     /// Where it was asked for and there is one.
     bound: Option<Most>,
     /// Why there is none.
@@ -164,6 +166,7 @@ impl From<&BoundResult> for Most {
 fn runs_of(size: &SizeStudy, series: bool) -> impl Iterator<Item = Run<'_>> {
     size.policies.iter().flat_map(|policy| &policy.runs).map(move |run| Run {
         report: &run.report,
+        slowdown: size.slowdown_of(&run.report),
         bound: size.bound.as_ref().ok().map(Most::from),
         no_bound: size.bound.as_ref().err().map(ToString::to_string),
         series: if series { &run.series } else { &[] },

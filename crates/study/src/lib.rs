@@ -107,8 +107,13 @@ impl SizeStudy {
     /// [Slowdown](slowdown_among) of a policy's runs, among those of the same seed here: in the order of times, whatever
     /// the pages are.
     pub fn slowdown(&self, policy: &PolicyStudy) -> stats::Stat {
-        let runs = || self.policies.iter().flat_map(|one| &one.runs).map(|run| &run.report);
-        policy.stat(|run| slowdown_among(run, runs().filter(|other| other.seed == run.seed)))
+        policy.stat(|run| self.slowdown_of(run))
+    }
+
+    /// The same of one of the runs.
+    pub fn slowdown_of(&self, run: &frostline_sim::RunReport) -> f64 {
+        let runs = self.policies.iter().flat_map(|one| &one.runs).map(|run| &run.report);
+        slowdown_among(run, runs.filter(|other| other.seed == run.seed))
     }
 }
 
