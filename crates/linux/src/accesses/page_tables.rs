@@ -4,7 +4,8 @@
 //! program may read the kernel's memory, where page tables are: 512 entries in a microsecond. Types
 //! of the kernel (BTF) tell where a process's tables begin, and our own memory, of which
 //! `/proc/self/pagemap` tells the frames, where physical memory is mapped. Nothing of the kernel's is
-//! written. Bits are cleared by advice ([`cold`](crate::moves::advise::cold)).
+//! written. Bits are cleared by advice ([`cold`](crate::moves::advise::cold)), but for those of pages that
+//! another process has, too: they seem to be touched for as long as it has them.
 //!
 //! A table that is freed while it is read may show bits of another one: a page may seem to be touched
 //! that was not. Whoever else in the kernel looks at access bits (reclaim, DAMON of physical memory)
@@ -435,6 +436,8 @@ mod tests {
         let mut memory = MmapMut::map_anon((pages * PAGE_BYTES) as usize).unwrap();
         let advice = if huge { memmap2::Advice::HugePage } else { memmap2::Advice::NoHugePage };
         memory.advise(advice).unwrap();
+        // Tests beside this one fork: bits of pages that a child has, too, are not cleared.
+        memory.advise(memmap2::Advice::DontFork).unwrap();
         memory.fill(1);
         let first = memory.as_ptr().addr() as u64 / PAGE_BYTES;
         (memory, Span::new(Vpn(first), pages))

@@ -165,7 +165,8 @@ pub fn prefetch(target: &Target, spans: &[Span]) -> Result<Advised, LinuxError> 
 }
 
 /// Puts the spans first in the order of reclaim and clears their access bits. Splits a huge folio
-/// of which a span names only a part.
+/// of which a span names only a part. Pages that another process has, too, stay as they are: after a
+/// fork, all that neither has written since.
 ///
 /// # Errors
 /// As [`advise`].
