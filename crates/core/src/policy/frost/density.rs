@@ -216,6 +216,19 @@ impl Densities {
         }
     }
 
+    /// Whether samples are counted, rather than densities set.
+    pub(super) fn are_counted(&self) -> bool {
+        self.shape.is_none()
+    }
+
+    /// Samples of a base page, or of a folio, over the long horizon.
+    pub(super) fn samples(&self, unit: PageId, huge: bool) -> f32 {
+        match huge {
+            true => self.regions[unit.region().index()].samples[0] / self.units[0] as f32,
+            false => self.own(unit),
+        }
+    }
+
     /// Samples of a region over its pages.
     #[inline]
     fn mean_over(&self, region: Region, horizon: Horizon) -> f32 {

@@ -7,6 +7,7 @@ use super::balance::Balance;
 use super::density::Densities;
 use super::guard::Purse;
 use super::landing::Landing;
+use super::margins::{Exchanged, Margins};
 use super::ranks::{Queue, bin};
 use super::streams::Sweep;
 use crate::action::{Lane, Plan};
@@ -42,6 +43,24 @@ pub(super) struct Margin {
     pub folio: f32,
     /// A base page that leaves alone, shared with those that leave with it.
     pub leaving: f32,
+}
+
+/// What a plan goes by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terms {
+    /// The bin from which on units belong into fast memory.
+    pub rent: usize,
+    pub margin: Margin,
+    /// Pages kept free besides what the tier keeps free.
+    pub room: u64,
+    pub budget: Budget,
+    pub purse: Purse,
+    /// Samples that all densities together are.
+    pub span: f32,
+    /// Samples so far.
+    pub now: u64,
+    /// The sample until which exchanges are watched that the plan decides on.
+    pub watch: u64,
 }
 
 /// A unit that may change places.
@@ -113,6 +132,7 @@ pub(super) struct Exchange {
     /// On their way out of fast memory.
     leaving: Vec<PageRun>,
     landing: Landing,
+    pub margins: Margins,
     pub balance: Balance,
     /// Whether pages that are touched come by themselves, so that nothing leaves for those that are brought.
     comes_by_touches: bool,
@@ -135,6 +155,7 @@ impl Exchange {
             chosen: Bitmap::default(),
             leaving: Vec::new(),
             landing: Landing::default(),
+            margins: Margins::default(),
             promoted: 0,
             demoted: 0,
         }
@@ -271,17 +292,16 @@ impl Exchange {
         (self.waiting.len() / WAITING_PER_SAMPLE) as u64
     }
 
-    /// Chooses what comes and proposes what leaves, but for what sweeps use. `room` is kept free besides
-    /// what the tier keeps free. All densities together are `span` samples.
+    /// Chooses what comes and proposes what leaves, but for what sweeps use.
     pub(super) fn plan(
         &mut self,
         view: &View<'_>,
         densities: &Densities,
         sweeps: &[Sweep],
-        (rent, margin, room): (usize, Margin, u64),
-        (budget, mut purse, span): (Budget, Purse, f32),
+        terms: Terms,
         plan: &mut Plan,
     ) {
+        let Terms { rent, margin, mut purse, span, .. } = terms;
         for page in core::mem::take(&mut self.waiting) {
             self.chosen.remove(page.0);
             if let Some(run) = movable(view, page, false) {
@@ -289,9 +309,11 @@ impl Exchange {
             }
         }
         self.landing.pass();
+        self.margins.judge(terms.now, densities);
+        let scale = self.margins.scale();
         let limits = view.limits(TierId::FAST);
         let have = view.free(TierId::FAST).0 + self.leaving(view);
-        let soft = (limits.keep_free.0 + room) as i64;
+        let soft = (limits.keep_free.0 + terms.room) as i64;
         let mut free = have as i64 - view.over(TierId::FAST).0 as i64 - soft;
         let mut leave = Vec::new();
         while free < 0
@@ -305,7 +327,7 @@ impl Exchange {
             leave.push(victim.run);
         }
         self.lacks = self.comes_by_touches && free < 0 && view.over(TierId::FAST).0 > 0;
-        let mut most = MOST.min(budget.remaining.pages().0);
+        let mut most = MOST.min(terms.budget.remaining.pages().0);
         // The least dense victims that nothing was taken for yet.
         let mut spare: Vec<Unit> = Vec::new();
         let mut refused = Vec::new();
@@ -330,13 +352,26 @@ impl Exchange {
                     spare.push(victim);
                 }
                 let victim = spare[deal.taken];
-                deal.take(victim, self.cost_of_leaving(margin, victim, view, densities));
+                deal.take(victim, scale * self.cost_of_leaving(margin, victim, view, densities));
             }
             if deal.room < need {
                 refused.push(unit);
                 break;
             }
-            let own = if deal.taken > 0 { own } else { own * FREE };
+            if let ([], [victim]) = (&*group, &spare[..deal.taken])
+                && victim.run.pages == run.pages
+            {
+                let pages = run.pages as f32;
+                let exchanged = Exchanged {
+                    comes: run.start,
+                    leaves: victim.run.start,
+                    huge: run.pages > 1,
+                    gain: (density - victim.density) * pages,
+                    price: (own + self.cost_of_leaving(margin, *victim, view, densities)) * pages,
+                };
+                self.margins.watch(exchanged, terms.watch, densities);
+            }
+            let own = own * if deal.taken > 0 { scale } else { FREE };
             let chance = if need > 1 { self.landing.chance() } else { 1.0 };
             let gain = density * chance - own;
             let share = f64::from((deal.net + density * need as f32) / span);

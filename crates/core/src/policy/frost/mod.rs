@@ -1,11 +1,11 @@
 //! `frost`: ours. A page is in fast memory while it is worth the rent, the density at which that is full.
 //!
 //! Samples are averaged by page and by region, over the `horizon` by which more of them would have been hits
-//! (`density`, `hand`). What is denser comes in for what is less so, where the difference pays the moves
-//! (`exchange`). Folios are split, and base pages collapsed, by what that would have saved so far, walks
-//! included (`granularity`, `walks`). What is swept comes in ahead (`streams`, `ahead`). New memory is worth
-//! the rent until samples say otherwise, and room is kept for it while it earns that (`newborn`). Samples are
-//! taken while they tell more than they cost (`thrift`).
+//! (`density`, `hand`). What is denser comes in for what is less so (`exchange`), where the difference pays the
+//! moves, chance included, of which earlier exchanges tell how much there is (`margins`). Folios are split, and
+//! base pages collapsed, by what that would have saved so far, walks included (`granularity`, `walks`). What is
+//! swept comes in ahead (`streams`, `ahead`). New memory is worth the rent until samples say otherwise, and room
+//! is kept for it while it earns that (`newborn`). Samples are taken while they tell more than they cost (`thrift`).
 //!
 //! Not good for: programs too brief to be sampled. Rent is Landlord's (Young, SODA '98), the rest is
 //! unpublished and derived in `docs/notes/frost.md`.
@@ -20,6 +20,7 @@ mod guard;
 mod hand;
 mod horizon;
 mod landing;
+mod margins;
 mod newborn;
 mod ranks;
 mod sizes;
@@ -50,7 +51,7 @@ use alloc::vec::Vec;
 use balance::Balance;
 use costs::{Costs, Tariff};
 use density::{Densities, Horizon, Spans};
-use exchange::Exchange;
+use exchange::{Exchange, Terms};
 use granularity::Granularity;
 use guard::Guard;
 use hand::{Around, Hand, Rent};
@@ -489,9 +490,18 @@ impl Frost {
         let margin = self.rules.tariff.margin(worth);
         self.ahead.pass(ticks);
         let soon = self.ahead.wanted(view);
-        let keep = (rent.bin, margin, self.newborn.room + soon);
-        let most = (budget, self.guard.purse(), span as f32);
-        self.exchange.plan(view, &self.densities, self.streams.sweeps(), keep, most, plan);
+        let now = self.sampling.samples;
+        let terms = Terms {
+            rent: rent.bin,
+            margin,
+            room: self.newborn.room + soon,
+            budget,
+            purse: self.guard.purse(),
+            span: span as f32,
+            now,
+            watch: now + self.choice.spans[Horizon::Short as usize] as u64,
+        };
+        self.exchange.plan(view, &self.densities, self.streams.sweeps(), terms, plan);
     }
 
     /// Brings in what streams reach next.
@@ -645,6 +655,7 @@ impl Policy for Frost {
             ("page_size_trials_total", u64::from(self.sizes.judged)),
             ("unused_subpages_total", self.granularity.unused),
             ("rounds_total", self.hand.rounds),
+            ("exchanges_judged_total", self.exchange.margins.judged),
             ("load_period_accesses", u64::from(self.thrift.period())),
             ("newborn_room_pages", self.newborn.room),
             ("shed_pages_total", self.exchange.balance.shed),
@@ -653,6 +664,7 @@ impl Policy for Frost {
             sink(name, value as f64);
         }
         sink("ahead_return_samples_per_page", f64::from(self.ahead.return_of()));
+        sink("margin_scale", f64::from(self.exchange.margins.scale()));
         sink("guard_spent_seconds", self.guard.spent() / 1e9);
         sink("guard_earned_seconds", self.guard.earned / 1e9);
         sink("rent_samples_per_page", f64::from(self.rent().density));

@@ -55,6 +55,29 @@ fn folios_that_are_hot_all_over_are_exchanged_whole() {
     assert_eq!(world.metric("splits_total"), 0.0);
 }
 
+/// 32 folios, and fast memory for eight: each folio is sampled `often` times in a row, and so on.
+fn sampled_in_rows(often: usize) -> (f64, f64) {
+    let mut world = World::new(4096, "frost");
+    world.populate(PageRun::between(0, 32 * HUGE_PAGES), true);
+    let (mut rng, mut folio, mut samples) = (Rng::new(7), 0, 0);
+    run(&mut world, 60_000, || {
+        samples += 1;
+        if samples % often == 0 {
+            folio = rng.below(32) as u32;
+        }
+        folio * HUGE_PAGES + rng.below(u64::from(HUGE_PAGES)) as u32
+    });
+    (world.metric("exchanges_judged_total"), world.metric("margin_scale"))
+}
+
+#[test]
+fn margins_are_as_large_as_chance_is() {
+    let (judged, scale) = sampled_in_rows(1);
+    assert!(judged >= 10.0 && scale == 1.0, "all alike: {judged} judged, scale {scale}");
+    let (judged, scale) = sampled_in_rows(300);
+    assert!(judged >= 10.0 && scale < 0.8, "in rows: {judged} judged, scale {scale}");
+}
+
 /// 16 folios, of which each has eight hot pages, and fast memory for two.
 fn scattered(translation: Option<Translation>) -> World {
     let config = EngineConfig::two_tiers(PageCount(1024), PageCount(1 << 20));
