@@ -49,6 +49,8 @@ pub enum Command {
     Advice(cmd::advice::Args),
     /// Measure how much slower real programs become under a goal, and what is saved for it
     GoalLive(cmd::goal_live::Args),
+    /// Run a program under the kernel's own tiering, within the limit that frostline would have
+    Kernel(cmd::kernel::Args),
     /// Search for what harms a policy, by random duels with first touch
     Adversary(cmd::adversary::Args),
     /// Make a piece of an experiment, which comes from standard input

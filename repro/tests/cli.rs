@@ -2,6 +2,7 @@
 
 use assert_cmd::Command;
 use assert_cmd::assert::Assert;
+use frostline_testing::{delays, memory_group, swap_lock, zram};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -427,4 +428,37 @@ fn validation_says_what_is_missing() {
     let first = &json["runs"][0];
     assert!(first["missing"].is_string() && first["distance"].is_null(), "{first}");
     fails(&["validate", "colour"], 2, "`colour`", "gauss-kv");
+}
+
+/// `tail` holds all that it may have to print.
+#[test]
+fn the_kernel_alone_keeps_a_program_within_a_limit() {
+    if !zram() || !delays() || memory_group().is_none() {
+        return;
+    }
+    let _lock = swap_lock();
+    let program = "head -c 60M /dev/urandom | tail -c 60M | wc -c";
+    let words = ["kernel", "mglru-reclaim", "--fast", "32MiB", "--json", "--", "sh", "-c", program];
+    let output = repro().args(words).assert().success().get_output().stdout.clone();
+    let text = String::from_utf8(output).expect("text");
+    let (count, json) = text.split_once('\n').expect("the program's line");
+    assert_eq!(count.trim(), "62914560", "nothing is lost");
+    let json: Value = serde_json::from_str(json).expect("JSON");
+    let run = &json["runs"][0];
+    let bytes = |name: &str| run[name].as_f64().expect("a number");
+    assert!(bytes("fast_bytes_most") < 40e6, "{run}");
+    assert!(bytes("slow_bytes") > 0.0, "{run}");
+    assert_eq!(run["exit"], 0);
+}
+
+#[test]
+fn what_the_kernel_cannot_do_is_said() {
+    if memory_group().is_none() || !zram() {
+        return;
+    }
+    let _lock = swap_lock();
+    let absent = ["kernel", "mglru-reclaim", "--fast", "40%", "--", "/no/such/program"];
+    fails_after_a_note(&absent, "the program ended with 127", "what it printed may say why");
+    let share = ["kernel", "numa-balancing", "--fast", "40%", "--", "true"];
+    fails(&share, 2, "cannot be a share", "--fast 2GiB");
 }

@@ -5,6 +5,7 @@ pub mod advice;
 pub mod all;
 mod effort;
 pub mod goal_live;
+pub mod kernel;
 pub mod list;
 pub mod piece;
 pub mod record_programs;
@@ -32,6 +33,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Piece(args) => piece::run(&args)?,
         Command::Advice(args) => advice::run(&args)?,
         Command::GoalLive(args) => goal_live::run(&args)?,
+        Command::Kernel(args) => kernel::run(&args)?,
         Command::Adversary(args) => adversary::run(&args)?,
         Command::Tournament(args) => tournament::run(&args)?,
         Command::RecordPrograms(args) => record_programs::run(&args)?,

@@ -9,34 +9,32 @@
 
 use super::attached::LATEST;
 use super::attendant::Line;
-use anyhow::{Context, bail};
+use crate::control_group::ControlGroup;
+use anyhow::bail;
 use frostline_core::types::Bytes;
 use frostline_daemon::{Lost, Meter, Stretch};
 use frostline_linux::Root;
 use frostline_linux::changes::{Changes, SwapOff};
-use frostline_linux::groups::{Trees, Version};
+use frostline_linux::groups::Version;
 use frostline_linux::process::clock::thread_cpu;
 use frostline_linux::process::delays::{DelayAccounting, Delays};
 use frostline_linux::swap::zram::{Zram, ZramOptions};
 use frostline_terminal::errors::failure;
-use std::fs;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-const LIMIT: &str = "memory.limit_in_bytes";
 /// Part of the memory that is reclaimed in a second where nothing is waited for.
 const RATIO: f64 = 0.01;
 /// Seconds over which pressure is a mean.
 const WINDOW: usize = 6;
 const ROOM: Bytes = Bytes(4 << 30);
 
-/// A control group of version 1 for one program; it is removed when it goes out of scope.
+/// The program's control group, of version 1, whose threads may be in different ones.
 #[derive(Debug)]
 pub struct Group {
-    path: PathBuf,
+    group: ControlGroup,
     /// Refaults are timed of threads that begin while this is there.
     _timing: DelayAccounting,
 }
@@ -45,47 +43,25 @@ impl Group {
     /// # Errors
     /// Without rights, or without such a hierarchy.
     pub fn create() -> anyhow::Result<Self> {
-        const NEEDS: &str = "Senpai's rule needs the memory controller of version 1, and root";
-        let root = Root::system();
-        let roots = Trees::read(&root)?.memory_roots();
-        let first = roots.iter().find(|group| group.version() == Version::One);
-        let first = first.ok_or_else(|| failure("memory is limited by no such groups", NEEDS))?;
-        let path = first.folder().join(format!("frostline-goal-{}", std::process::id()));
-        fs::create_dir(&path).map_err(|error| {
-            failure(format!("no control group {}: {error}", path.display()), NEEDS)
-        })?;
-        let changes = Changes::of_this_process(&root)?;
-        match DelayAccounting::begin(&changes) {
-            Ok(timing) => Ok(Self { path, _timing: timing }),
-            Err(error) => {
-                let _ = fs::remove_dir(&path);
-                Err(error.into())
-            }
+        let group = ControlGroup::create("goal")?;
+        if group.version() != Version::One {
+            let hint = "Senpai's rule needs the memory controller of version 1";
+            return Err(failure("memory is limited by groups of version 2", hint));
         }
-    }
-
-    /// This thread, and what it starts from now on, belongs to it.
-    fn enter(&self) -> anyhow::Result<()> {
-        self.write("tasks", "0")
-    }
-
-    fn write(&self, file: &str, text: &str) -> anyhow::Result<()> {
-        let path = self.path.join(file);
-        fs::write(&path, text).with_context(|| path.display().to_string())
+        let changes = Changes::of_this_process(&Root::system())?;
+        Ok(Self { group, _timing: DelayAccounting::begin(&changes)? })
     }
 
     fn usage(&self) -> anyhow::Result<f64> {
-        let path = self.path.join("memory.usage_in_bytes");
-        let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-        Ok(text.trim().parse()?)
+        Ok(self.group.level()?.memory.used.0 as f64)
     }
 
     /// Has the kernel reclaim so much, as far as it finds it.
     fn reclaim(&self, bytes: f64) -> anyhow::Result<()> {
         let wanted = (self.usage()? - bytes).max(0.0) as u64;
         // Busy: less was found.
-        let _ = fs::write(self.path.join(LIMIT), wanted.to_string());
-        self.write(LIMIT, "-1")
+        let _ = self.group.limit(Some(Bytes(wanted)));
+        self.group.limit(None)
     }
 
     /// Runs what is to be in it in a thread of its own.
@@ -95,23 +71,11 @@ impl Group {
     ) -> anyhow::Result<T> {
         std::thread::scope(|scope| {
             let inside = scope.spawn(|| {
-                group.map_or(Ok(()), Self::enter)?;
+                group.map_or(Ok(()), |group| group.group.write("tasks", "0"))?;
                 start()
             });
             inside.join().unwrap_or_else(|_| bail!("the start failed"))
         })
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        // A killed program leaves it some milliseconds later.
-        for _ in 0..100 {
-            if fs::remove_dir(&self.path).is_ok() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
     }
 }
 
