@@ -8,6 +8,7 @@ use frostline_linux::Root;
 use frostline_linux::moves::migrate::move_to_node;
 use frostline_linux::process::Target;
 use frostline_linux::topology::Topology;
+use frostline_terminal::errors::failure;
 use nix::sys::mman::{MlockAllFlags, mlockall, munlockall};
 
 /// Pages that are moved in one go.
@@ -28,12 +29,9 @@ impl Filler {
         let free = Topology::read(root)?.node(0).map_or(0, |node| node.free_bytes);
         let kept = kept_free(&root.read("/proc/zoneinfo")?);
         let Some(excess) = free.checked_sub(size.0 + kept) else {
-            let mib = |bytes: u64| bytes >> 20;
-            bail!(
-                "node 0 has {} MiB free, of which the kernel keeps {}\nhint: a smaller --fast, or fewer other programs",
-                mib(free),
-                mib(kept)
-            );
+            let [free, kept] = [free, kept].map(|bytes| bytes >> 20);
+            let what = format!("node 0 has {free} MiB free, of which the kernel keeps {kept}");
+            return Err(failure(what, "a smaller --fast, or fewer other programs"));
         };
         // Written, so that each page is one of its own.
         let memory = vec![1u8; excess as usize];
@@ -80,9 +78,10 @@ mod tests {
 
     #[test]
     fn watermarks_are_those_of_the_first_node() {
-        let text = "Node 0, zone DMA\n pages free 3\n min 1\n low 2\n high 3\nNode 0, zone Normal\n high     \\
-                    40\n    high: 9\nNode 1, zone Normal\n high 500\n";
-        assert_eq!(kept_free(text), 43 * PAGE_BYTES);
+        let first =
+            "Node 0, zone DMA\n pages free 3\n min 1\n high 3\nNode 0, zone Normal\n high     40\n";
+        let text = format!("{first}    high: 9\nNode 1, zone Normal\n high 500\n");
+        assert_eq!(kept_free(&text), 43 * PAGE_BYTES);
         assert_eq!(kept_free(""), 0);
     }
 }
