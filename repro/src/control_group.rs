@@ -6,7 +6,7 @@ use frostline_linux::Root;
 use frostline_linux::groups::{Group, GroupName, Level, Trees, Version};
 use frostline_terminal::errors::failure;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -14,10 +14,7 @@ const NEEDS: &str = "it needs root, and a tree of control groups that limits mem
 
 /// Removed when it goes out of scope.
 #[derive(Debug)]
-pub struct ControlGroup {
-    path: PathBuf,
-    group: Group,
-}
+pub struct ControlGroup(Group);
 
 impl ControlGroup {
     /// Makes one for `purpose`, which is in its name.
@@ -25,10 +22,11 @@ impl ControlGroup {
     /// # Errors
     /// Without rights, or where no groups limit memory.
     pub fn create(purpose: &str) -> anyhow::Result<Self> {
-        let roots = Trees::read(&Root::system())?.memory_roots();
-        let first = roots.first();
-        let first =
-            first.ok_or_else(|| failure("memory is limited by no control groups", NEEDS))?;
+        let root = Root::system();
+        let roots = Trees::read(&root)?.memory_roots();
+        let first = roots
+            .first()
+            .ok_or_else(|| failure("memory is limited by no control groups", NEEDS))?;
         let (folder, version) = (first.folder(), first.version());
         if version == Version::Two {
             let passed_on = fs::read_to_string(folder.join("cgroup.subtree_control"));
@@ -42,16 +40,15 @@ impl ControlGroup {
         fs::create_dir(&path).map_err(|error| {
             failure(format!("no control group {}: {error}", path.display()), NEEDS)
         })?;
-        let root = Root::system();
         let name = GroupName::parse(&path.to_string_lossy())?;
         let group = Trees::read(&root)?.find(&root, &name)?;
         let group = group.with_context(|| format!("{} is gone", path.display()))?;
-        Ok(Self { path, group })
+        Ok(Self(group))
     }
 
     /// What kind of group it is.
     pub fn version(&self) -> Version {
-        self.group.version()
+        self.0.version()
     }
 
     /// Writes one of its files.
@@ -59,7 +56,7 @@ impl ControlGroup {
     /// # Errors
     /// Where the kernel refuses.
     pub fn write(&self, file: &str, text: &str) -> anyhow::Result<()> {
-        let path = self.path.join(file);
+        let path = self.0.folder().join(file);
         fs::write(&path, text).with_context(|| path.display().to_string())
     }
 
@@ -67,7 +64,7 @@ impl ControlGroup {
     pub fn command(&self, program: &Path) -> Command {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", r#"echo 0 >"$0" && exec "$@""#]);
-        command.arg(self.path.join("cgroup.procs")).arg(program);
+        command.arg(self.0.folder().join("cgroup.procs")).arg(program);
         command
     }
 
@@ -76,7 +73,7 @@ impl ControlGroup {
     /// # Errors
     /// Where it is gone.
     pub fn level(&self) -> anyhow::Result<Level> {
-        Ok(Level::read(&Root::system(), &self.group)?)
+        Ok(Level::read(&Root::system(), &self.0)?)
     }
 
     /// Memory of it on a node.
@@ -84,7 +81,7 @@ impl ControlGroup {
     /// # Errors
     /// Where the kernel does not tell.
     pub fn on_node(&self, node: u32) -> anyhow::Result<Bytes> {
-        let path = self.path.join("memory.numa_stat");
+        let path = self.0.folder().join("memory.numa_stat");
         let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
         Ok(match self.version() {
             Version::One => Bytes(on_node(&text, node, &["total"]) * PAGE_BYTES),
@@ -121,7 +118,7 @@ impl Drop for ControlGroup {
     fn drop(&mut self) {
         // A killed program leaves it some milliseconds later.
         for _ in 0..100 {
-            if fs::remove_dir(&self.path).is_ok() {
+            if fs::remove_dir(self.0.folder()).is_ok() {
                 return;
             }
             std::thread::sleep(Duration::from_millis(20));
