@@ -4,6 +4,7 @@ use super::filler::Filler;
 use crate::control_group::ControlGroup;
 use frostline_core::types::Bytes;
 use frostline_daemon::Limit;
+use frostline_linux::accesses::balancing;
 use frostline_linux::changes::Changes;
 use frostline_linux::process;
 use frostline_linux::swap::zram::{Zram, ZramOptions};
@@ -14,7 +15,6 @@ const GENERATIONS: &str = "/sys/kernel/mm/lru_gen/enabled";
 /// All parts of it, as it reads.
 const ON: &str = "0x0007";
 const DEMOTION: &str = "/sys/kernel/mm/numa/demotion_enabled";
-const BALANCING: &str = "/proc/sys/kernel/numa_balancing";
 /// Mode of NUMA balancing that promotes from lower tiers.
 const TIERING: &str = "2";
 /// Least memory that a program is limited to: as much as it takes to begin.
@@ -88,7 +88,7 @@ impl AtWork {
                     ));
                 }
                 changes.set(DEMOTION, "true")?;
-                changes.set(BALANCING, TIERING)?;
+                changes.set(balancing::MODE, TIERING)?;
                 Slow::Node(Filler::leave(root, size)?)
             }
             (System::NumaBalancing, _) => {

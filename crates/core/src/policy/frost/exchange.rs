@@ -328,8 +328,8 @@ impl Exchange {
         }
         self.lacks = self.comes_by_touches && free < 0 && view.over(TierId::FAST).0 > 0;
         let mut most = MOST.min(terms.budget.remaining.pages().0);
-        // The least dense victims that nothing was taken for yet.
-        let mut spare: Vec<Unit> = Vec::new();
+        // The least dense victims that nothing was taken for yet, and what their leaving costs.
+        let mut spare: Vec<(Unit, f32)> = Vec::new();
         let mut refused = Vec::new();
         // Candidates that pay for what leaves for them only together.
         let mut group: Vec<Unit> = Vec::new();
@@ -349,16 +349,17 @@ impl Exchange {
             while deal.room < need && !self.comes_by_touches {
                 if deal.taken == spare.len() {
                     let Some(victim) = self.victim(view, densities, rent, sweeps) else { break };
-                    spare.push(victim);
+                    let cost = self.cost_of_leaving(margin, victim, view, densities);
+                    spare.push((victim, cost));
                 }
-                let victim = spare[deal.taken];
-                deal.take(victim, scale * self.cost_of_leaving(margin, victim, view, densities));
+                let (victim, cost) = spare[deal.taken];
+                deal.take(victim, scale * cost);
             }
             if deal.room < need {
                 refused.push(unit);
                 break;
             }
-            if let ([], [victim]) = (&*group, &spare[..deal.taken])
+            if let ([], [(victim, cost)]) = (&*group, &spare[..deal.taken])
                 && victim.run.pages == run.pages
             {
                 let pages = run.pages as f32;
@@ -367,7 +368,7 @@ impl Exchange {
                     leaves: victim.run.start,
                     huge: run.pages > 1,
                     gain: (density - victim.density) * pages,
-                    price: (own + self.cost_of_leaving(margin, *victim, view, densities)) * pages,
+                    price: (own + cost) * pages,
                 };
                 self.margins.watch(exchanged, terms.watch, densities);
             }
@@ -385,7 +386,7 @@ impl Exchange {
             if !deal.pays() {
                 continue;
             }
-            leave.extend(spare.drain(..deal.taken).map(|victim| victim.run));
+            leave.extend(spare.drain(..deal.taken).map(|(victim, _)| victim.run));
             self.balance.moved(f64::from(deal.net / span));
             deal = Deal::new(deal.room);
             for Unit { run, .. } in group.drain(..) {
@@ -396,7 +397,7 @@ impl Exchange {
                 }
             }
         }
-        spare.into_iter().for_each(|victim| self.spare(victim));
+        spare.into_iter().for_each(|(victim, _)| self.spare(victim));
         for unit in refused.into_iter().chain(group) {
             self.candidates.put(unit.run.start, bin(unit.density));
         }

@@ -100,12 +100,12 @@ mod tests {
         let mut margins = Margins::default();
         let [comes, leaves] = [0, HUGE_PAGES].map(PageId);
         let near = Exchanged { comes, leaves, huge: true, gain: 0.0, price: 8.0 };
-        for now in 0..exchanges {
+        for sample in 0..exchanges {
             let gain = near.price * margins.scale();
-            margins.watch(Exchanged { gain, ..near }, now, &densities);
+            margins.watch(Exchanged { gain, ..near }, sample, &densities);
             (0..came).for_each(|i| densities.add(PageId(i), SPANS));
             (0..left).for_each(|i| densities.add(PageId(HUGE_PAGES + i), SPANS));
-            margins.judge(now, &densities);
+            margins.judge(sample, &densities);
         }
         assert_eq!(margins.judged, exchanges);
         margins.scale()
@@ -136,10 +136,10 @@ mod tests {
             gain: 1.0 / 16.0,
             price: 1.0,
         };
-        for now in 0..2000 {
+        for sample in 0..2000 {
             let gain = near.price * margins.scale();
-            margins.watch(Exchanged { gain, ..near }, now, &densities);
-            margins.judge(now, &densities);
+            margins.watch(Exchanged { gain, ..near }, sample, &densities);
+            margins.judge(sample, &densities);
         }
         assert_eq!((margins.scale(), margins.judged), (1.0, 2000));
     }
