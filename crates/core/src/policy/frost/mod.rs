@@ -632,8 +632,9 @@ impl Policy for Frost {
         self.guard.charge(now, plan, view);
     }
 
-    fn place(&mut self, _: Nanos, allocation: &Allocation, _: &View<'_>) -> Home {
-        let size = self.sizes.choose(allocation, || self.guard.begin_trial());
+    fn place(&mut self, _: Nanos, allocation: &Allocation, view: &View<'_>) -> Home {
+        let fits = view.limits(TierId::FAST).capacity.0 >= u64::from(HUGE_PAGES);
+        let size = self.sizes.choose(allocation, fits, || self.guard.begin_trial());
         Home { size, ..Home::default() }
     }
 

@@ -4,6 +4,8 @@
 //! ever touched. Where that is less than half, a folio takes more than twice the memory that is used, of
 //! whichever tier, and saves no more than walks. Where a walk costs more than an access to slow memory, there
 //! are no trials.
+//!
+//! Fast memory that has no room for one folio would stand empty: there, all new memory gets base pages.
 
 use crate::policy::contract::{Allocation, PageSize};
 use crate::types::*;
@@ -75,14 +77,19 @@ impl Sizes {
         }
     }
 
-    /// The size of pages of a region that is about to get a folio. A trial has to be `allowed`.
+    /// The size of pages of a region that is about to get a folio, which `fits` into fast memory or does not. A
+    /// trial has to be `allowed`.
     pub(super) fn choose(
         &mut self,
         allocation: &Allocation,
+        fits: bool,
         allowed: impl FnOnce() -> bool,
     ) -> Option<PageSize> {
         if !allocation.huge || !self.tries {
             return None;
+        }
+        if !fits {
+            return Some(PageSize::Base);
         }
         let region = allocation.run.start.region();
         self.since += 1;
@@ -143,7 +150,7 @@ mod tests {
             let run = Region(region).run();
             let allocation =
                 Allocation { run, huge: true, may_be_huge: false, process: ProcessId::default() };
-            let base = sizes.choose(&allocation, || true) == Some(PageSize::Base);
+            let base = sizes.choose(&allocation, true, || true) == Some(PageSize::Base);
             match base {
                 false => sizes.born(run, now),
                 true => run
@@ -181,7 +188,7 @@ mod tests {
             let (run, process) = (Region(region).run(), ProcessId::default());
             Allocation { run, huge: true, may_be_huge: false, process }
         };
-        let tried = (0..).find(|region| sizes.choose(&allocation(*region), || true).is_some());
+        let tried = (0..).find(|region| sizes.choose(&allocation(*region), true, || true).is_some());
         let first = Region(tried.unwrap()).first().0;
         // A folio a microsecond elsewhere, and a page of the region every ten.
         for at in 0..600u32 {
@@ -192,6 +199,17 @@ mod tests {
             }
             assert_eq!(sizes.judged, u32::from(at >= 580), "rests as long as it was filled: {at}");
         }
+    }
+
+    #[test]
+    fn new_memory_gets_base_pages_where_no_folio_fits() {
+        let (run, process) = (Region(3).run(), ProcessId::default());
+        let allocation = Allocation { run, huge: true, may_be_huge: false, process };
+        let charged = || panic!("no trial");
+        assert_eq!(Sizes::new(true).choose(&allocation, false, charged), Some(PageSize::Base));
+        let small = Allocation { huge: false, ..allocation };
+        assert_eq!(Sizes::new(true).choose(&small, false, charged), None);
+        assert_eq!(Sizes::new(false).choose(&allocation, false, charged), None, "walks cost more");
     }
 
     #[test]
