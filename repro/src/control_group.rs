@@ -51,6 +51,13 @@ impl ControlGroup {
         self.0.version()
     }
 
+    /// Its path from the root of its tree on.
+    pub fn path(&self) -> String {
+        let folder = self.0.folder();
+        let name = folder.file_name().unwrap_or_default();
+        format!("/{}", name.to_string_lossy())
+    }
+
     /// Writes one of its files.
     ///
     /// # Errors

@@ -12,13 +12,19 @@ load="frostline-load --size 64MiB --hot 20% --cold-rate 20/s --checksums --secon
 kernel() {
     frostline-repro kernel $1 --fast 40MiB --json -- $load $2 >/tmp/said 2>&1
     echo "code $?"
-    tr -d ' ,"' </tmp/said | awk -F: '/^(generations|fast_bytes|slow_bytes|refaults):/ { print $1, $2 }'
+    tr -d ' ,"' </tmp/said | awk -F: '/^(generations|fast_bytes|slow_bytes|refaults|thread_cpu_seconds):/ { print $1, $2 }'
     grep mismatches /tmp/said || cat /tmp/said
     left
 }
+# All of it fits at first.
+damon() (
+    load="frostline-load --size 32MiB --huge --hot 20% --scatter block --cold-rate 0/s --checksums --seconds"
+    kernel damon 30
+)
 left() {
     echo "balancing $(cat /proc/sys/kernel/numa_balancing) $(cat /sys/kernel/mm/numa/demotion_enabled)"
     echo "swaps $(tail -n +2 /proc/swaps | wc -l)"
+    echo "kdamonds $(cat /sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds)"
     echo "groups $(ls -d /sys/fs/cgroup/frostline-* 2>/dev/null | wc -l)"
 }
 is_tiered() { [ "$(cat /proc/sys/kernel/numa_balancing)" = 2 ] && pidof frostline-load; }
@@ -41,6 +47,7 @@ refused() {
 }
 section reclaim kernel mglru-reclaim 15
 section balancing kernel numa-balancing 15
+section damon damon
 section killed killed
 section refused refused
 "#;
@@ -67,7 +74,7 @@ fn number(text: &str, name: &str) -> f64 {
 
 fn nothing_is_left(text: &str) {
     assert_eq!(value(text, "balancing"), "0 false", "{text}");
-    for what in ["swaps", "groups"] {
+    for what in ["swaps", "groups", "kdamonds"] {
         assert_eq!(number(text, what), 0.0, "{what}: {text}");
     }
 }
@@ -101,6 +108,14 @@ fn numa_balancing_has_so_much_of_the_fast_node() {
         "{text}"
     );
     assert_eq!(number(text, "refaults"), 0.0, "{text}");
+}
+
+#[test]
+fn damon_moves_what_is_hot_and_what_is_cold() {
+    let Some(text) = section("damon") else { return };
+    ran_whole(text);
+    assert!(number(text, "slow_bytes") > 8.0 * MIB, "it went there by itself: {text}");
+    assert!(number(text, "thread_cpu_seconds") > 0.0, "{text}");
 }
 
 #[test]

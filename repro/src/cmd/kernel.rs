@@ -13,6 +13,7 @@ use std::ffi::OsString;
 Examples:
   frostline-repro kernel mglru-reclaim --fast 40% --json -- python3 job.py
   frostline-repro kernel numa-balancing --fast 4GiB -- ./solver
+  frostline-repro kernel damon --fast 4GiB -- ./solver
 
 The rival of 'frostline run --fast SIZE -- PROGRAM': the same program, the same limit, the kernel alone. Needs root, and
 control groups that limit memory. What is changed for it is undone afterwards, by 'frostline doctor --undo' after a crash.
@@ -70,7 +71,11 @@ fn show(report: &Report) -> String {
     if report.compressed_bytes > 0.0 {
         text += &format!(", which takes {}", bytes(report.compressed_bytes));
     }
-    text + &format!("\nrefaults     {refaults}, which took {:.2} s\n", report.refault_seconds)
+    text += &format!("\nrefaults     {refaults}, which took {:.2} s\n", report.refault_seconds);
+    if report.thread_cpu_seconds > 0.0 {
+        text += &format!("kernel thread  {:.2} s of a processor\n", report.thread_cpu_seconds);
+    }
+    text
 }
 
 #[cfg(test)]
@@ -91,11 +96,15 @@ mod tests {
             compressed_bytes: 0.0,
             refaults: 7,
             refault_seconds: 0.25,
+            thread_cpu_seconds: 0.0,
         };
         let text = show(&report);
         assert!(text.contains("by two lists") && text.contains("7, which took 0.25 s"), "{text}");
         assert!(!text.contains("slow memory  2.9 MiB, which"), "{text}");
-        let text = show(&Report { generations: true, compressed_bytes: 1e6, ..report });
+        let text = show(&Report { generations: true, compressed_bytes: 1e6, ..report.clone() });
+        let text = text
+            + &show(&Report { system: "damon".into(), thread_cpu_seconds: 1.5, ..report.clone() });
+        assert!(text.contains("damon: 2.50 s") && text.contains("1.50 s of a processor"), "{text}");
         assert!(
             text.contains("by generations: 2.50 s") && text.contains(", which takes"),
             "{text}"

@@ -5,7 +5,7 @@ pub mod system;
 
 use crate::control_group::ControlGroup;
 use anyhow::Context;
-use frostline_core::types::Bytes;
+use frostline_core::types::{Bytes, Nanos};
 use frostline_daemon::Limit;
 use frostline_linux::Root;
 use frostline_linux::changes::{Changes, SwapOff};
@@ -45,6 +45,8 @@ pub struct Report {
     /// Refaults of the program's first process, and the time that they took.
     pub refaults: u64,
     pub refault_seconds: f64,
+    /// Processor time of a kernel thread that does nothing but tiering; 0 where there is none.
+    pub thread_cpu_seconds: f64,
 }
 
 /// Sums over time, in bytes and seconds: where the kernel is busy, looks are not equally far apart.
@@ -56,6 +58,7 @@ struct Sums {
     compressed: f64,
     most: Bytes,
     delays: Delays,
+    thread_cpu: Nanos,
 }
 
 impl Sums {
@@ -96,7 +99,7 @@ fn attend(
     let (first, arguments) = program.split_first().context("no program")?;
     let group = ControlGroup::create("kernel")?;
     let mut delays = DelayAccounting::begin(changes)?;
-    let at_work = AtWork::set_up(system, limit, changes)?;
+    let at_work = AtWork::set_up(system, limit, &group, changes)?;
     let mut child = Running(group.command(Path::new(first)).args(arguments).spawn()?);
     let began = Instant::now();
     let pid = child.0.id();
@@ -112,6 +115,9 @@ fn attend(
         let taken = at_work.taken(&group)?;
         sums.add(taken, looked.elapsed());
         looked = Instant::now();
+        if let Some(cpu) = at_work.thread_cpu(changes.root()) {
+            sums.thread_cpu = cpu;
+        }
         at_work.keep(&group, taken);
         cancel::check()?;
         while looked.elapsed() < TICK && child.0.try_wait()?.is_none() {
@@ -130,6 +136,7 @@ fn attend(
         compressed_bytes: sums.mean(sums.compressed),
         refaults: sums.delays.swap_ins,
         refault_seconds: sums.delays.swap_in.as_secs_f64(),
+        thread_cpu_seconds: sums.thread_cpu.0 as f64 / 1e9,
     })
 }
 

@@ -2,10 +2,12 @@
 
 use super::filler::Filler;
 use crate::control_group::ControlGroup;
-use frostline_core::types::Bytes;
+use frostline_core::types::{Bytes, Nanos};
 use frostline_daemon::Limit;
+use frostline_linux::Root;
 use frostline_linux::accesses::balancing;
 use frostline_linux::changes::Changes;
+use frostline_linux::moves::damon::DamonTiering;
 use frostline_linux::process;
 use frostline_linux::swap::zram::{Zram, ZramOptions};
 use frostline_linux::topology::Topology;
@@ -27,6 +29,9 @@ pub enum System {
     MglruReclaim,
     /// NUMA balancing in tiering mode with demotion, node 0 being filled up to the limit; to a slower node
     NumaBalancing,
+    /// DAMON, which moves what is accessed often to node 0 and what is hardly accessed to a slower node, node 0 being
+    /// filled up to the limit
+    Damon,
 }
 
 impl System {
@@ -35,15 +40,31 @@ impl System {
         match self {
             Self::MglruReclaim => "mglru-reclaim",
             Self::NumaBalancing => "numa-balancing",
+            Self::Damon => "damon",
         }
     }
+}
+
+/// The first node that is slower than those with processors.
+fn slow_node(root: &Root) -> anyhow::Result<u32> {
+    let lower = Topology::read(root)?.lower_nodes();
+    lower.first().copied().ok_or_else(|| {
+        failure(
+            "no node is slower than those with processors",
+            "'frostline doctor' lists nodes and tiers; mglru-reclaim takes zram",
+        )
+    })
 }
 
 /// What of a program is not in fast memory.
 #[derive(Debug)]
 enum Slow {
     Zram(Zram),
-    Node(#[expect(dead_code, reason = "memory is taken as long as it is there")] Filler),
+    Node {
+        #[expect(dead_code, reason = "memory is taken as long as it is there")]
+        filler: Filler,
+        damon: Option<DamonTiering>,
+    },
 }
 
 /// Memory of a program.
@@ -69,7 +90,12 @@ impl AtWork {
     ///
     /// # Errors
     /// Where the machine lacks something, without rights, and for a limit that such a system cannot have.
-    pub fn set_up(system: System, limit: Limit, changes: &Changes) -> anyhow::Result<Self> {
+    pub fn set_up(
+        system: System,
+        limit: Limit,
+        group: &ControlGroup,
+        changes: &Changes,
+    ) -> anyhow::Result<Self> {
         let root = changes.root();
         let generations = system == System::MglruReclaim && root.path(GENERATIONS).exists();
         let slow = match (system, limit) {
@@ -81,17 +107,18 @@ impl AtWork {
                 Slow::Zram(Zram::create(changes, &ZramOptions { size, algorithm: None })?)
             }
             (System::NumaBalancing, Limit::Size(size)) => {
-                if Topology::read(root)?.lower_nodes().is_empty() {
-                    return Err(failure(
-                        "no node is slower than those with processors",
-                        "'frostline doctor' lists nodes and tiers; mglru-reclaim takes zram",
-                    ));
-                }
+                slow_node(root)?;
                 changes.set(DEMOTION, "true")?;
                 changes.set(balancing::MODE, TIERING)?;
-                Slow::Node(Filler::leave(root, size)?)
+                Slow::Node { filler: Filler::leave(root, size)?, damon: None }
             }
-            (System::NumaBalancing, _) => {
+            (System::Damon, Limit::Size(size)) => {
+                let nodes = [0, slow_node(root)?];
+                let filler = Filler::leave(root, size)?;
+                let damon = DamonTiering::start(changes, &group.path(), nodes)?;
+                Slow::Node { filler, damon: Some(damon) }
+            }
+            (System::NumaBalancing | System::Damon, _) => {
                 let what = "a node cannot be a share of a program's memory";
                 return Err(usage(what, "write a size such as --fast 2GiB"));
             }
@@ -111,12 +138,18 @@ impl AtWork {
                 slow: level.swap.used,
                 compressed: zram.usage()?.memory,
             },
-            Slow::Node(_) => {
+            Slow::Node { .. } => {
                 let fast = group.on_node(0)?;
                 let slow = level.memory.used.saturating_sub(fast);
                 Taken { fast, slow, compressed: Bytes::ZERO }
             }
         })
+    }
+
+    /// Processor time of a kernel thread that does nothing but tiering, where there is one.
+    pub fn thread_cpu(&self, root: &Root) -> Option<Nanos> {
+        let Slow::Node { damon: Some(damon), .. } = &self.slow else { return None };
+        Some(process::stat(root, damon.kdamond().ok()?).ok()?.cpu())
     }
 
     /// Keeps a program to its limit, as far as the machine does not do that by itself.

@@ -27,9 +27,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-const KDAMONDS: &str = "/sys/kernel/mm/damon/admin/kdamonds";
-const OURS: &str = "/sys/kernel/mm/damon/admin/kdamonds/0";
-const CONTEXT: &str = "/sys/kernel/mm/damon/admin/kdamonds/0/contexts/0";
+pub(crate) const KDAMONDS: &str = "/sys/kernel/mm/damon/admin/kdamonds";
+pub(crate) const OURS: &str = "/sys/kernel/mm/damon/admin/kdamonds/0";
+pub(crate) const CONTEXT: &str = "/sys/kernel/mm/damon/admin/kdamonds/0/contexts/0";
 /// Targets that the regions are given to in turns.
 const TARGETS: usize = 2;
 /// DAMON refuses fewer.
@@ -334,7 +334,7 @@ pub fn check_free(root: &Root) -> Result<(), LinuxError> {
 
 /// DAMON's one kernel thread, ours until this is dropped.
 #[derive(Debug)]
-struct Claim {
+pub(crate) struct Claim {
     changes: Changes,
     /// Regions by target, as the kernel has made folders for them.
     counts: Cell<[usize; TARGETS]>,
@@ -342,14 +342,17 @@ struct Claim {
 
 impl Claim {
     /// Makes the only kernel thread, not running yet, with one context.
-    fn new(changes: &Changes) -> Result<Self, LinuxError> {
+    ///
+    /// # Errors
+    /// `EBUSY` where DAMON is in use; without the right to.
+    pub(crate) fn new(changes: &Changes) -> Result<Self, LinuxError> {
         changes.take_damon()?;
         let claim = Self { changes: changes.clone(), counts: Cell::default() };
         claim.root().write(format!("{OURS}/contexts/nr_contexts"), "1")?;
         Ok(claim)
     }
 
-    fn root(&self) -> &Root {
+    pub(crate) fn root(&self) -> &Root {
         self.changes.root()
     }
 
@@ -358,7 +361,11 @@ impl Claim {
         Ok(text.unwrap_or_default().split_whitespace().map(str::to_owned).collect())
     }
 
-    fn kdamond(&self) -> Result<u32, LinuxError> {
+    /// The kernel thread, where it runs.
+    ///
+    /// # Errors
+    /// Where it does not.
+    pub(crate) fn kdamond(&self) -> Result<u32, LinuxError> {
         let path = format!("{OURS}/pid");
         let text = self.root().read(&path)?;
         text.parse().map_err(|_| LinuxError::Malformed {

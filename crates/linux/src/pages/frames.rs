@@ -35,6 +35,11 @@ impl FrameNodes {
         })
     }
 
+    /// Ranges of frames, ascending, with the node of each.
+    pub fn ranges(&self) -> &[(Range<u64>, u32)] {
+        &self.ranges
+    }
+
     /// Node of a frame; `None` outside of all memory.
     pub fn node_of(&self, frame: u64) -> Option<u32> {
         let after = self.ranges.partition_point(|(range, _)| range.start <= frame);

@@ -188,7 +188,8 @@ mod tests {
             let (run, process) = (Region(region).run(), ProcessId::default());
             Allocation { run, huge: true, may_be_huge: false, process }
         };
-        let tried = (0..).find(|region| sizes.choose(&allocation(*region), true, || true).is_some());
+        let tried =
+            (0..).find(|region| sizes.choose(&allocation(*region), true, || true).is_some());
         let first = Region(tried.unwrap()).first().0;
         // A folio a microsecond elsewhere, and a page of the region every ten.
         for at in 0..600u32 {
