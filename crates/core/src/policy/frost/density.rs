@@ -299,6 +299,11 @@ impl Densities {
         tally.take(&mut self.scores[region.run().range()], self.now, states, see);
     }
 
+    /// Tallies the pages of a folio, as often.
+    pub(super) fn tally_folio(&mut self, region: Region, tally: &mut Tally) {
+        tally.take_folio(&mut self.scores[region.run().range()], self.now);
+    }
+
     /// Samples of tallied pages, near enough, and of how many.
     pub(super) fn tallied(&self, tally: &Tally) -> impl Iterator<Item = (f32, u32)> {
         let scored = tally.scored().map(|(score, pages)| (self.samples_of(score), pages));

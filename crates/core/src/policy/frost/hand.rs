@@ -114,26 +114,20 @@ impl Hand {
         let states = &around.view.states()[region.run().range()];
         let first = PageState(states[0]);
         match first.is_huge() {
-            true => self.look_at_folio(region, first, states, around),
+            true => self.look_at_folio(region, first, around),
             false => self.look_at_pages(region, states, around),
         }
     }
 
-    fn look_at_folio(
-        &mut self,
-        region: Region,
-        state: PageState,
-        states: &[u8],
-        around: &mut Around<'_>,
-    ) -> u32 {
-        around.densities.tally(region, states, &mut self.tally, |_, _, _| ());
+    fn look_at_folio(&mut self, region: Region, state: PageState, around: &mut Around<'_>) -> u32 {
+        around.densities.tally_folio(region, &mut self.tally);
         around.densities.learn_shape(region, &self.tally);
         let rent = around.rent();
         let density = around.densities.mean(region);
         self.pages.add(bin(density), HUGE_PAGES);
         self.other.add(bin(around.other_prior(region).mean), HUGE_PAGES);
         self.units.add(bin(density * HUGE_PAGES as f32), 1);
-        if let Some(half) = around.thrift.tally(region, states, &mut self.tally) {
+        if let Some(half) = around.thrift.tally_folio(region, &mut self.tally) {
             self.half.add(bin(half.mean), HUGE_PAGES);
             self.half_pages += u64::from(HUGE_PAGES);
         }

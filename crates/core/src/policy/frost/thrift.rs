@@ -143,6 +143,13 @@ impl Thrift {
         Some(self.half.prior(seat))
     }
 
+    /// The same of a folio.
+    pub(super) fn tally_folio(&mut self, region: Region, tally: &mut Tally) -> Option<Prior> {
+        let seat = self.seat(region.first())?.region();
+        self.half.tally_folio(seat, tally);
+        Some(self.half.prior(seat))
+    }
+
     /// The share of watched samples that fast memory would serve.
     pub(super) fn hit_share(&self) -> f64 {
         self.hits[0] / self.watched.max(1.0)
