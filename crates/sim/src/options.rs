@@ -73,12 +73,14 @@ pub struct FaultInjection {
 /// A daemon in which the policy decides: the one that runs live.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostedDaemon {
-    /// Room of tier 0 for new memory: what the kernel gives, which knows nothing of the policy's limit.
-    pub kernel_fast: Bytes,
+    /// Room of tier 0 for new memory beyond the policy's limit, of which the kernel knows nothing.
+    pub spare: Bytes,
     /// Share of a core that it may use, `(0, 1]`.
     pub cpu_share: f64,
     /// The same while the program has over 2 % more fast memory than it may, `(0, 1]`.
     pub settling_cpu_share: f64,
+    /// Programs make as many accesses in all their life as others in a second.
+    pub brief: bool,
     /// Slowdown that it keeps to in place of the size of fast memory.
     pub goal: Option<Goal>,
 }

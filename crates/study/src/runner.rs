@@ -379,6 +379,15 @@ fn run_all(
 }
 
 impl Prepared<'_> {
+    /// What the machine offers: with a daemon, what one has outside of the kernel.
+    fn offer(&self) -> Offer {
+        let options = &self.request.options;
+        match &options.daemon {
+            Some(daemon) => Offer { brief: daemon.brief, ..self.machine.offer_outside() },
+            None => self.machine.offer(options.tlb),
+        }
+    }
+
     fn run_job(&self, job: &Job, size: &SizeStudy, pass: &dyn Pass) -> anyhow::Result<RunOutcome> {
         self.by.monitor.check()?;
         let spec = &self.request.policies[job.policy];
@@ -393,7 +402,7 @@ impl Prepared<'_> {
                 let (matrix, order) = (Arc::clone(matrix), Arc::clone(&self.order));
                 Arc::new(MatrixOracle { matrix, model, order }) as _
             }),
-            ..machine.offer(self.request.options.tlb)
+            ..self.offer()
         };
         let policy = self.by.policies.make(spec, &context)?;
         let swaps = policy.facts.swaps;

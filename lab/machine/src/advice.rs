@@ -1,14 +1,14 @@
 //! Advice beside the lab: how much slower programs are with the fast memory that was advised for them.
 
 use crate::programs::Program;
-use crate::systems::System;
+use crate::systems::{System, validated_daemon};
 use crate::trial::{self, Trial};
 use crate::validate::{predict, recording};
 use anyhow::{Context, ensure};
 use frostline_core::Limit;
 use frostline_core::types::Bytes;
 use frostline_guest::LabOptions;
-use frostline_sim::{FastSize, Machine, SimOptions};
+use frostline_sim::{FastSize, Machine, Scale, SimOptions};
 use frostline_study::Unwatched;
 use frostline_study::advise::{Advice, Extent, Question, Trace, advise};
 use serde::Serialize;
@@ -17,10 +17,12 @@ use std::path::Path;
 
 /// Points of slowdown that advice and lab may differ by.
 pub const TOLERANCE_POINTS: f64 = 2.0;
-/// Memory that `frostline.sh` leaves to frostline itself, and what the guest's own varies by, in MiB.
-const OURS_MIB: u64 = 12 + 2;
+/// Memory that `frostline.sh` leaves to frostline itself, in MiB. The kernel gives it to whoever asks.
+const SPARE_MIB: u64 = 12;
+/// What the guest's own memory varies by, in MiB.
+const VARIES_MIB: u64 = 2;
 /// What node 0 has beside the program where all memory is fast, so that nothing is ever short.
-const SPARE_MIB: u64 = 192;
+const AMPLE_MIB: u64 = 192;
 /// Sizes of nodes are multiples of a huge folio.
 const BLOCK_MIB: u64 = 2;
 const MIB: f64 = (1u64 << 20) as f64;
@@ -37,7 +39,7 @@ pub struct Asked<'a> {
     pub lab: LabOptions,
     /// Seed of recording, replays and machine.
     pub seed: u64,
-    /// Where recordings are kept.
+    /// Where recordings and runs in the lab are kept.
     pub folder: &'a Path,
     /// Changes to the simulated machine, separated by colons; empty for none.
     pub with: &'a str,
@@ -90,17 +92,17 @@ pub fn follow(work: Program, asked: Asked<'_>) -> anyhow::Result<Case> {
     let answer = advice.answers[0];
     let size = answer.size.unwrap_or(1.0);
     let footprint = advice.footprint_bytes as f64;
-    let run = |fast_mib: u64, system: &System| {
-        trial::run(Program { fast_mib, ..work }, system, asked.seed, asked.lab)
-    };
-    let whole_mib = in_blocks(footprint) + SPARE_MIB;
+    let run = |fast_mib: u64, system: &System| kept(Program { fast_mib, ..work }, system, asked);
+    let whole_mib = in_blocks(footprint) + AMPLE_MIB;
     let all = run(whole_mib, &System::find("first-touch")?)?;
     let spills = all.resident.pages[1] > 0;
     ensure!(!spills, "{}: {} pages are not in node 0", work.name, all.resident.pages[1]);
     // What the guest's own memory takes is known now.
     let guest_mib = whole_mib.saturating_sub(all.free_before.pages / PAGES_IN_MIB);
-    let less =
-        run(in_blocks(size * footprint) + in_blocks((guest_mib + OURS_MIB) as f64 * MIB), &system)?;
+    let less = run(
+        in_blocks(size * footprint) + in_blocks((guest_mib + SPARE_MIB + VARIES_MIB) as f64 * MIB),
+        &system,
+    )?;
     let fast_bytes = fast_bytes(&less)?;
     let predicted = advice.curve.loss_with(fast_bytes as f64 / footprint).context("no replays")?;
     Ok(Case {
@@ -112,6 +114,18 @@ pub fn follow(work: Program, asked: Asked<'_>) -> anyhow::Result<Case> {
         predicted,
         seconds: [all.seconds, less.seconds],
     })
+}
+
+/// What the program came to in the lab, as it was kept, or for the first time.
+fn kept(work: Program, system: &System, asked: Asked<'_>) -> anyhow::Result<Trial> {
+    let name = format!("{}-{}-{}-{}MiB.json", work.name, asked.seed, system.name, work.fast_mib);
+    let path = asked.folder.join(name);
+    if let Ok(text) = std::fs::read_to_string(&path) {
+        return serde_json::from_str(&text).with_context(|| path.display().to_string());
+    }
+    let trial = trial::run(work, system, asked.seed, asked.lab)?;
+    std::fs::write(&path, serde_json::to_string(&trial)?)?;
+    Ok(trial)
 }
 
 /// MiB that so many bytes fit into.
@@ -128,7 +142,9 @@ fn advice(work: Program, asked: Asked<'_>) -> anyhow::Result<Advice> {
     }
     let machine = Machine::parse(&machine)?;
     let options = SimOptions {
+        daemon: Some(validated_daemon(Bytes(SPARE_MIB << 20))),
         seed: asked.seed,
+        scale: Scale::Paper,
         moments: recording.moments.clone(),
         ..SimOptions::new(machine, FastSize::Bytes(Bytes(1)))
     };

@@ -2,6 +2,8 @@
 
 use anyhow::bail;
 use frostline_core::policy::registry;
+use frostline_core::types::Bytes;
+use frostline_sim::HostedDaemon;
 
 /// Systems that are not ours, and what sets them up.
 const KERNEL: &[(&str, &str)] = &[
@@ -19,6 +21,13 @@ const CPU_LIMIT: u32 = 100;
 /// Limits that frostline has while the simulator is validated, in per cent of the processor: the
 /// second one while the program has more fast memory than it may.
 pub const VALIDATED_LIMITS: [u32; 2] = [25, 50];
+
+/// The simulator's daemon with these limits, where the kernel gives so much more of node 0 to new memory than the
+/// policy may use.
+pub fn validated_daemon(spare: Bytes) -> HostedDaemon {
+    let [cpu_share, settling_cpu_share] = VALIDATED_LIMITS.map(|limit| f64::from(limit) / 100.0);
+    HostedDaemon { spare, cpu_share, settling_cpu_share, brief: true, goal: None }
+}
 
 /// One of them.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -42,6 +42,20 @@ impl Machine {
             ..Offer::default()
         }
     }
+
+    /// What a daemon on this machine offers, outside of the kernel: what it measures at start, latencies and moves, and
+    /// no more.
+    pub fn offer_outside(&self) -> Offer {
+        let Offer { tiers, costs, .. } = self.offer(false);
+        Offer {
+            telemetry: Offered { read_latencies: false, epochs: false, ..Offered::default() },
+            tiers: tiers.iter().map(|tier| TierOffer::loads_in(tier.load_ns)).collect(),
+            costs: WorkCosts { base_move_ns: costs.base_move_ns, ..WorkCosts::default() },
+            shares_cores: true,
+            chooses_page_size: false,
+            ..Offer::default()
+        }
+    }
 }
 
 fn tier(tier: &TierModel) -> TierOffer {
@@ -68,6 +82,12 @@ mod tests {
         assert_eq!(offer.latency_gap(), Offer::default().latency_gap());
         assert_eq!(offer.tiers[1].loaded_load_ns.map(f64::round), Some(600.0));
         assert_eq!((offer.parallelism, offer.shares_cores), (Some(4.0), false));
+        let outside = machine.offer_outside();
+        assert!(outside.shares_cores && !outside.chooses_page_size);
+        assert_eq!(outside.latency_gap(), offer.latency_gap());
+        assert_eq!((outside.parallelism, outside.translation), (None, None));
+        assert_eq!(outside.costs.base_move_ns, offer.costs.base_move_ns);
+        assert_eq!(outside.telemetry.loads.and_then(|loads| loads.cost_ns), None);
         let one = offer.costs.base_move_ns.unwrap();
         assert!(one > machine.costs.migrate_base_ns && offer.costs.folio_move_ns.unwrap() > one);
         assert_eq!(offer.translation, None);

@@ -21,11 +21,12 @@ fn options(fast_pages: u64) -> SimOptions {
 }
 
 /// The policy decides in a daemon.
-fn hosted(fast_pages: u64, kernel_pages: u64, share: f64) -> SimOptions {
+fn hosted(fast_pages: u64, spare_pages: u64, share: f64) -> SimOptions {
     let daemon = HostedDaemon {
-        kernel_fast: PageCount(kernel_pages).bytes(),
+        spare: PageCount(spare_pages).bytes(),
         cpu_share: share,
         settling_cpu_share: share,
+        brief: false,
         goal: None,
     };
     SimOptions { daemon: Some(daemon), ..options(fast_pages) }
@@ -41,7 +42,7 @@ fn a_daemon_keeps_to_its_share_of_a_core_and_the_program_pays_for_it() {
     let steps: Vec<Step> = (0..100_000).map(|i| load(i % 1024)).collect();
     let actions = || (0..8).map(|i| (FOUND, demote(i, i as u32 * 128, 128))).collect();
     let ratios = |share| {
-        let options = hosted(2048, 2048, share);
+        let options = hosted(2048, 0, share);
         let (outcome, _) = run_script(&steps, sampling(1_000_000, actions()), &options);
         assert_eq!(outcome.report.demoted_bytes, 1024 * PAGE_BYTES);
         (outcome.report.fast_hit_ratio, outcome.report.time_split.migrate)
@@ -52,13 +53,23 @@ fn a_daemon_keeps_to_its_share_of_a_core_and_the_program_pays_for_it() {
 }
 
 #[test]
+fn a_program_that_fits_stays_where_it_is_while_it_is_found() {
+    // They come within two seconds, and the daemon has not found all of them when it looks at its limit.
+    let steps: Vec<Step> = (0..1_000_000).map(|i| load((i / 3).min(75_000))).collect();
+    let (outcome, _) =
+        run_script(&steps, sampling(1_000_000, Vec::new()), &hosted(76_000, 0, 0.02));
+    assert_eq!(outcome.report.footprint_bytes, 75_001 * PAGE_BYTES);
+    assert_eq!(outcome.report.counters["machine.reclaimed_pages"], 0.0);
+}
+
+#[test]
 fn loads_are_counted_by_tier_for_who_wants_no_samples() {
     // Half of the pages are slow after a while.
     let steps: Vec<Step> = (0..1_000_000).map(|i| load(i % 1024)).collect();
     let needs = Telemetry { counters: true, ..Telemetry::default() };
     let actions = (0..4).map(|i| (FOUND, demote(i, i as u32 * 128, 128)));
     let (_, events) =
-        run_script(&steps, Script { needs, ..Script::new(actions) }, &hosted(2048, 2048, 0.5));
+        run_script(&steps, Script { needs, ..Script::new(actions) }, &hosted(2048, 0, 0.5));
     assert!(!events.iter().any(|event| matches!(event, Event::Sample(_))));
     let (fast, slow) = events.iter().fold((0, 0), |sum, event| match event {
         Event::Counters { fast, slow } => (sum.0 + fast, sum.1 + slow),
@@ -72,7 +83,7 @@ fn loads_are_counted_by_tier_for_who_wants_no_samples() {
 #[test]
 fn a_kernel_gives_more_than_the_limit_and_the_daemon_takes_it_back() {
     let steps: Vec<Step> = (0..300_000).map(|i| load(i % 1000)).collect();
-    let (outcome, _) = run_script(&steps, sampling(1_000_000, Vec::new()), &hosted(500, 700, 0.25));
+    let (outcome, _) = run_script(&steps, sampling(1_000_000, Vec::new()), &hosted(500, 200, 0.25));
     assert_eq!(outcome.report.tiers[0].resident_bytes_max, 700 * PAGE_BYTES);
     assert_eq!(outcome.report.tiers[0].resident_bytes, 500 * PAGE_BYTES);
     assert_eq!(outcome.report.fast_bytes, 500 * PAGE_BYTES);
@@ -86,7 +97,7 @@ fn reclaim_gives_a_second_chance_to_what_was_sampled() {
     steps.extend((0..300_000).map(|i| load(i % 100)));
     let ratio = |period| {
         let (outcome, _) =
-            run_script(&steps, sampling(period, Vec::new()), &hosted(500, 700, 0.25));
+            run_script(&steps, sampling(period, Vec::new()), &hosted(500, 200, 0.25));
         assert_eq!(outcome.report.tiers[0].resident_bytes, 500 * PAGE_BYTES);
         outcome.report.fast_hit_ratio
     };
@@ -100,7 +111,7 @@ fn folios_are_split_and_built_by_calls() {
     let split = Action::Split { region: Region(1), lane: Lane::SCAN };
     let collapse = Action::Collapse { region: Region(1), to: TierId(0), lane: Lane::SCAN };
     let actions = vec![(FOUND, split), (2 * FOUND, collapse), (3 * FOUND, split)];
-    let mut options = hosted(2048, 2048, 0.5);
+    let mut options = hosted(2048, 0, 0.5);
     options.machine = Machine::parse(&SLOW.replace("=off", "=on")).unwrap();
     let (outcome, _) = run_script(&steps, sampling(1_000_000, actions), &options);
     assert_eq!((outcome.report.splits, outcome.report.collapses), (2, 1));
@@ -145,7 +156,7 @@ fn a_daemon_with_a_goal_finds_the_size_by_itself() {
     };
     let steps: Vec<Step> = (0..6_000_000).map(|i| load(page(i))).collect();
     let run = |most_loss| {
-        let mut options = hosted(2000, 2000, 0.5);
+        let mut options = hosted(2000, 0, 0.5);
         let machine = "dram-zram:thp=off:costs.fault_base_ns=0:tiers.dram.read_ns=40us\
                        :costs.refault_ns=280us";
         options.machine = Machine::parse(machine).expect("a machine");
@@ -171,7 +182,7 @@ fn rush_after(then: &[u32], goal: Goal) -> RunOutcome {
     };
     steps.extend((0..2_000_000).map(|i| load(page(i))));
     steps.extend(then.iter().map(|page| load(*page)));
-    let mut options = hosted(30_000, 30_000, 0.5);
+    let mut options = hosted(30_000, 0, 0.5);
     let machine = "dram-zram:thp=off:costs.fault_base_ns=0:tiers.dram.read_ns=40us\
                    :costs.refault_ns=280us";
     options.machine = Machine::parse(machine).expect("a machine");

@@ -25,9 +25,10 @@ fn options(changes: &str, kernel_pages: u64) -> SimOptions {
 /// The policy decides in a daemon, which the kernel does not know.
 fn hosted(changes: &str, kernel_pages: u64) -> SimOptions {
     let daemon = HostedDaemon {
-        kernel_fast: PageCount(kernel_pages).bytes(),
+        spare: Bytes(0),
         cpu_share: 0.25,
         settling_cpu_share: 0.5,
+        brief: false,
         goal: None,
     };
     SimOptions { daemon: Some(daemon), ..options(changes, kernel_pages) }

@@ -233,7 +233,7 @@ impl<'a> Replay<'a> {
         let (decider, policy) = match &options.daemon {
             Some(daemon) => {
                 let decider = engine(&limits, policy)?;
-                limits[0].capacity = daemon.kernel_fast.pages();
+                limits[0].capacity = limits[0].capacity.saturating_add(daemon.spare.pages());
                 (Some((daemon, decider)), untiered())
             }
             None => (None, policy),

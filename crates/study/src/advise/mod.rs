@@ -166,7 +166,7 @@ impl<'a> World<'a> {
                 self.replay(&sizes, policy)?
             } else {
                 replays += 1;
-                let all_fast = || self.replay(&[UNITS], registry::ALL_FAST);
+                let all_fast = || self.replay_alone(&[UNITS]);
                 let (all_fast, found) = rayon::join(all_fast, || self.replay(&sizes, policy));
                 *fast = all_fast?.pop();
                 found?
@@ -198,7 +198,22 @@ impl<'a> World<'a> {
         Ok(Advice { policy: policy.to_owned(), footprint_bytes, part, answers, replays, curve })
     }
 
+    /// Memory is fast, and nobody attends to it.
+    fn replay_alone(&self, sizes: &[u32]) -> anyhow::Result<Vec<Found>> {
+        let options = SimOptions { daemon: None, ..self.options.clone() };
+        self.replay_with(sizes, registry::ALL_FAST, options)
+    }
+
     fn replay(&self, sizes: &[u32], policy: &str) -> anyhow::Result<Vec<Found>> {
+        self.replay_with(sizes, policy, self.options.clone())
+    }
+
+    fn replay_with(
+        &self,
+        sizes: &[u32],
+        policy: &str,
+        options: SimOptions,
+    ) -> anyhow::Result<Vec<Found>> {
         let percent = |units: &u32| FastSize::Percent(100.0 * share(*units));
         let request = Request {
             traces: Vec::new(),
@@ -208,7 +223,7 @@ impl<'a> World<'a> {
             seeds: 1,
             bound: false,
             jobs: None,
-            options: self.options.clone(),
+            options,
             every_series: false,
             limit: Limit::default(),
         };

@@ -143,7 +143,7 @@ struct AdviseArgs {
     /// Change the simulated machine; for each sample, frost looks and plans for so long
     #[arg(long, value_name = "CHANGES", default_value = "costs.sample_policy_ns=4750")]
     with: String,
-    /// Keep recordings here; those that are there already are taken as they are
+    /// Keep recordings and runs here; those that are there already are taken as they are
     #[arg(long, value_name = "FOLDER")]
     keep: Option<PathBuf>,
     /// Print JSON

@@ -4,7 +4,7 @@ use super::Numbers;
 use super::recording::Recording;
 use crate::measured::{Free, Watermarks};
 use crate::programs::Program;
-use crate::systems::VALIDATED_LIMITS;
+use crate::systems::validated_daemon;
 use crate::trial::Trial;
 use anyhow::{Context, ensure};
 use frostline_core::policy::{Offer, make};
@@ -95,12 +95,10 @@ impl Parameters {
                 let run = &driver["runs"][0];
                 let policy = run["policy"].as_str().context("no policy in the summary")?;
                 let fast = run["tiers"][0]["capacity_bytes"].as_u64();
-                let [cpu_share, settling_cpu_share] =
-                    VALIDATED_LIMITS.map(|limit| f64::from(limit) / 100.0);
-                let kernel_fast = PageCount(given).bytes();
-                daemon =
-                    Some(HostedDaemon { kernel_fast, cpu_share, settling_cpu_share, goal: None });
-                (policy.to_owned(), Bytes(fast.context("no limit in the summary")?))
+                let fast = Bytes(fast.context("no limit in the summary")?);
+                let spare = PageCount(given).bytes().saturating_sub(fast);
+                daemon = Some(validated_daemon(spare));
+                (policy.to_owned(), fast)
             }
         };
         Ok(Self {
@@ -138,9 +136,10 @@ pub fn run(recording: &Recording, wanted: &Parameters) -> anyhow::Result<Predict
         seed: wanted.seed,
         fast_pages: wanted.fast_bytes.pages(),
         total_pages_hint: PageCount(footprint.peak_resident_pages),
-        // Frostline runs outside of the kernel there.
-        chooses_page_size: wanted.daemon.is_none(),
-        ..Offer::default()
+        ..match wanted.daemon {
+            Some(_) => machine.offer_outside(),
+            None => Offer::default(),
+        }
     };
     let policy = make(&wanted.policy, &context)?;
     let options = SimOptions {
@@ -236,7 +235,7 @@ mod tests {
         let found = Parameters::of(&trial, node, work, lab).expect("ours");
         assert_eq!((&*found.policy, found.fast_bytes), ("hemem:hot=2", Bytes(8192)));
         let daemon = found.daemon.expect("a daemon");
-        assert_eq!((daemon.kernel_fast, found.kernel_blocks), (Bytes(120 * 4096), Some(5)));
+        assert_eq!((daemon.spare, found.kernel_blocks), (Bytes(118 * 4096), Some(5)));
         assert_eq!((daemon.cpu_share, daemon.settling_cpu_share), (0.25, 0.5));
     }
 }
