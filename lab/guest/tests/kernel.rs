@@ -111,7 +111,7 @@ fn numa_balancing_has_so_much_of_the_fast_node() {
 }
 
 #[test]
-fn damon_moves_what_is_hot_and_what_is_cold() {
+fn damon_moves_what_is_cold_to_the_slow_node() {
     let Some(text) = section("damon") else { return };
     ran_whole(text);
     assert!(number(text, "slow_bytes") > 8.0 * MIB, "it went there by itself: {text}");

@@ -5,7 +5,7 @@ pub mod system;
 
 use crate::control_group::ControlGroup;
 use anyhow::Context;
-use frostline_core::types::{Bytes, Nanos};
+use frostline_core::types::Bytes;
 use frostline_daemon::Limit;
 use frostline_linux::Root;
 use frostline_linux::changes::{Changes, SwapOff};
@@ -58,7 +58,6 @@ struct Sums {
     compressed: f64,
     most: Bytes,
     delays: Delays,
-    thread_cpu: Nanos,
 }
 
 impl Sums {
@@ -115,9 +114,6 @@ fn attend(
         let taken = at_work.taken(&group)?;
         sums.add(taken, looked.elapsed());
         looked = Instant::now();
-        if let Some(cpu) = at_work.thread_cpu(changes.root()) {
-            sums.thread_cpu = cpu;
-        }
         at_work.keep(&group, taken);
         cancel::check()?;
         while looked.elapsed() < TICK && child.0.try_wait()?.is_none() {
@@ -136,7 +132,7 @@ fn attend(
         compressed_bytes: sums.mean(sums.compressed),
         refaults: sums.delays.swap_ins,
         refault_seconds: sums.delays.swap_in.as_secs_f64(),
-        thread_cpu_seconds: sums.thread_cpu.0 as f64 / 1e9,
+        thread_cpu_seconds: at_work.thread_cpu(changes.root()).as_secs_f64(),
     })
 }
 

@@ -146,10 +146,11 @@ impl AtWork {
         })
     }
 
-    /// Processor time of a kernel thread that does nothing but tiering, where there is one.
-    pub fn thread_cpu(&self, root: &Root) -> Option<Nanos> {
-        let Slow::Node { damon: Some(damon), .. } = &self.slow else { return None };
-        Some(process::stat(root, damon.kdamond().ok()?).ok()?.cpu())
+    /// Processor time so far of a kernel thread that does nothing but tiering; none where there is no such thread.
+    pub fn thread_cpu(&self, root: &Root) -> Nanos {
+        let Slow::Node { damon: Some(damon), .. } = &self.slow else { return Nanos::ZERO };
+        let stat = damon.kdamond().and_then(|thread| process::stat(root, thread));
+        stat.map_or(Nanos::ZERO, |stat| stat.cpu())
     }
 
     /// Keeps a program to its limit, as far as the machine does not do that by itself.

@@ -314,22 +314,38 @@ fn accesses(fields: &[Field; 4], sample: &RawSample<'_>) -> Option<Accesses> {
 /// # Errors
 /// [`LinuxError::Unsupported`] there; where its files cannot be read.
 pub fn check_free(root: &Root) -> Result<(), LinuxError> {
+    check_operations(root, "fvaddr", "given regions", "CONFIG_DAMON_VADDR")
+}
+
+/// Fails, with words why, where DAMON cannot be used for a kind of memory: `operations` by its name, `memory` in
+/// words, `needs` what the kernel has to be built with.
+///
+/// # Errors
+/// As [`check_free`].
+pub(crate) fn check_operations(
+    root: &Root,
+    operations: &str,
+    memory: &str,
+    needs: &str,
+) -> Result<(), LinuxError> {
     let (what, hint) = match availability(root)? {
-        Availability::Free { operations } if operations.iter().any(|name| name == "fvaddr") => {
+        Availability::Free { operations: offered }
+            if offered.iter().any(|name| name == operations) =>
+        {
             return Ok(());
         }
         Availability::Free { .. } => {
-            ("this kernel's DAMON cannot watch given regions", "needs CONFIG_DAMON_VADDR")
+            (format!("this kernel's DAMON cannot watch {memory}"), format!("needs {needs}"))
         }
         Availability::Taken { .. } => (
-            "DAMON is used by somebody else",
-            "stop the other user, such as damo or damon_reclaim, or use another source",
+            "DAMON is used by somebody else".to_owned(),
+            "stop the other user, such as damo or damon_reclaim, or use another source".to_owned(),
         ),
         Availability::Missing => {
-            ("this kernel has no DAMON", "needs CONFIG_DAMON_SYSFS and CONFIG_DAMON_VADDR")
+            ("this kernel has no DAMON".to_owned(), format!("needs CONFIG_DAMON_SYSFS and {needs}"))
         }
     };
-    Err(LinuxError::Unsupported { what: what.into(), hint: hint.into() })
+    Err(LinuxError::Unsupported { what, hint })
 }
 
 /// DAMON's one kernel thread, ours until this is dropped.

@@ -5,7 +5,7 @@
 //!
 //! Source: `Documentation/admin-guide/mm/damon/usage.rst` in the kernel, `mm/damon/paddr.c`.
 
-use crate::accesses::damon::{Availability, CONTEXT, Claim, OURS, availability};
+use crate::accesses::damon::{CONTEXT, Claim, OURS, check_operations};
 use crate::changes::Changes;
 use crate::error::LinuxError;
 use crate::pages::frames::FrameNodes;
@@ -56,24 +56,7 @@ impl DamonTiering {
         group: &str,
         [fast, slow]: [u32; 2],
     ) -> Result<Self, LinuxError> {
-        let unsupported = |what: &str| {
-            LinuxError::Unsupported {
-            what: what.into(),
-            hint: "needs Linux 6.11 with CONFIG_DAMON_SYSFS and CONFIG_DAMON_PADDR, and no other user of DAMON"
-                .into(),
-        }
-        };
-        let is_there = |operations: &[String]| operations.iter().any(|name| name == "paddr");
-        match availability(changes.root())? {
-            Availability::Free { operations } if is_there(&operations) => {}
-            Availability::Free { .. } => {
-                return Err(unsupported("this kernel's DAMON cannot watch physical memory"));
-            }
-            Availability::Taken { .. } => {
-                return Err(unsupported("DAMON is used by somebody else"));
-            }
-            Availability::Missing => return Err(unsupported("this kernel has no DAMON")),
-        }
+        check_operations(changes.root(), "paddr", "physical memory", "CONFIG_DAMON_PADDR")?;
         let frames = FrameNodes::read(changes.root())?;
         let of = |node: u32| -> Vec<Range<u64>> {
             let ranges = frames.ranges().iter().filter(|(_, of)| *of == node);
@@ -90,9 +73,10 @@ impl DamonTiering {
         for (at, (scheme, there)) in schemes.iter().zip(&nodes).enumerate() {
             // A kernel that does not know the action refuses it.
             this.add(at, scheme, there, group).map_err(|error| match error.errno() {
-                Some(libc::EINVAL | libc::ENOENT) => {
-                    unsupported("this kernel's DAMON cannot migrate pages of a control group")
-                }
+                Some(libc::EINVAL | libc::ENOENT) => LinuxError::Unsupported {
+                    what: "this kernel's DAMON cannot migrate pages of a control group".into(),
+                    hint: "needs Linux 6.11".into(),
+                },
                 _ => error,
             })?;
         }

@@ -163,11 +163,13 @@ impl<'a> World<'a> {
         while !sizes.is_empty() {
             replays += sizes.len();
             let found = if fast.is_some() {
-                self.replay(&sizes, policy)?
+                self.replay(&sizes, policy, &self.options)?
             } else {
                 replays += 1;
-                let all_fast = || self.replay_alone(&[UNITS]);
-                let (all_fast, found) = rayon::join(all_fast, || self.replay(&sizes, policy));
+                let alone = SimOptions { daemon: None, ..self.options.clone() };
+                let all_fast = || self.replay(&[UNITS], registry::ALL_FAST, &alone);
+                let found = || self.replay(&sizes, policy, &self.options);
+                let (all_fast, found) = rayon::join(all_fast, found);
                 *fast = all_fast?.pop();
                 found?
             };
@@ -198,21 +200,11 @@ impl<'a> World<'a> {
         Ok(Advice { policy: policy.to_owned(), footprint_bytes, part, answers, replays, curve })
     }
 
-    /// Memory is fast, and nobody attends to it.
-    fn replay_alone(&self, sizes: &[u32]) -> anyhow::Result<Vec<Found>> {
-        let options = SimOptions { daemon: None, ..self.options.clone() };
-        self.replay_with(sizes, registry::ALL_FAST, options)
-    }
-
-    fn replay(&self, sizes: &[u32], policy: &str) -> anyhow::Result<Vec<Found>> {
-        self.replay_with(sizes, policy, self.options.clone())
-    }
-
-    fn replay_with(
+    fn replay(
         &self,
         sizes: &[u32],
         policy: &str,
-        options: SimOptions,
+        options: &SimOptions,
     ) -> anyhow::Result<Vec<Found>> {
         let percent = |units: &u32| FastSize::Percent(100.0 * share(*units));
         let request = Request {
@@ -223,7 +215,7 @@ impl<'a> World<'a> {
             seeds: 1,
             bound: false,
             jobs: None,
-            options,
+            options: options.clone(),
             every_series: false,
             limit: Limit::default(),
         };
